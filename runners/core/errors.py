@@ -43,7 +43,7 @@ class UsageError(RunnerError):
 class Refused(RunnerError):
     """The request is clear, but it cannot work here; nothing was started.
 
-    Of several faults `single` has the remedies, each of which mends one.
+    Of several faults `single` has the remedies, each of which fixes one.
     """
 
     exit_code = 80

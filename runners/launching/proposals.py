@@ -1,7 +1,7 @@
 """Which suggested commands work: each is planned again, with all options of the command.
 
-A refusal knows only what it refuses. What mends it may be refused for another reason; then both
-changes are tried together.
+A refusal knows only what it refuses. What fixes that may be refused for another reason; then
+both changes are tried together.
 """
 
 from __future__ import annotations

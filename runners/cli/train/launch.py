@@ -90,8 +90,7 @@ def _several(array: str | None, sweeps: tuple[str, ...]) -> SweepRequest | None:
 
 def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
-    if force or not made.refusals:
-        plan_view.warn(made)
+    plan_view.warn(made, force)
     try:
         submit.check(made)
     except Refused as error:

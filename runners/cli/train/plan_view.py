@@ -63,19 +63,20 @@ def value(choice: Choice) -> str:
     return WORDS.get((choice.id, choice.text), form.format(choice.text))
 
 
-def warn(made: Plan) -> None:
+def warn(made: Plan, forced: bool = False) -> None:
+    """Print the warnings; of a plan that is refused those about the command line alone."""
     for given in map(str, typed.command_line().values("env")):
         if (name := without_secret(given)) != given:
             other = f"try: export {name}=..., and --env {name}"
             printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
-    for caution in made.warnings:
+    for caution in made.warnings if forced or not made.refusals else ():
         printer.tell(f"warning: {warning(caution)}")
 
 
 def accept(made: Plan) -> None:
-    """Raise Refused for a plan that cannot work; print the warnings of one that can."""
-    submit.check(made)
+    """Print the warnings; raise Refused for a plan that cannot work."""
     warn(made)
+    submit.check(made)
 
 
 def warning(caution: Caution) -> str:

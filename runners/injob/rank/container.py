@@ -47,4 +47,4 @@ def complete_pwd() -> None:
         return
     home = os.environ.get("HOME", "/")
     own = pwd.struct_passwd((name, "x", uid, os.getgid(), "", home, "/bin/sh"))
-    pwd.getpwuid = lambda number: own if number == uid else lookup(number)  # type: ignore[assignment]
+    pwd.getpwuid = lambda number: own if number == uid else lookup(number)
