@@ -176,8 +176,6 @@ def _read(file: Path) -> Iterator[Entry]:
         values: dict[str, Any] = {
             key: tuple(one) if isinstance(one, list) else one for key, one in row.items()
         }
-        if "mends" in values:
-            values["fixed_by"] = values.pop("mends")
         values["where"] = values.pop("in", "any")
         values["certainty"] = CERTAINTIES[values["certainty"]]
         values["examples"] = tuple([example] if isinstance(example, str) else example)
