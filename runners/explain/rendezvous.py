@@ -7,6 +7,8 @@ from dataclasses import replace
 from ..core.model import Controller
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
+from ..injob.rank import MPI
+from ..injob.rank.world_causes import why_alone, why_several
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import (
@@ -109,14 +111,26 @@ def _own_number(facts: Facts) -> Remedy:
 
 def no_world_formed(facts: Facts) -> Explanation:
     """The trainer ended well, and its ranks were never one world."""
+    alone, imports = facts.fields["alone"], facts.fields.get("imports", ())
     cause = (
         f"{who(facts)} ran alone: no process group of the {facts.fields['tasks']} ranks was created"
     )
-    if "mpi4py" in facts.fields["alone"]:
+    if MPI in alone:
         cause += ", and MPI's COMM_WORLD has one rank"
         return certain(facts, cause, BY_PMIX, because=GATE)
-    because = f"{GATE}; for independent ranks: --no-gate"
-    return certain(facts, cause, change(gate=False), because=because)
+    why, remedy = why_alone(alone, imports)
+    if not (alone or imports):
+        because = f"{GATE}; for independent ranks: --no-gate"
+        return likely(facts, cause, change(gate=False), because=because)
+    return certain(facts, f"{cause}: {why}", advice(remedy), because=GATE)
+
+
+def several_worlds(facts: Facts) -> Explanation:
+    """Worlds of the right size, and more than one of them."""
+    tasks, framework, why = (facts.fields[name] for name in ("tasks", "framework", "why"))
+    cause = f"{tasks} tasks were started, but not one {framework} world: {why}"
+    because = f"{GATE}: the number of each rank, and its task"
+    return certain(facts, cause, advice(why_several(framework)[1]), because=because)
 
 
 def interface(facts: Facts) -> Explanation:
@@ -216,6 +230,7 @@ SIGNATURES = (
     Signature("controller-changed", controller_changed, (MPI_ENDED,)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
     Signature("size-mismatch", size_mismatch, kind=kinds.WORLD_SIZE),
+    Signature("several-worlds", several_worlds, kind=kinds.SEVERAL_WORLDS),
     Signature("ranks-alone", no_world_formed, kind=kinds.NO_WORLD_FORMED),
     Signature("wrong-interface", interface, kind=kinds.NO_INTERFACE),
     Signature("wrong-interface", no_way, (NO_WAY,)),

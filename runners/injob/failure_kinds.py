@@ -18,7 +18,7 @@ PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
 # Ranks that did not become one world
 WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
 NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME = "no-interface", "port-taken", "misleading-host-name"
-RENDEZVOUS, NO_WORLD_FORMED = "rendezvous", "no-world"
+RENDEZVOUS, NO_WORLD_FORMED, SEVERAL_WORLDS = "rendezvous", "no-world", "several-worlds"
 # Checks before the trainer
 DRIVER, CPU, HOST_MPI = "driver", "cpu", "host-mpi"
 # A node's, before any rank
@@ -32,7 +32,9 @@ KINDS = {
     PEER_LOST: ("error", "traceback"),
     ENDED_WITH_OTHERS: (),
     WORLD_SIZE: ("tasks", "world", "framework"),
-    NO_WORLD_FORMED: ("tasks", "alone"),  # alone: frameworks that formed a world of one
+    SEVERAL_WORLDS: ("tasks", "world", "framework", "why"),
+    # alone: frameworks that formed a world of one; imports: what the trainer had imported
+    NO_WORLD_FORMED: ("tasks", "alone", "imports"),
     IN_INIT: (),
     NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
     NO_INTERFACE: ("wanted", "usable"),
@@ -46,7 +48,7 @@ KINDS = {
     IMAGE_CHANGED: ("what",),
 }
 NO_MEETING = (NOT_MET, NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME, RENDEZVOUS)
-NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED)
+NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED, SEVERAL_WORLDS)
 NO_DRIVER = "no-driver"
 SIGTERM = 15
 # Words of Horovod 0.28, of Gloo in torch.distributed, and of TensorFlow 2.21 (in the message of an

@@ -37,6 +37,19 @@ def end_with(parent: "int") -> None:
         os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
 
 
+def end_tree(pid: "int") -> None:
+    """End a process and all that it has started, with SIGKILL; it must not have been waited for."""
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                children += map(int, file.read().split())
+    os.kill(pid, signal.SIGKILL)  # before its children, lest it starts others for them
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            end_tree(child)
+
+
 def exit_code(returncode: "int") -> "int":
     """Return the exit code that a shell makes of subprocess's: 128 + N where signal N ended it."""
     return 128 - returncode if returncode < 0 else returncode

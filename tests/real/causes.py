@@ -142,7 +142,7 @@ WORLDS = (
         "left", "import os, time\nif os.environ['SLURM_PROCID'] == '1':\n"
         "    time.sleep(9)\n    raise SystemExit\n" + INIT,
         (*GLOO, *TWO), explained="ranks-alone", rank="1@n2",
-        said="ran alone", fix="--no-gate",
+        said="ran alone", fix="--no-gate", certainty="likely",
     ),
     Cause(
         "unlike", "import torch, horovod.torch as hvd\nhvd.init()\n"

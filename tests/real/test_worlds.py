@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from .conftest import Login
+from .places import BARE
 
 SCRIPTS = Path(__file__).parent / "worlds"
 
@@ -133,6 +134,94 @@ def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: 
         in done.stdout
     )
     assert "--launcher torchrun" in done.stderr
+
+
+# Two ranks in each task, each pair with a world of its own, or all ranks alone
+INNER = f"""
+import os, subprocess, sys
+if sys.argv[1] in ("mpirun", "horovodrun"):
+    own = ["--oversubscribe"] if sys.argv[1] == "mpirun" else ["-H", "localhost:2", "--gloo"]
+    env = {{n: v for n, v in os.environ.items() if n[:5] not in ("SLURM", "PMIX_")}}
+    sys.exit(subprocess.call([sys.argv[1], "-np", "2", *own, "python", __file__, "rank"], env=env))
+{BARE}
+hvd.init(comm=[int(os.environ["SLURM_PROCID"])] if sys.argv[1] == "part" else None)
+print("world of", hvd.size(), flush=True)
+hvd.shutdown()
+"""
+WITHIN = {
+    "mp.spawn": (("spawned.py", "--", "2"), "tasks 0 and 1 both have a rank"),
+    "mpirun": (("--controller", "mpi", "inner.py", "--", "mpirun"), "both have a rank"),
+    "horovodrun": (("--controller", "none", "inner.py", "--", "horovodrun"), "both have a rank"),
+    "hvd.init(comm=[rank])": (
+        ("--controller", "mpi", "inner.py", "--", "part"),
+        "hvd.init(comm=...) made a world of a part of the ranks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_a_world_in_each_task_is_not_one_though_its_size_is_right(place: Login, name: str) -> None:
+    """Each ended with 0 before, under the words "one world of 2 ranks"."""
+    options, said = WITHIN[name]
+    place.write("inner.py", INNER)
+    done = place.launch(*FOLLOWED, *options)
+    assert done.returncode == 82, done.stdout + done.stderr
+    assert "one world of" not in done.stdout
+    assert said in done.stdout
+    assert said in done.stderr
+    assert "--no-gate" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        (("--nodes", "2", "spawned.py", "--", "2", "--all"), 4),
+        (("--nodes", "1", "spawned.py", "--", "4"), 4),
+        (("--nodes", "1", "--controller", "mpi", "inner.py", "--", "mpirun"), 2),
+        (("--nodes", "1", "--controller", "none", "inner.py", "--", "horovodrun"), 2),
+        (
+            (
+                "--nodes",
+                "1",
+                "torchrun",
+                "--",
+                "--standalone",
+                "--nproc-per-node=2",
+                "plain_ddp.py",
+            ),
+            2,
+        ),
+    ],
+)
+def test_tasks_may_start_several_ranks_of_one_world(
+    place: Login, words: tuple[str, ...], size: int
+) -> None:
+    place.write("inner.py", INNER)
+    done = place.launch("--follow", "--all", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"runner: one world of {size} ranks") == 1
+    said = re.findall(rf"ranks {size} sum {size}$|\bworld of {size}$", done.stdout, re.MULTILINE)
+    assert len(said) == size
+
+
+@pytest.mark.parametrize(
+    ("script", "fix"),
+    [
+        ("lightning_auto.py", 'Trainer(num_nodes=NODES, strategy="ddp")'),
+        (
+            "one_node.py",
+            "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config",
+        ),
+    ],
+)
+def test_strategies_of_one_node_are_told_what_is_one_of_several(
+    place: Login, script: str, fix: str
+) -> None:
+    """Not to switch the check off, with which two trainings would end green."""
+    done = place.launch(*FOLLOWED, script)
+    assert done.returncode == 82, done.stdout + done.stderr
+    assert fix in done.stderr
+    assert "--no-gate" not in done.stdout + done.stderr
 
 
 def test_tensorflows_ranks_end_together(place: Login) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Callable, NoReturn
 
 from . import HOROVOD, MPI, TENSORFLOW, TORCH
-from .gate import GLOO_WITH_GPUS, Gate, GateSettings, expected
+from .gate import GLOO_WITH_GPUS, Gate, GateSettings, started
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
@@ -139,7 +139,7 @@ def _check_tf_config(text: str) -> None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return  # none, or one that TensorFlow itself will not take
-    right = expected(terms, os.environ)
+    right = started(terms)
     if terms.check and (workers != right or index != terms.task.rank):
         why = f"TF_CONFIG names {workers} workers, and makes this rank number {index}"
         gate().refuse(TENSORFLOW, workers, index, right, why)
@@ -156,7 +156,7 @@ def _mpi(module: Any) -> None:
 
 def _check_mpi(module: Any) -> None:
     size = module.COMM_WORLD.Get_size()
-    if size == 1 and expected(gate().terms, os.environ) > 1:
+    if size == 1 and started(gate().terms) > 1:
         gate().alone(MPI)
     else:
         gate().formed(MPI, size, module.COMM_WORLD.Get_rank())

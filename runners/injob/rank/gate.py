@@ -1,7 +1,8 @@
-"""The world-size check: each process group must have as many ranks as the job started.
+"""The world-size check, in each of the trainer's processes: its world is not less than the job.
 
 An MPI that finds no PMI, a Gloo controller that finds no rendezvous, or a strategy without
-TF_CONFIG makes N worlds of one and says nothing.
+TF_CONFIG makes N worlds of one and says nothing. Whether worlds of the right size are one is
+decided where all of them are reported (worlds.py, referee.py).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from .. import failure_kinds as kinds
 from . import HOROVOD, failure, reports
 from .failure import Problem, RendezvousError
 from .rendezvous import join
 from .task import Task
+from .world_causes import COULD, INDEPENDENT, why_alone
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"
@@ -30,8 +33,6 @@ GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
     'through host memory. init_process_group("nccl") does not'
 )
-INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
-KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
 
 
 @dataclass(frozen=True)
@@ -62,26 +63,32 @@ class GateSettings:
         return cls(**{**found, "task": Task(**found["task"])})
 
 
-def expected(terms: GateSettings, env: Mapping[str, str]) -> int:
-    """Return the size of the world that is right for this process.
+def started(terms: GateSettings) -> int:
+    """Return how many ranks the job started."""
+    return terms.task.size * terms.workers
 
-    Under a torchrun that the trainer itself starts, a world of all tasks has an agent in each of
-    them (GROUP_WORLD_SIZE, set by torchrun for its workers).
+
+def fits(terms: GateSettings, size: int, env: Mapping[str, str]) -> bool:
+    """Whether a world of `size` can be that of the whole job, as far as one process can tell.
+
+    A task may start several processes itself. Under a torchrun that the trainer starts, a world of
+    all tasks has an agent in each of them (GROUP_WORLD_SIZE, set by torchrun for its workers).
     """
-    tasks = terms.task.size * terms.workers
-    if terms.workers > 1 or "TORCHELASTIC_RUN_ID" not in env:
-        return tasks
-    all_in = int(env["GROUP_WORLD_SIZE"]) == tasks
-    return int(env["WORLD_SIZE"]) if all_in else tasks * int(env["LOCAL_WORLD_SIZE"])
+    if terms.workers > 1:
+        return size == started(terms)
+    if "TORCHELASTIC_RUN_ID" in env and int(env["GROUP_WORLD_SIZE"]) != terms.task.size:
+        return False
+    return size >= terms.task.size
 
 
-def no_world_formed(ranks: int, alone: Sequence[str] = ()) -> Problem:
+def no_world_formed(ranks: int, alone: Sequence[str] = (), imports: Sequence[str] = ()) -> Problem:
     """Return the problem of a rank that ended well and was in no world.
 
-    `alone` are the frameworks in whose world of one it was.
+    `alone` are the frameworks in whose world of one it was; it had imported `imports`.
     """
     text = f"it created no process group of the {ranks} ranks that were started"
-    return Problem(kinds.NO_WORLD_FORMED, text, {"tasks": ranks, "alone": list(alone)})
+    fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
+    return Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
 class Gate:
@@ -104,7 +111,7 @@ class Gate:
 
     def meet(self) -> None:
         """Wait for the other ranks, before Horovod's init: after the slow imports."""
-        if not self.terms.meets:
+        if not self.terms.meets or _meets_elsewhere(self.terms, os.environ):
             return
         try:
             os.environ.update(join.join(*self.terms.store))
@@ -115,38 +122,40 @@ class Gate:
     def formed(
         self, framework: str, size: int, rank: int, how: str = "", part: bool = False
     ) -> None:
-        """End this process with EXIT_WORLD_SIZE unless the world is the job's.
+        """End this process with EXIT_WORLD_SIZE where the world cannot be the job's.
 
-        `how` is for people; a `part` of the job's was wanted.
+        `how` is for people; a `part` of the job's was wanted, which is no world of it.
         """
         self.calling.discard(framework)
-        right = expected(self.terms, os.environ)
-        if size != right and self.terms.check and not part:
-            self.refuse(framework, size, rank, right)
+        by = f"{framework}, {how}" if how else framework
+        if part and size < started(self.terms):
+            self.alone(framework)
+            return
+        if self.terms.check and not fits(self.terms, size, os.environ):
+            self.refuse(framework, size, rank, started(self.terms))
         self.in_a_world = True
-        self._tell(framework, reports.FORMED)
-        if rank == 0 and size > 1 and framework not in self.told:
+        self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
+        if not self.terms.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            text = formed(size, right, f"{framework}, {how}" if how else framework)
-            print(text, file=sys.stderr, flush=True)
+            print(formed(size, started(self.terms), by), file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Note that the trainer has come to its end, and well. Collective."""
         for do in self.at_end:
             do()
-        reports.tell(*self.terms.inbox, "", reports.ENDED)
+        self._tell("", reports.ENDED, imports=imported())
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
-        ranks = expected(self.terms, os.environ)
+        ranks = started(self.terms)
         if self.in_a_world or ranks == 1 or not self.terms.check:
             return
-        text = never_formed(self.terms, False, ranks)
-        print(text, file=sys.stderr, flush=True)
-        self._end("", no_world_formed(ranks))
+        imports = imported()
+        print(never_formed(self.terms, (), ranks, imports), file=sys.stderr, flush=True)
+        self._end("", no_world_formed(ranks, imports=imports))
 
     def alone(self, framework: str) -> None:
-        """Note a world of one that says nothing: it is no fault where another world is right."""
+        """Note a part of the job, or a world of one: no fault where another world is right."""
         self._tell(framework, reports.ALONE)
 
     def refuse(self, framework: str, size: int, rank: int, right: int, why: str = "") -> None:
@@ -168,8 +177,19 @@ class Gate:
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)
 
-    def _tell(self, framework: str, state: str) -> None:
-        reports.tell(*self.terms.inbox, framework, state)
+    def _tell(self, framework: str, state: str, **fields: Any) -> None:
+        reports.tell(*self.terms.inbox, framework, state, **fields)
+
+
+def _meets_elsewhere(terms: GateSettings, env: Mapping[str, str]) -> bool:
+    """Whether Horovod's Gloo has another rendezvous, as under a horovodrun in the trainer."""
+    token = terms.store[1].strip("/").partition(":")[0]
+    return token not in env.get("HOROVOD_GLOO_RENDEZVOUS_ADDR", token)
+
+
+def imported() -> list[str]:
+    """Return what this process has imported of what could have formed a world."""
+    return [name for name in COULD if name in sys.modules]
 
 
 def mismatch(
@@ -181,7 +201,7 @@ def mismatch(
         f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
         f"but {framework} has world size {size} (it calls this rank {rank})."
     )
-    return _explained(terms, what, (why or cause, remedy))
+    return explained(terms, what, (why or cause, remedy))
 
 
 def formed(size: int, right: int, by: str) -> str:
@@ -201,17 +221,19 @@ def no_world(terms: GateSettings, known: str = "") -> str:
         f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."
     )
-    return _explained(terms, what, (known or cause, remedy))
+    return explained(terms, what, (known or cause, remedy))
 
 
-def never_formed(terms: GateSettings, alone: bool, ranks: int) -> str:
+def never_formed(
+    terms: GateSettings, alone: Sequence[str], ranks: int, imports: Sequence[str]
+) -> str:
     """Return the message for a trainer that ended well, and never was one of several ranks."""
     what = (
         f"runner: no process group on rank {terms.task.name}: the trainer ended and "
         f"created no process group of the {ranks} ranks: it ran alone."
     )
-    cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
-    return _explained(terms, what, _why_mpi(terms.task) if alone else (cause, INDEPENDENT))
+    by_mpi = alone and HOROVOD not in alone
+    return explained(terms, what, _why_mpi(terms.task) if by_mpi else why_alone(alone, imports))
 
 
 def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
@@ -229,7 +251,7 @@ def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
     )
 
 
-def _explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
+def explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
     if not failure.speaks_for_node(terms.task, terms.run_dir):
         return what

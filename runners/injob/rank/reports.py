@@ -1,4 +1,4 @@
-"""What a trainer's processes tell the shim that started them: the worlds that they form.
+"""What a trainer's processes tell the shim that started them: the worlds that they form, and more.
 
 One datagram each, to a socket without a file (unix(7), abstract), so that nobody waits and nothing
 is left behind. All users of the host see its name, in /proc/net/unix. So each datagram begins with
@@ -10,10 +10,14 @@ user namespaces map the sender's uid.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import struct
 from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from . import FRAMEWORKS
 
@@ -21,8 +25,10 @@ from . import FRAMEWORKS
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
 # Of the trainer itself, in place of a framework: it has ended well, and Python is on its way out.
 ENDED = "ended"
-STATES = (CALLED, FORMED, WRONG, ALONE, ENDED)
-LONGEST = 4096
+# Of the rendezvous' thread: there is mail from other ranks' shims.
+MAIL = "mail"
+STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, MAIL)
+LONGEST = 1 << 18
 TOKEN = 16  # bytes
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module lacks it
 INSTRUCTION = struct.Struct("=HBBI")  # linux/filter.h, sock_filter: code, jump if true, if not, k
@@ -30,10 +36,23 @@ LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 WHOLE = 0xFFFFFFFF  # bytes to keep
 
 
-class Inbox:
-    """The shim's side. `last` is the last state by framework, `formed` are those that were right.
+@dataclass(frozen=True)
+class Report:
+    """One datagram. `fields` are those of the state: of FORMED the rank, the size and `by`."""
 
-    `ended` is whether the trainer has come to its end.
+    state: str
+    framework: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_text(self) -> str:
+        return json.dumps({"state": self.state, "framework": self.framework, **self.fields})
+
+
+class Inbox:
+    """The shim's side. `last` is the last state by framework, `formed` are those of a full size.
+
+    `ended` is whether the trainer has come to its end, `imports` what it had imported by then.
+    `unread` are the reports that the referee has not taken yet.
     """
 
     def __init__(self) -> None:
@@ -47,6 +66,8 @@ class Inbox:
         self.last: dict[str, str] = {}
         self.formed: set[str] = set()
         self.ended = False
+        self.imports: list[str] = []
+        self.unread: list[Report] = []
 
     @property
     def wrong(self) -> bool:
@@ -65,29 +86,43 @@ class Inbox:
     def read(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while True:
-                self._heard(*parse(self.sock.recv(LONGEST)[TOKEN:]))
+                report = parse(self.sock.recv(LONGEST)[TOKEN:])
+                if report is not None:
+                    self._heard(report)
 
-    def _heard(self, framework: str, state: str) -> None:
-        if state == ENDED:
+    def taken(self) -> list[Report]:
+        """Return what has been reported since the last time."""
+        reports, self.unread = self.unread, []
+        return reports
+
+    def _heard(self, report: Report) -> None:
+        if report.state == FORMED:
+            self.formed.add(report.framework)
+            self.unread.append(report)
+        if report.state == ENDED:
             self.ended = True
-        elif state and self.last.get(framework) != WRONG:
-            self.last[framework] = state
-        if state == FORMED:
-            self.formed.add(framework)
+            self.imports = [str(one) for one in report.fields.get("imports", ())]
+        elif report.state != MAIL and self.last.get(report.framework) != WRONG:
+            self.last[report.framework] = report.state
 
 
-def parse(data: bytes) -> tuple[str, str]:
-    """Return framework and state of a report; both empty where it is none."""
-    state, _, framework = data.decode("ascii", "replace").partition(" ")
+def parse(data: bytes) -> Report | None:
+    """Return the report; None where it is none."""
+    try:
+        value = json.loads(data)
+        state, framework = value.pop("state"), value.pop("framework")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
     known = state in STATES and framework in ("", *FRAMEWORKS)
-    return (framework, state) if known else ("", "")
+    return Report(state, framework, value) if known else None
 
 
-def tell(name: str, token: str, framework: str, state: str) -> None:
+def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> None:
     """Send a state to the shim's Inbox; one that has ended need not know."""
+    text = Report(state, framework, fields).as_text()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sock, contextlib.suppress(ConnectionRefusedError):
-        sock.sendto(bytes.fromhex(token) + f"{state} {framework}".encode(), f"\0{name}")
+        sock.sendto(bytes.fromhex(token) + text.encode(), f"\0{name}")
 
 
 def _drop_others(sock: socket.socket, token: bytes) -> None:

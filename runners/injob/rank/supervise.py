@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
-from ..processes import end_with, waited_code
+from ..processes import end_tree, end_with, waited_code
 from . import EXIT_STOPPED, FRAMEWORKS, HOROVOD, failure, gate, ports, rank_environment, signals
 from .failure import Problem, RendezvousError, problem_of
 from .gate import EXIT_WORLD_SIZE, GateSettings, no_world_formed
+from .referee import Referee
 from .reports import Inbox
 from .task import Task
 from .trainer import run
@@ -76,14 +77,18 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     watch, worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
     held = session.held if session and options.uses_held_port(task) else None
     port = ports.Watch(child, held, inbox)
+    referee = Referee(terms, inbox, session, lambda: end_tree(child))
     if session is not None:
         session.serve()
     outputs = [output for output, _ in pipes]
-    looks = [watch.look, worlds.look, port.look]
+    looks = [watch.look, worlds.look, port.look, referee.look]
     tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, port, looks)
     relay.stop()
     code = _exit_code(os.waitpid(child, 0)[1], relay)
     inbox.read()
+    referee.end = lambda: None  # it has ended by itself
+    if referee.code:
+        return referee.code
     if watch.ended:
         return code  # how the job ended is on record, and not by this
     if taken := port.problem_of(code):
@@ -96,6 +101,10 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     code, problem = _judged(code, relay, tail, worlds, session)
     if code == 0 and session is not None:
         session.see_off()
+    if code == 0:
+        referee.last()
+    if referee.code:
+        return referee.code
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, problem, run_dir)
     return code
@@ -157,9 +166,10 @@ class Worlds:
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
-        alone, ranks = self.inbox.alone, self.terms.task.size
-        print(gate.never_formed(self.terms, bool(alone), ranks), flush=True)
-        return no_world_formed(ranks, alone)
+        alone, imports = self.inbox.alone, self.inbox.imports
+        ranks = self.terms.task.size
+        print(gate.never_formed(self.terms, alone, ranks, imports), flush=True)
+        return no_world_formed(ranks, alone, imports)
 
 
 def _terms(

@@ -267,6 +267,27 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
             0,
             "--controller mpi --mpi pmix",
         ),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 2, "alone": [], "imports": ["lightning", "torch"]},
+            "ranks-alone",
+            0,
+            'Trainer(num_nodes=NODES, strategy="ddp")',
+        ),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 2, "alone": [], "imports": ["tensorflow"]},
+            "ranks-alone",
+            0,
+            "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config",
+        ),
+        (
+            kinds.SEVERAL_WORLDS,
+            {"tasks": 2, "world": 2, "framework": "Horovod", "why": "tasks 0 and 1 both have ..."},
+            "several-worlds",
+            0,
+            "runner launch --ntasks-per-node N ... train.py",
+        ),
         (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
         (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
         (

@@ -174,7 +174,8 @@ def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path)
     assert "likely cause: the MPI in the image" in out
     assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
     code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
-    assert (code, "mpi4py has world size 3" in out) == (gate.EXIT_WORLD_SIZE, True)
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "not one mpi4py world: 2 of the 3 ranks of its world belong to this job" in out
 
 
 def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:
@@ -233,17 +234,88 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "right"),
+    ("tasks", "workers", "variables", "sizes"),
     [
-        ({}, 4),
-        ({"GROUP_WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "8"}, 8),
-        ({"GROUP_WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}, 8),
+        (1, 1, {}, {1, 2, 4, 8}),
+        (4, 1, {}, {4, 8}),
+        (2, 4, {}, {8}),
+        (4, 1, {"GROUP_WORLD_SIZE": "4"}, {4, 8}),
+        (4, 1, {"GROUP_WORLD_SIZE": "1"}, set()),
+        (1, 1, {"GROUP_WORLD_SIZE": "1"}, {1, 2, 4, 8}),
     ],
 )
-def test_a_torchrun_within_has_to_have_all_tasks(variables: dict[str, str], right: int) -> None:
-    terms = gate.GateSettings(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+def test_which_sizes_can_be_the_jobs_world(
+    tasks: int, workers: int, variables: dict[str, str], sizes: set[int]
+) -> None:
+    """A task may start several ranks; a torchrun within has to have an agent in every task."""
+    me = replace(task.read("srun", SRUN), size=tasks)
+    terms = gate.GateSettings(me, "none", "", ("", ""), (0, ""), False, workers=workers)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
-    assert gate.expected(terms, env) == right
+    assert {size for size in (1, 2, 4, 8) if gate.fits(terms, size, env)} == sizes
+
+
+SEVERAL = """
+import os, subprocess, sys
+for rank in {ranks}:
+    env = dict(os.environ, RANK=str(rank))
+    subprocess.run([sys.executable, "-c", {trainer!r}], env=env)
+"""
+LOCAL = "range({0})"  # each task numbers its ranks from 0
+GLOBAL = "range(int(os.environ['RANK']) * {0}, (int(os.environ['RANK']) + 1) * {0})"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "code", "said"),
+    [
+        (GLOBAL.format(2), 4, 0, "runner: one world of 4 ranks (torch.distributed, gloo)"),
+        (LOCAL.format(2), 2, 82, "both have a rank 0 of 2: each is a world of its own"),
+        (LOCAL.format(4), 4, 82, "both have a rank 0 of 4"),
+        (GLOBAL.format(2), 8, 82, "4 of the 8 ranks of its world belong to this job"),
+        (LOCAL.format(1), 1, 82, "torch.distributed has world size 1"),
+    ],
+)
+def test_ranks_that_tasks_start_themselves_are_one_world_or_the_job_fails(
+    tmp_path: Path, ranks: str, size: int, code: int, said: str
+) -> None:
+    """As mp.spawn on each node does with MASTER_ADDR=localhost; no exit code of theirs tells."""
+    trainer = TORCH.format(f"size={size}")
+    found, out = run(tmp_path, SEVERAL.format(ranks=ranks, trainer=trainer))
+    assert found == code, out
+    assert said in out
+    assert out.count("one world of 4 ranks (") == (code == 0)
+    if code and size > 1:
+        assert kinds.SEVERAL_WORLDS in recorded(tmp_path)
+        assert "runner launch --ntasks-per-node N ... train.py" in out
+
+
+def test_one_task_may_start_as_many_ranks_as_it_likes(tmp_path: Path) -> None:
+    text = SEVERAL.format(ranks=LOCAL.format(4), trainer=TORCH.format("size=4"))
+    code, out = run(tmp_path, text, "--tasks", "1")
+    assert code == 0, out
+    assert out.count("runner: one world of 4 ranks (torch.distributed, gloo)") == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        ("lightning", 'Trainer(num_nodes=NODES, strategy="ddp")'),
+        (
+            "tensorflow",
+            "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config",
+        ),
+    ],
+)
+def test_who_ran_alone_hears_what_would_have_joined_the_ranks(
+    tmp_path: Path, module: str, remedy: str
+) -> None:
+    lib = tmp_path / "lib"
+    (lib / module).mkdir(parents=True)
+    (lib / module / "__init__.py").touch()
+    text = f"import sys; sys.path.insert(0, {str(lib)!r}); import {module}"
+    code, out = run(tmp_path, text)
+    assert code == gate.EXIT_WORLD_SIZE
+    assert f"try: {remedy}" in out
+    assert "--no-gate" not in out
 
 
 @pytest.mark.parametrize(
@@ -348,10 +420,12 @@ TORCHRUN = """#!{python}
 import os, subprocess, sys
 count = int(next(w for w in sys.argv if w.startswith("--nproc-per-node=")).partition("=")[2])
 nodes = int(next(w for w in sys.argv if w.startswith("--nnodes=")).partition("=")[2])
+node = int(next(w for w in sys.argv if w.startswith("--node-rank=")).partition("=")[2])
 env = dict(os.environ, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE=str(count), MASTER_ADDR="x",
            GROUP_WORLD_SIZE=str(nodes), WORLD_SIZE=str(nodes * count))
 command = [sys.executable, "-u", sys.argv[-1]]
-started = [subprocess.Popen(command, env=dict(env, RANK=str(rank))) for rank in range(count)]
+ranks = range(node * count, (node + 1) * count)
+started = [subprocess.Popen(command, env=dict(env, RANK=str(rank))) for rank in ranks]
 sys.exit(max(one.wait() for one in started) and 1)
 """
 

@@ -1,4 +1,4 @@
-"""What a trainer's process asks the store of its rank's shim, over loopback."""
+"""What a trainer's process, or its shim, asks the store of the rank, over loopback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ... import failure_kinds as kinds
 from ..failure import RendezvousError
 
 MEETING, PLACE = "runner/meet", "runner/place"
+TELL, LAST, VERDICT = "runner/tell", "runner/last", "runner/verdict"
+SECONDS_TO_TELL = 10.0
 CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is
 
 
@@ -46,6 +48,14 @@ def everyone(port: int, prefix: str, mine: str, rank: int, size: int, seconds: f
     return found
 
 
+def tell(port: int, prefix: str, what: str, text: str) -> None:
+    """Send rank 0 a text (TELL), the LAST one, or its VERDICT to all. Raises OSError.
+
+    The last one returns when the text has arrived.
+    """
+    _request(port, "PUT", prefix + what, text.encode(), SECONDS_TO_TELL)
+
+
 def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
     if problem := found["problem"]:
@@ -53,9 +63,11 @@ def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
     return found
 
 
-def _request(port: int, method: str, path: str, body: bytes = b"") -> bytes:
+def _request(
+    port: int, method: str, path: str, body: bytes = b"", seconds: float | None = None
+) -> bytes:
     head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port)) as sock:
+    with socket.create_connection(("127.0.0.1", port), seconds) as sock:
         sock.sendall(head.encode() + body)
         data = b"".join(iter(lambda: sock.recv(1 << 16), b""))
     return data.partition(b"\r\n\r\n")[2]

@@ -9,7 +9,8 @@ that nobody elsewhere can pass them on. The rank speaks first, so a stranger nev
 Then frames: kind, scope, key, value. From a rank: HELLO (who it is), WHERE (is rank 0), MEET (it is
 in hvd.init()), PUT (a value, and that it wants those of the others), DONE (it has read all of a
 scope). From the hub: MASTER (the answer to WHERE), GO (all have met), PROBLEM (they will not),
-VALUE, ENTRY (what the reader needs of a value, see values.py), ACK (of DONE).
+VALUE, ENTRY (what the reader needs of a value, see values.py), ACK (of DONE, and of a last TELL).
+TELL goes from a rank to rank 0 (see referee.py), and VERDICT from rank 0 to all.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ SECONDS_TO_WRITE = 10.0  # for another task that has begun to write the secret
 
 HELLO, WHERE, MEET, PUT, DONE = b"H", b"W", b"M", b"P", b"D"
 MASTER, GO, PROBLEM, VALUE, ENTRY, ACK = b"R", b"G", b"X", b"V", b"E", b"A"
+TELL, VERDICT = b"T", b"J"
+LAST = "last"  # the scope of a rank's last TELL
 
 HEAD = struct.Struct(">cHHI")  # kind, then the lengths of scope, key and value
 LONGEST = 1 << 26  # bytes of a value: Gloo's addresses of 490,000 ranks

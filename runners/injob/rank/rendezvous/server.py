@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
@@ -66,6 +66,7 @@ class Hub:
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
         self.received = 0  # frames
+        self.untold: list[Frame] = []  # for rank 0, before it has come
 
     def start(self) -> None:
         """Serve in a daemon thread until this process ends."""
@@ -126,6 +127,20 @@ class Hub:
             self.exchange.put(connection.rank, frame)
         elif frame.kind == protocol.DONE:
             self.exchange.done(connection.rank, frame.scope)
+        elif frame.kind == protocol.TELL:
+            self._tell(replace(frame, scope="", key=str(connection.rank)))
+            if frame.scope == protocol.LAST:
+                self._send(connection, Frame(protocol.ACK, protocol.LAST))
+        elif frame.kind == protocol.VERDICT and connection.rank == 0:
+            for rank in self.ranks.values():
+                self._send(rank, frame)
+
+    def _tell(self, frame: Frame) -> None:
+        """Pass on what a rank tells rank 0."""
+        if 0 in self.ranks:
+            self._send(self.ranks[0], frame)
+        else:
+            self.untold.append(frame)
 
     def _hello(self, connection: Connection, who: dict[str, Any]) -> None:
         self.connections.know(connection)
@@ -142,6 +157,9 @@ class Hub:
             self.ranks[rank] = connection
             self.roll.members[rank] = Member(host, who["local_rank"], who["address"])
             self._tell_place()
+            untold, self.untold = (self.untold, []) if rank == 0 else ([], self.untold)
+            for frame in untold:
+                self._send(connection, frame)
         if self.roll.started:
             self.connections.shut()
 

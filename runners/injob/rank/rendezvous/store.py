@@ -14,6 +14,7 @@ import math
 import os
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -22,7 +23,7 @@ from ...addresses import LOOPBACK
 from ..failure import Problem, problem_of
 from . import connections, link, protocol, values
 from .connections import Connection, Connections, Talk
-from .join import MEETING, PLACE
+from .join import LAST, MEETING, PLACE, TELL, VERDICT
 from .membership import NOBODY_ABSENT
 from .protocol import Frame
 
@@ -64,7 +65,8 @@ class Store:
     """Listens on loopback at once; answers when `start` has found the hub.
 
     `go` is what the hub said when all had met, `problem` why they did not, `master` where the hub
-    says that rank 0 is. One thread, in which nothing blocks.
+    says that rank 0 is. `mail` is what other ranks told, and what rank 0 decided; `wake` is called
+    when some has come. One thread, in which nothing blocks.
     """
 
     def __init__(self) -> None:
@@ -78,6 +80,8 @@ class Store:
         self.problem: Problem | None = None
         self.values: dict[tuple[str, str], Frame] = {}
         self.acknowledged: set[str] = set()
+        self.mail: deque[Frame] = deque()
+        self.wake: Callable[[], None] = lambda: None
 
     @property
     def prefix(self) -> str:
@@ -172,6 +176,13 @@ class Store:
                 lambda: self._told(master=self.master),
                 PLACE_SECONDS,
             )
+        elif name in (TELL, VERDICT):
+            kind = protocol.TELL if name == TELL else protocol.VERDICT
+            self._send(Frame(kind, value=body))
+            self._answer(connection, OK)
+        elif name == LAST:
+            self._send(Frame(protocol.TELL, protocol.LAST, value=body))
+            wait(lambda: protocol.LAST in self.acknowledged, lambda: (OK, b""))
         elif method == "PUT":
             self._put(scope, key, body)
             self._answer(connection, OK)
@@ -232,3 +243,7 @@ class Store:
             self.problem = Problem(**json.loads(frame.value))
         elif frame.kind == protocol.ACK:
             self.acknowledged.add(frame.scope)
+        elif frame.kind in (protocol.TELL, protocol.VERDICT):
+            self.mail.append(frame)
+            if len(self.mail) == 1:  # else the reader knows already
+                self.wake()

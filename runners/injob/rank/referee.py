@@ -1,0 +1,152 @@
+"""Decides about the whole job: rank 0's shim hears all ranks' reports, and ends a wrong training.
+
+The other ranks' shims pass on what their trainers report, through the run's rendezvous; rank 0's
+verdict comes back the same way. No trainer waits for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, Any, Callable
+
+from .. import failure_kinds as kinds
+from . import failure, gate, reports
+from .failure import Problem
+from .gate import EXIT_WORLD_SIZE, GateSettings
+from .rendezvous import join
+from .reports import Inbox, Report
+from .world_causes import why_several
+from .worlds import Membership, State, WorldVerdict, judge
+
+if TYPE_CHECKING:
+    from .rendezvous.session import RendezvousSession
+
+SECONDS_FOR_OTHERS = 30.0  # that rank 0 waits at its end for the others' last reports
+TICK_SECONDS = 0.05
+
+
+class Referee:
+    """One shim's part: it passes reports on, and obeys verdicts; on rank 0 it gives them.
+
+    `end` ends the trainer. `code` is the exit code of a training that was found to be wrong, else
+    0. Without a `session` all processes are this task's.
+    """
+
+    def __init__(
+        self,
+        terms: GateSettings,
+        inbox: Inbox,
+        session: RendezvousSession | None,
+        end: Callable[[], None],
+    ) -> None:
+        self.terms, self.inbox, self.session, self.end = terms, inbox, session, end
+        self.code = 0
+        self.members: dict[str, set[Membership]] = {}
+        self.by: dict[str, str] = {}
+        self.right: set[str] = set()
+        self.gone = {0}  # tasks that have told their last
+        if session is not None:
+            session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
+
+    def look(self) -> None:
+        """Pass on what has been reported, and act on what has come."""
+        if not self.terms.check:
+            return
+        for report in self.inbox.taken():
+            self._send(join.TELL, report)
+        self._read_mail()
+
+    def last(self) -> None:
+        """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
+        if not self.terms.check or self.code:
+            return
+        self.look()
+        self._send(join.LAST, Report(reports.ENDED))
+        if self.terms.task.rank:
+            return
+        self._read_mail()
+        until = time.monotonic() + SECONDS_FOR_OTHERS
+        while not self.code and not self._all_gone() and time.monotonic() < until:
+            time.sleep(TICK_SECONDS)
+            self._read_mail()
+        if not self.code:
+            self._judge_at_end()
+
+    def _all_gone(self) -> bool:
+        """Whether no other rank will tell more."""
+        if self.session is None or self.session.hub is None:
+            return True
+        left = {rank for rank, one in self.session.hub.roll.members.items() if one.ended}
+        others_failed = failure.of_others(self.terms.task, self.terms.run_dir)
+        return others_failed or len(self.gone | left) >= self.terms.task.size
+
+    def _send(self, what: str, report: Report) -> None:
+        if self.session is None:
+            self._heard(self.terms.task.rank, report)
+            return
+        store = self.session.store
+        with contextlib.suppress(OSError):  # rank 0 has ended: nobody is there to decide
+            join.tell(store.port, store.prefix, what, report.as_text())
+
+    def _read_mail(self) -> None:
+        while self.session is not None and self.session.store.mail:
+            frame = self.session.store.mail.popleft()
+            if not frame.key:  # a verdict: what a rank tells names the rank
+                self._obey(json.loads(frame.value))
+            elif report := reports.parse(frame.value):
+                self._heard(int(frame.key), report)
+
+    def _heard(self, task: int, report: Report) -> None:
+        if report.state == reports.ENDED:
+            self.gone.add(task)
+        elif report.state == reports.FORMED:
+            self._formed(task, report)
+
+    def _formed(self, task: int, report: Report) -> None:
+        framework, fields = report.framework, report.fields
+        known = self.members.setdefault(framework, set())
+        known.add(Membership(task, int(fields["rank"]), int(fields["size"])))
+        self.by.setdefault(framework, str(fields["by"]))
+        verdict = judge(known, self.terms.task.size)
+        if verdict.state is State.WRONG:
+            self._refuse(framework, verdict)
+        elif verdict.state is State.RIGHT and framework not in self.right:
+            self.right.add(framework)
+            if verdict.size > 1:
+                print(gate.formed(verdict.size, verdict.size, self.by[framework]), flush=True)
+
+    def _judge_at_end(self) -> None:
+        for framework, members in self.members.items():
+            verdict = judge(members, self.terms.task.size)
+            if not self.right and verdict.state is not State.RIGHT:
+                self._refuse(framework, verdict)
+                return
+
+    def _refuse(self, framework: str, verdict: WorldVerdict) -> None:
+        tasks = self.terms.task.size
+        text = f"{tasks} tasks were started, but not one {framework} world: {verdict.why}"
+        fields = {"tasks": tasks, "world": verdict.size, "framework": framework, "why": verdict.why}
+        problem = Problem(kinds.SEVERAL_WORLDS, text, fields)
+        self._pronounce(EXIT_WORLD_SIZE, problem, *why_several(framework))
+
+    def _pronounce(self, code: int, problem: Problem, cause: str, remedy: str) -> None:
+        """Let all ranks end with a code and a problem."""
+        value = {"code": code, "problem": problem.as_json(), "cause": cause, "remedy": remedy}
+        if self.session is not None:
+            store = self.session.store
+            with contextlib.suppress(OSError):
+                join.tell(store.port, store.prefix, join.VERDICT, json.dumps(value))
+        self._obey(value)
+
+    def _obey(self, value: dict[str, Any]) -> None:
+        if self.code:
+            return
+        self.code, task = int(value["code"]), self.terms.task
+        problem = Problem(**value["problem"])
+        what = f"runner: rank {task.name}: {problem.text}"
+        words = gate.explained(self.terms, what, (value["cause"], value["remedy"]))
+        print(words + "\n", end="", flush=True)
+        failure.record(task, self.code, problem, self.terms.run_dir)
+        self.end()
