@@ -188,7 +188,7 @@ def _meets_elsewhere(terms: GateSettings, env: Mapping[str, str]) -> bool:
 
 
 def imported() -> list[str]:
-    """Return what this process has imported of what could have formed a world."""
+    """Return what this process has imported of what initializes process groups."""
     return [name for name in COULD if name in sys.modules]
 
 
