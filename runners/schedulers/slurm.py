@@ -18,10 +18,14 @@ from .base import Arrays, Scheduler, limit_seconds
 from .slurm_calls import SlurmSteps
 
 NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
-WAITS = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "SUSPENDED")
+WAITS = (
+    *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
+    *("SUSPENDED", "RESV_DEL_HOLD", "LAUNCH_FAILED", "RECONFIG_FAIL", "POWER_UP_NODE"),
+)
+RUNS = ("RUNNING", "COMPLETING", "SIGNALING", "STOPPED", "RESIZING", "STAGE_OUT")
 STATES = {
     **dict.fromkeys(WAITS, JobState.PENDING),
-    **dict.fromkeys(("RUNNING", "COMPLETING"), JobState.RUNNING),
+    **dict.fromkeys(RUNS, JobState.RUNNING),
     **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL"), JobState.NODE_FAIL),
     **dict.fromkeys(("DEADLINE", "TIMEOUT"), JobState.TIMEOUT),
     "COMPLETED": JobState.COMPLETED,
@@ -119,12 +123,15 @@ class Slurm(Scheduler):
 def parse_squeue(text: str) -> dict[str, Status]:
     """Parse lines of `id|STATE|reason|restarts|nodes|used|left|start|`.
 
+    NOTE: squeue names a flag where a job has one, for a moment, such as SIGNALING while a warning
+    or a preemption is under way (seen with 24.11). A word that is not known here is one of those,
+    not an end.
     `used` and `left` are as in 1-02:03:04, or a word such as UNLIMITED.
     """
     statuses = {}
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
-        state = STATES.get(word, JobState.UNKNOWN)
+        state = STATES.get(word, JobState.RUNNING)
         seen = Status(state, _reason(state, reason), None, int(restarts), nodes)
         if state == JobState.PENDING:
             statuses[id] = seen._replace(start=float(start) if start.isdigit() else None)

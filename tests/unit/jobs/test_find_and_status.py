@@ -173,7 +173,7 @@ def test_squeue_and_sacct_answers() -> None:
     text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
     assert slurm.parse_squeue(text) == {
         "42": Status(JobState.PENDING, "Resources", None, 2, start=1795292790.0),
-        "43": Status(JobState.UNKNOWN, "", None, 0, "n[1-2]", 86402),
+        "43": Status(JobState.RUNNING, "", None, 0, "n[1-2]", 86402),
         "44_7": Status(JobState.PENDING, "Dependency"),
     }
     assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {

@@ -46,6 +46,27 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
     assert job_record.load(paths).state == ""
 
 
+@pytest.mark.parametrize("word", ["SIGNALING", "COMPLETING", "REQUEUED", "A_NEW_FLAG"])
+@pytest.mark.parametrize("record", ['{"exit_code": 143, "time": 1}', None])
+def test_a_job_that_is_being_signalled_or_queued_again_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, record: str | None
+) -> None:
+    """`--wait` ended with 88, or with its first attempt's 143, when it asked in that moment."""
+    paths, job = comes_back(tmp_path)
+    if record:
+        paths.exit.write_text(record)
+    monkeypatch.setattr(job_status, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(job_status, "SECONDS_BETWEEN_QUESTIONS", 0.0)
+    end = "42|COMPLETED|None|1||0:07|1:00|N/A|\n"
+    said = [f"42|{each}|None|1||0:07|1:00|N/A|\n" for each in ("RUNNING", word, "PENDING")]
+    answers = iter([*said, end])
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, next(answers), ""))
+    seen = [status.state for status in job_status.until_end(paths, job)]
+    assert seen[-1] == JobState.COMPLETED
+    assert JobState.PENDING in seen
+    assert JobState.UNKNOWN not in seen
+
+
 def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
