@@ -66,7 +66,7 @@ SET = {
     "reasons",
     "CUDA_VISIBLE_DEVICES, NCCL_*, FI_*, SLURM_CPU_BIND, LD_LIBRARY_PATH": "where a site's "
     "profile sets them; `runner sites show` gives the reasons",
-    "http_proxy, https_proxy": "the same",
+    "http_proxy, https_proxy, HTTP_PROXY, HTTPS_PROXY": "the same",
 }
 REMOVED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 # Between parts of `runner` itself, within a job.

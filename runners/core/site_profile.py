@@ -61,16 +61,14 @@ class Detect:
 class Requirement:
     """A setting that every job must have, or with `gpus_only` every one on GPU nodes, and why.
 
-    `pattern` is a regular expression for the whole value, "" for any; with `optional` it is for a
-    value that is given, and none need be. `remedy` is what to type; in it {framework} is the
-    trainer's and {value} what was given.
+    `pattern` is a regular expression for the whole value, "" for any. `remedy` is what to type; in
+    it {framework} is the trainer's and {value} what was given.
     """
 
     reason: str = ""
     remedy: str = ""
     pattern: Pattern = ""
     gpus_only: bool = False
-    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,8 @@ class Rules:
     `require` and `forbid` go by setting. `submit_below` are folders, of which the current one must
     be below one, with $USER and the like in them. `gpu_request` is the setting by which GPUs are
     asked for, gres or gpus-per-node; with `gpu_type` their type must be named. `max_time` has
-    limits in Slurm's form by partition or QOS, "*" for all others. `whole_nodes` names partitions,
+    limits in Slurm's form by partition or QOS, "*" for all others, `min_nodes` and `max_nodes`
+    numbers of nodes. `whole_nodes` names partitions,
     or "*", whose jobs over several nodes must take all GPUs of each; `no_fast_network` GPU types
     whose nodes have nothing faster than Ethernet.
     """
@@ -91,6 +90,8 @@ class Rules:
     gpu_request: GpuRequest = ""
     gpu_type: bool = False
     max_time: dict[str, Limit] = field(default_factory=dict)
+    min_nodes: dict[str, Count] = field(default_factory=dict)
+    max_nodes: dict[str, Count] = field(default_factory=dict)
     whole_nodes: tuple[str, ...] = ()
     no_fast_network: tuple[str, ...] = ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ..core import gpus
@@ -47,6 +47,7 @@ def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     yield from _gpus(spec, profile, kinds)
     yield from _cpus(spec, profile, kinds)
     yield from _time(spec, profile)
+    yield from _nodes(spec, profile)
 
 
 def shares(resources: Resources) -> bool:
@@ -154,10 +155,34 @@ def _one_kind(kinds: tuple[NodeKind, ...], image: str, spec: JobSpec) -> Iterato
         yield change({setting: kind.name})
 
 
+def _limited(resources: Resources, limits: Collection[str]) -> str:
+    """Return the name of the limit that holds for a job: its QOS, its partition, "*" or ""."""
+    names = (resources.qos, resources.partition, "*")
+    return next((name for name in names if name and name in limits), "")
+
+
+def _nodes(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+    nodes, rules = spec.resources.nodes, profile.rules
+    least, most = (_limited(spec.resources, each) for each in (rules.min_nodes, rules.max_nodes))
+    if nodes < rules.min_nodes.get(least, 1):
+        word, key, name, limit = "fewer", "min_nodes", least, rules.min_nodes[least]
+    elif nodes > rules.max_nodes.get(most, nodes):
+        word, key, name, limit = "more", "max_nodes", most, rules.max_nodes[most]
+    else:
+        return
+    what = f"--nodes {nodes} is {word} than {profile.name} allows in {name}: {limit}"
+    fitting = [
+        change(partition=other)
+        for other, highest in rules.max_nodes.items()
+        if rules.min_nodes.get(other, 1) <= nodes <= highest
+    ]
+    remedies = (*fitting, change(nodes=limit))
+    yield Refusal(what, because(profile, f"rules.{key}.{name}"), remedies)
+
+
 def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     resources, limits = spec.resources, profile.rules.max_time
-    names = (resources.qos, resources.partition, "*")
-    name = next((name for name in names if name and name in limits), "")
+    name = _limited(resources, limits)
     most, wanted = limit_seconds(limits.get(name, "")), limit_seconds(resources.time or "")
     if not resources.time or most is None or (wanted is not None and wanted <= most):
         return

@@ -48,8 +48,6 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
             continue
         value = given(spec, setting)
         evidence = site_limits.because(profile, f"rules.require.{setting}", rule.reason)
-        if not value and rule.optional:
-            continue
         if not value:
             what = f"{profile.name} requires --{setting}"
         elif rule.pattern and not re.fullmatch(rule.pattern, value):

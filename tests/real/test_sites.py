@@ -49,10 +49,10 @@ CASES = (
     ),
     Case(
         "perlmutter",
-        ("--account", "m0001_g", "--gpus-per-node", "4"),
-        ("--gpus-per-node=4", "--constraint=gpu", "--qos=regular", "--account=m0001_g"),
+        # An account without _g has GPU hours too, since 2026.
+        ("--account", "m0001", "--gpus-per-node", "4"),
+        ("--gpus-per-node=4", "--constraint=gpu", "--qos=regular", "--account=m0001"),
         (
-            (("--account", "m0001", "--gpus-per-node", "4"), "does not accept --account m0001"),
             (
                 ("--account", "m0001_g", "--gpus-per-node", "4", "--constraint", "cpu"),
                 "does not accept --constraint cpu",
@@ -154,6 +154,15 @@ def test_neuron_takes_jobs_from_scratch_only(case: Case, login: Login, trainer: 
     forced = home.runner(*words, "--force")
     assert forced.returncode == 80, forced.stdout + forced.stderr
     assert "Slurm refused the job" in forced.stderr
+
+
+@pytest.mark.parametrize("case", CASES[:1], indirect=True, ids=["neuron"])
+def test_neurons_gpus_in_instances(case: Case, login: Login, trainer: str) -> None:
+    words = ("--partition", "mig_amd_a100_4", "--comment", "pytorch", "--no-nv")
+    done = login.launch(*words, "--gpus-per-node", "1g.10gb:2", "--follow", "--all", trainer)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank 1 of 2 sum 2.0" in done.stdout
+    assert login.sh("grep -c gres=gpu:1g.10gb:2 runs/hello-1/job.sbatch") == "1\n"
 
 
 def test_a_new_profile_fits_the_cluster(case: Case, login: Login) -> None:

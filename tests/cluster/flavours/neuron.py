@@ -16,6 +16,8 @@ KINDS = (
     ("cas_v100_4", 40, "V100", 4),
     ("cas_v100_2", 32, "V100", 2),
     ("gh200_1", 72, "GH200", 1),
+    # Four A100 in instances; of which kind, and so how many, is nowhere told.
+    ("mig_amd_a100_4", 64, "1g.10gb", 28),
 )
 NODES_EACH = 2
 JOB_SUBMIT = """\

@@ -11,13 +11,8 @@ from .model import Flavour, Nodes, Partition
 JOB_SUBMIT = """\
 function slurm_job_submit(job, partitions, uid)
     local wanted = job.features or ""
-    local gpu = string.find(wanted, "gpu") ~= nil
-    if not gpu and string.find(wanted, "cpu") == nil then
+    if string.find(wanted, "gpu") == nil and string.find(wanted, "cpu") == nil then
         slurm.log_user("a job names its nodes: --constraint cpu or --constraint gpu")
-        return slurm.ERROR
-    end
-    if gpu and string.sub(job.account or "", -2) ~= "_g" then
-        slurm.log_user("GPU nodes are charged to an account whose name ends in _g")
         return slurm.ERROR
     end
     return slurm.SUCCESS

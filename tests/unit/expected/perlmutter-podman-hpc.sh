@@ -66,7 +66,7 @@ export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
 
 ranks_run=yes
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
-  podman-hpc run --rm --gpu --network=host --ipc=host --volume /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --env 'SLURM_*' --env 'PMI_*' --env 'PMIX_*' --env 'PALS_*' --env 'CUDA_*' --env 'NCCL_*' --env 'FI_*' --env 'HOROVOD_*' --env 'UCX_*' --env OMP_NUM_THREADS --env SLURM_CPU_BIND --env FI_MR_CACHE_MONITOR --env FI_CXI_RDZV_THRESHOLD --env FI_CXI_RDZV_GET_MIN --env FI_CXI_DEFAULT_CQ_SIZE --env CUDA_VISIBLE_DEVICES --env PYTHONNOUSERSITE=1 --env OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env CUDA_VISIBLE_DEVICES=3,2,1,0 ada/hvd:1 \
+  podman-hpc run --rm --gpu --network=host --ipc=host --nccl --volume /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --env 'SLURM_*' --env 'PMI_*' --env 'PMIX_*' --env 'PALS_*' --env 'CUDA_*' --env 'NCCL_*' --env 'FI_*' --env 'HOROVOD_*' --env 'UCX_*' --env OMP_NUM_THREADS --env SLURM_CPU_BIND --env FI_MR_CACHE_MONITOR --env FI_CXI_RDZV_THRESHOLD --env FI_CXI_RDZV_GET_MIN --env FI_CXI_DEFAULT_CQ_SIZE --env CUDA_VISIBLE_DEVICES --env PYTHONNOUSERSITE=1 --env OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 --env CUDA_VISIBLE_DEVICES=3,2,1,0 ada/hvd:1 \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=

@@ -61,24 +61,25 @@ for name in $(compgen -A function); do export -fn "$name"; done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
+export HTTP_PROXY="${HTTP_PROXY:-http://proxy.alcf.anl.gov:3128}"
+export HTTPS_PROXY="${HTTPS_PROXY:-http://proxy.alcf.anl.gov:3128}"
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD:-0}"
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN:-0}"
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
-export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
 export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}"
 export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
 export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
-export APPTAINERENV_LD_LIBRARY_PATH="$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib"
+export APPTAINERENV_LD_LIBRARY_PATH="/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib:/soft/libraries/hwloc/lib:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib"
 export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 
 # The host's MPI in the image, before the job proper: found, complete, and one world.
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
-  apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /soft/libraries:/soft/libraries:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --fakeroot /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck --launcher mpiexec --run-dir /scratch/ada/runs/torch_mnist-1 || {
   echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
   exit 90
@@ -86,7 +87,7 @@ mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
 
 ranks_run=yes
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
-  apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
+  apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /soft/libraries:/soft/libraries:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --fakeroot /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher mpiexec --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=

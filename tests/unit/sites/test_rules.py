@@ -48,21 +48,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
     ),
     (
         "perlmutter",
-        {"account": "m1", "gpus_per_node": "4"},
-        "perlmutter does not accept --account m1",
-        ("--account m1_g",),
-    ),
-    (
-        "perlmutter",
         {"account": "m1_g", "gpus_per_node": "4", "constraint": "cpu"},
         "perlmutter does not accept --constraint cpu",
         ("--constraint gpu",),
-    ),
-    (
-        "perlmutter",
-        {"account": "m1"},
-        "perlmutter does not accept --account m1",
-        ("--account m1_g",),
     ),
     ("perlmutter", {"qos": None}, "requires --qos", ("--qos regular",)),
     (
@@ -91,6 +79,23 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         {"account": "a", "time": "02:00:00"},
         "is more than polaris allows in debug-scaling: 01:00:00",
         ("--time 01:00:00",),
+    ),
+    (
+        "polaris",
+        {"account": "a", "nodes": 4, "partition": "prod"},
+        "--nodes 4 is fewer than polaris allows in prod: 10",
+        (
+            "--partition debug-scaling",
+            "--partition preemptable",
+            "--partition capacity",
+            "--nodes 10",
+        ),
+    ),
+    (
+        "polaris",
+        {"account": "a", "nodes": 12},
+        "--nodes 12 is more than polaris allows in debug-scaling: 10",
+        ("--partition prod", "--nodes 10"),
     ),
     (
         "polaris",
@@ -148,6 +153,8 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("perlmutter", {"account": "m1_g", "gpus_per_node": "4", "nodes": 2, "ntasks_per_node": 4}),
     ("perlmutter", {"gpus_per_node": "4", "constraint": "gpu&hbm80g"}),
     ("perlmutter", {"account": "m1", "constraint": "cpu"}),
+    ("perlmutter", {"account": "m1", "gpus_per_node": "4", "nodes": 2}),
+    ("polaris", {"account": "a", "nodes": 4, "partition": "capacity", "time": "168:00:00"}),
     ("alvis", {"account": "NAISS1", "nodes": 2, "gpus_per_node": "A100:4"}),
     ("alvis", {"gpus_per_node": "a100:1", "time": "7-0"}),
     ("alvis", {"nodes": 3, "gpus_per_node": "T4:8"}),

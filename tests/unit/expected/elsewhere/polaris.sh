@@ -60,12 +60,13 @@ for name in $(compgen -A function); do export -fn "$name"; done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export http_proxy="${http_proxy:-http://proxy.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.alcf.anl.gov:3128}"
+export HTTP_PROXY="${HTTP_PROXY:-http://proxy.alcf.anl.gov:3128}"
+export HTTPS_PROXY="${HTTPS_PROXY:-http://proxy.alcf.anl.gov:3128}"
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD:-0}"
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN:-0}"
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
-export NCCL_NET="${NCCL_NET:-AWS Libfabric}"
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
 export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}"
 export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
@@ -76,7 +77,7 @@ export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 
 ranks_run=yes
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
-  apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/sandbox \
+  apptainer exec --nv --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --fakeroot /scratch/ada/sandbox \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher mpiexec --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist
 code=$? ranks_run=
