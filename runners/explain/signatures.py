@@ -10,7 +10,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -45,6 +45,8 @@ else:
 
 FOLDER = Path(__file__).parent / "signatures"
 LONGEST = 300  # characters of what a log says, in a sentence
+LONGEST_LINE = 1000  # characters of a line of the log that are searched
+NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
 CERTAINTIES = {
     "certain": Certainty.CERTAIN,
@@ -234,7 +236,12 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     lines = {
         (line.file, line.number): line for line in (*facts.log.of_nobody, *errors, *facts.log.last)
     }
-    return tuple(lines[key] for key in sorted(lines))
+    # Of lines that differ in numbers alone, such as a training's steps, one is enough.
+    kinds_of_line: dict[str, Line] = {}
+    for key in sorted(lines):
+        line = replace(lines[key], text=lines[key].text[:LONGEST_LINE])
+        kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
+    return tuple(kinds_of_line.values())
 
 
 def _from_error(lines: list[str], error: str) -> list[str]:

@@ -250,7 +250,7 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
 
 def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
     evil = "x';touch${IFS}/tmp/evil;'"
-    log = f"slurmstepd: error: execve(): {evil}{'y' * 900}: Permission denied\n"
+    log = f"slurmstepd: error: execve(): {evil}{'y' * 500}: Permission denied\n"
     why = explained(tmp_path, log)
     assert why.name == "program-not-executable", why
     assert len(why.cause) < 500
