@@ -20,7 +20,7 @@ PBS = options.grammar(
     "".join(f"{letter}={letter} " for letter in "APNqloemMJtSWvurjkpacCVzhIX"),
 )
 COBALT = options.grammar(
-    "A n t q O o e M env attrs cwd mode proccount jobname project queue nodecount time",
+    "project nodecount time queue output o e M env attrs cwd mode proccount jobname",
     "",
     "A=project n=nodecount t=time q=queue O=output o=o e=e M=M",
 )

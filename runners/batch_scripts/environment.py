@@ -13,7 +13,7 @@ from . import trainer
 from .draft import Draft, Note
 from .read import Command
 from .script import MODULES, Script
-from .steps import Layer, Step, is_python
+from .steps import OF_DIRECTIVE, Layer, Step, is_python
 from .words import ADDRESS, RUN, Word, join, made
 
 # Variables that runner sets itself on each rank.
@@ -21,6 +21,7 @@ PLACE = (
     *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
 )
+SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
@@ -31,9 +32,7 @@ KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file"
 def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
     """Add image, binds, variables and modules."""
     container = step.layer("container")
-    draft.folder = step.command.folder or draft.folder
-    if draft.folder and draft.folder.text.strip('"{}$') in ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"):
-        draft.folder = None
+    draft.folder = _folder(step.command.folder or draft.folder)
     if container is not None and step.image is not None:
         _container(draft, script, container, step.image)
     else:
@@ -42,10 +41,24 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
     _modules(draft, script, step, profile)
 
 
+def _folder(word: Word | None) -> Word | None:
+    """Return a folder without the variable of the one in which the script was submitted."""
+    if word is not None and word.text in (".", "$PWD"):
+        return None
+    first = word.pieces[0] if word is not None and word.pieces else ""
+    if word is None or isinstance(first, str) or first.source.strip("${}") not in SUBMITTED:
+        return word
+    rest = made(word.pieces[1:], word.line)
+    return made((rest.start.lstrip("/"), *rest.pieces[1:]), word.line) if rest.pieces else None
+
+
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if layer.name not in ("apptainer", "singularity"):
         draft.add("runtime", layer.name)
-    draft.add("image", image)
+    draft.add("image", script.job.get("image") if image.text == OF_DIRECTIVE else image)
+    for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
+        if volume:
+            draft.add("bind", volume)
     flags = {option.name for option in layer.options.options}
     for option in layer.options.options:
         name, value, line = option.name, option.value, option.line
@@ -117,9 +130,8 @@ def _activated(command: Command) -> Word | None:
     if words[0].text.endswith("/bin/activate"):
         if len(words) > 1:
             return words[1]
-        pieces = words[0].pieces
-        last = pieces[-1] if isinstance(pieces[-1], str) else ""
-        return made((*pieces[:-1], last[: -len("/bin/activate")]), command.line)
+        folder = join(words[0].split("/bin/activate")[:-1], "/bin/activate", command.line)
+        return folder if "/" in folder.text else made(("./", *folder.pieces), command.line)
     return None
 
 
@@ -127,7 +139,7 @@ def _conda_folder(script: Script, name: str) -> Path | None:
     """Return where conda looks for an environment: envs/ of its own folder, which is sourced."""
     for command in script.content.commands:
         for word in command.words:
-            for end in ("/etc/profile.d/conda.sh", "/bin/activate", "/bin/conda"):
+            for end in ("/etc/profile.d/conda.sh", "/bin/conda"):
                 root, found, _ = word.text.partition(end)
                 if found and command.name in ("source", ".", "conda", "eval"):
                     return Path(os.path.expandvars(root)) / "envs" / name
@@ -188,10 +200,12 @@ def _kept(
     own_threads = value is not None and any(text and text in value.text for text in cpus)
     if (
         name in PLACE
-        or (value is not None and value.has(ADDRESS))
+        or (value is not None and len(value.pieces) == 1 and value.has(ADDRESS))
         or (name == "OMP_NUM_THREADS" and own_threads)
     ):
         placed.setdefault(line, []).append(name)
+    elif value is not None and value.has(ADDRESS):
+        draft.leave_out(line, f"{name}: it names nodes of the job, which runner knows")
     elif name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
         draft.leave_out(line, f"{name}: runner passes it to srun")
     elif name in OF_HOST:

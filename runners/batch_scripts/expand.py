@@ -36,6 +36,7 @@ OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMP
 BY_BASH = ("RANDOM", "SECONDS", "BASHPID", "HOSTNAME", "TMPDIR", "CUDA_VISIBLE_DEVICES")
 # Variables that every login has, whatever a sourced file sets.
 OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
+QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
 MOST_ITEMS = 100  # of a brace range
 
 
@@ -163,7 +164,7 @@ class Expander:
         whole: list[list[Piece]] = [[]]
         for part in grammar.pieces(node):
             if isinstance(part, str):
-                whole[-1].append(part)
+                whole[-1].append(_unescaped(part, only=QUOTED))
             elif part.type in ("simple_expansion", "expansion"):
                 words = self._expansion(part, quoted=True)
                 whole[-1] += words[0].pieces if words else ()
@@ -173,17 +174,15 @@ class Expander:
             elif part.type == "arithmetic_expansion":
                 whole[-1] += self.arithmetic(part).pieces
             elif part.type == "string_content":
-                whole[-1].append(_unescaped(grammar.source(part), only='$"\\`'))
+                whole[-1].append(_unescaped(grammar.source(part), only=QUOTED))
             elif part.is_named:
                 whole[-1].append(Unknown(grammar.source(part), COMMAND, self.line(part)))
-            elif grammar.source(part) != '"':
-                whole[-1].append(grammar.source(part))
         return whole
 
     def _expansion(self, node: Node, quoted: bool) -> list[Word]:
         """Return the words of $NAME or ${...}."""
-        text, at = grammar.source(node), self.line(node)
-        inner = [child for child in node.children if grammar.source(child) not in ("$", "${", "}")]
+        text, at = grammar.source(node).lstrip(" \t\n\\"), self.line(node)
+        inner = [child for child in node.children if child.type not in ("$", "${", "}")]
         name = grammar.source(inner[0]) if inner else ""
         if inner and inner[0].type == "subscript":
             return self._item(inner, text, at)

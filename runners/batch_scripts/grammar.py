@@ -67,14 +67,21 @@ def below(node: Node, *kinds: str) -> Iterator[Node]:
 
 
 def pieces(node: Node) -> Iterator[Node | str]:
-    """Yield the parts of a quoted string or here-document, with the blanks between them.
+    """Yield the parts of a quoted string, with the blanks between them.
 
-    NOTE: the grammar (0.25) leaves blanks and line ends between two parts to no node.
+    NOTE: the grammar (0.25.1) leaves blanks and line ends between two parts to no node, or to the
+    next one's first sign.
     """
     text, begin = node.text or b"", node.start_byte
     at = begin
     for child in node.children:
-        if child.start_byte > at:
-            yield text[at - begin : child.start_byte - begin].decode()
+        own = 0 if child.type == "string_content" else len(_blanks(source(child)).encode())
+        if child.start_byte + own > at:
+            yield text[at - begin : child.start_byte + own - begin].decode()
         yield child
         at = child.end_byte
+
+
+def _blanks(text: str) -> str:
+    """Return the blanks, line ends and continued lines with which a text begins."""
+    return text[: len(text) - len(text.lstrip(" \t\n\\"))]

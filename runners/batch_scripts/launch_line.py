@@ -111,9 +111,12 @@ def _left_out(draft: Draft, step: Step) -> None:
         names += [o.name for o in agent.options.options if o.name in ("num-machines", "hostfile")]
         if names:
             text = ", ".join(f"--{name}" for name in names)
-            draft.leave_out(agent.line, f"{text}: runner gives them to {agent.name}")
+            them = "it" if len(names) == 1 else "them"
+            draft.leave_out(agent.line, f"{text}: runner gives {them} to {agent.name}")
         others = [option for option in agent.options.options if not _of_counts(option.name, names)]
         for option in others:
+            if option.name == "max-restarts" and option.text == "0":
+                continue  # the default
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
     starter = step.layer("starter")
     if starter is not None and starter.name not in ("srun", "horovodrun"):
@@ -127,6 +130,7 @@ def _left_out(draft: Draft, step: Step) -> None:
 
 
 def _of_counts(name: str, names: list[str]) -> bool:
+    names = [*names, "tee", "redirects", "log-dir", "role", "local-ranks-filter"]
     counts = ("nproc-per-node", "num-processes", "num-gpus", "num-nodes", "standalone", "multi-gpu")
     return name in (*names, *counts, "module", "m", "no-python", "use-env")
 
@@ -137,7 +141,9 @@ def others(script: Script) -> Iterator[Note]:
     yield from (Note(line, text) for line, text in job.unread)
     if job.hetjob:
         yield Note(job.hetjob, "a heterogeneous job: runner starts equal ranks only")
-    yield from (Note(line, "the shell's grammar does not fit here") for line in content.faults)
+    yield from (
+        Note(line, "the shell's grammar does not fit from here on") for line in content.faults
+    )
     for line in content.embedded:
         text = "a directive in a here-document belongs to the script that is written there"
         yield Note(line, text)
@@ -145,7 +151,7 @@ def others(script: Script) -> Iterator[Note]:
     for command in content.commands:
         own = command.line in starting or command.within or _known(command)
         if not own and not _for_log(command, script):
-            text = f"{command.text}: run it before the launch, where it is needed"
+            text = f"{command.text}: no training; do it before the launch, where it is needed"
             yield Note(command.line, text)
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")

@@ -7,18 +7,23 @@ from dataclasses import dataclass, field
 
 from .words import Word, literal, made
 
+# Other names of an option.
+SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
+
 
 @dataclass(frozen=True)
 class Grammar:
     """A program's options. `values` take one, `pairs` two; `short` has the letters' long names.
 
-    `single`: long options may have one dash (`-np 4`). `dashes`: an underscore is a dash.
+    Behind one of `last` come no more options. `single`: long options may have one dash (`-np 4`).
+    `dashes`: an underscore is a dash.
     """
 
     values: frozenset[str]
     flags: frozenset[str] = frozenset()
     short: Mapping[str, str] = field(default_factory=dict)
     pairs: frozenset[str] = frozenset()
+    last: frozenset[str] = frozenset()
     single: bool = False
     dashes: bool = False
 
@@ -27,7 +32,8 @@ class Grammar:
         text = text.replace("_", "-") if self.dashes else text
         known = self.values | self.flags | self.pairs
         fits = [name for name in known if name.startswith(text)]
-        return fits[0] if text not in known and len(fits) == 1 and len(text) > 2 else text
+        text = fits[0] if text not in known and len(fits) == 1 and len(text) > 2 else text
+        return SAME.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -62,16 +68,17 @@ class Options:
 
 
 def grammar(
-    values: str, flags: str = "", short: str = "", pairs: str = "", **more: bool
+    values: str,
+    flags: str = "",
+    short: str = "",
+    pairs: str = "",
+    last: str = "",
+    single: bool = False,
+    dashes: bool = False,
 ) -> Grammar:
     letters = dict(each.split("=") for each in short.split())
-    return Grammar(
-        frozenset(values.split()),
-        frozenset(flags.split()),
-        letters,
-        frozenset(pairs.split()),
-        **more,
-    )
+    words = [frozenset(text.split()) for text in (values, flags, pairs, last)]
+    return Grammar(words[0], words[1], letters, words[2], words[3], single, dashes)
 
 
 def read(words: Sequence[Word], known: Grammar) -> Options:
@@ -82,7 +89,7 @@ def read(words: Sequence[Word], known: Grammar) -> Options:
         word = left[0]
         if word.text == "--":
             return Options(tuple(options), tuple(left[1:]))
-        if word.unknown and not word.start:
+        if word.unknown and not word.start and "/" not in word.text:
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
             return Options(tuple(options), tuple(left), problem)
         if not word.start.startswith("-") or word.text == "-":
@@ -92,6 +99,8 @@ def read(words: Sequence[Word], known: Grammar) -> Options:
             return Options(tuple(options), tuple(left), f"the option {word.text} is not known")
         options.append(option)
         left = left[used:]
+        if option.name in known.last:
+            break
     return Options(tuple(options), tuple(left))
 
 
@@ -146,17 +155,20 @@ SLURM = grammar(
     " ntasks-per-socket open-mode output partition power prefer priority profile prolog qos"
     " relative reservation signal slurmd-debug sockets-per-node switches task-epilog task-prolog"
     " thread-spec threads threads-per-core time time-min tmp tres-per-task tres-bind uid gid"
-    " wait-all-nodes wait wckey wrap",
+    " wait-all-nodes wait wckey wrap accel-bind tasks-per-node workdir container-save image module"
+    " volume",
     "exclusive no-requeue requeue hold immediate overcommit oversubscribe spread-job use-min-nodes"
     " contiguous disable-status exact interactive kill-on-bad-exit label mem-bind multi-prog"
     " no-allocate no-kill overlap preserve-env propagate pty quiet quit-on-interrupt reboot"
     " resv-ports unbuffered verbose ignore-pbs kill-on-invalid-dep get-user-env nice parsable"
-    " test-only no-container-mount-home container-readonly container-writable",
+    " test-only no-container-mount-home container-readonly container-writable container-remap-root"
+    " no-container-remap-root container-entrypoint no-container-entrypoint",
     "A=account a=array B=extra-node-info b=begin C=constraint c=cpus-per-task D=chdir d=dependency"
     " e=error F=nodefile G=gpus H=hold I=immediate i=input J=job-name K=kill-on-bad-exit"
     " k=no-kill L=licenses l=label M=clusters m=distribution N=nodes n=ntasks O=overcommit"
     " o=output p=partition q=qos Q=quiet r=relative s=oversubscribe S=core-spec T=threads t=time"
     " u=unbuffered v=verbose W=wait w=nodelist X=disable-status x=exclude Z=no-allocate",
+    dashes=True,
 )
 APPTAINER = grammar(
     "add-caps app apply-cgroups bind blkio-weight cpus cpuset-cpus cpuset-mems device"
@@ -246,4 +258,4 @@ DEEPSPEED = grammar(
     "H=hostfile i=include e=exclude",
     dashes=True,
 )
-PYTHON = grammar("W X", "u O OO B E s S I q v b d x P", "m=m c=c", single=True)
+PYTHON = grammar("W X m c", "u O OO B E s S I q v b d x P", last="m c", single=True)

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_ROUNDS = 50  # of a loop that is unrolled
+# Files that set no variables of the script's: those that each login reads, and environments.
+HARMLESS = (
+    *("bashrc", "profile", "conda.sh", "mamba.sh", "activate", "/init/bash", "/init/sh"),
+    *("lmod.sh", "modules.sh"),
+)
+KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 MOST_CALLS = 8  # of functions within functions
 
 
@@ -154,12 +160,26 @@ class _Reader:
             if name in self.scope.exported and isinstance(value, Word)
         }
         command = replace(self.state, words=words, line=line, given=given, exports=exports)
+        if words[0].text in KEYWORDS:
+            self._broken(command)
+            return
         body = self.functions.get(words[0].text)
         if body is not None and self.calls < MOST_CALLS:
             self._call(body, words[1:])
             return
         self.content.commands.append(command)
         self._obey(command)
+
+    def _broken(self, command: Command) -> None:
+        """Note a keyword that the grammar takes for a command; what is set near it is unknown.
+
+        NOTE: it does so (0.25.1) for `then A=1 B=2` with `elif` or `else` on the next line.
+        """
+        self.content.faults.append(command.line)
+        parts = [word.text.partition("=") for word in command.arguments]
+        names = [*command.given, *(name for name, equals, _ in parts if equals)]
+        for name in names:
+            self.scope.variables[name] = hidden(literal("", command.line), name, BRANCH)
 
     def _call(self, body: Node, arguments: Sequence[Word]) -> None:
         before, self.scope.arguments = self.scope.arguments, list(arguments)
@@ -180,8 +200,9 @@ class _Reader:
             self.scope.variables["PWD"] = folder
         elif command.name == "set" and "pipefail" in options:
             self.state = replace(self.state, pipefail="+o" not in options)
-        elif command.name in ("source", "."):
-            self.scope.sourced = True
+        elif command.name in ("source", ".") and command.arguments:
+            harmless = command.arguments[0].text.endswith(HARMLESS)
+            self.scope.sourced = self.scope.sourced or not harmless
         elif command.name == "shift" and self.scope.arguments:
             self.scope.arguments = self.scope.arguments[1:]
         elif command.name in ("read", "mapfile", "readarray") and not command.inputs:
@@ -271,6 +292,8 @@ class _Reader:
             elif child.type == "file_redirect":
                 target = child.child_by_field_name("destination")
                 reads = any(part.type == "<" for part in child.children)
+                if target is not None and target.type == "number":
+                    continue  # 2>&1
                 word = self.expander.word(target, self._line(child))
                 (inputs if reads else outputs).append(word)
         body = node.child_by_field_name("body")

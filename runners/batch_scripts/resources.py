@@ -39,6 +39,10 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
     if name == "export":
         if value not in ("", "ALL"):
             draft.leave_out(line, "--export: runner passes the environment on itself")
+    elif name == "output" and job.scheduler == "cobalt":
+        draft.leave_out(line, f"-O {value}: runner names the outputs itself")
+    elif name in ("image", "volume", "module"):
+        return  # of Shifter: they go with the container
     elif name == "chdir":
         draft.folder = literal(value, line)
     elif name == "signal":
@@ -114,8 +118,8 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
             values["ntasks-per-node"] = None
         else:
             own["ntasks"] = None
-    elif own["ntasks-per-node"]:
-        values["ntasks"] = None
+    if own["ntasks-per-node"]:
+        values["ntasks"] = own["ntasks"] = None
     values.update({name: value for name, value in own.items() if value})
     if values["nodes"] == job.get("nodes"):
         values["nodes"] = None
@@ -158,6 +162,9 @@ def _alone(draft: Draft, job: Job) -> None:
 
 def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer | None) -> None:
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
+    if draft.has("gpus-per-task") and job.gpus_per_node:
+        draft.options = [each for each in draft.options if each[0] != "gpus-per-task"]
+        draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
     if starter is None and (job.nodes or 1) > 1:
         draft.add("nodes", 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import options
 from .expand import Scope
@@ -31,6 +31,7 @@ AGENTS = {
     "accelerate": options.ACCELERATE,
     "deepspeed": options.DEEPSPEED,
 }
+OF_DIRECTIVE = "<image of the directive>"
 SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does.
 BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")
@@ -57,6 +58,29 @@ LOOKING = (
         "lspci",
     ),
 )
+
+
+# Programs that prepare or serve: no training either.
+HELPERS = (
+    *("mkdir", "cp", "mv", "rm", "tar", "rsync", "unzip", "ln", "chmod", "touch", "wget", "curl"),
+    *(
+        "git",
+        "pip",
+        "pip3",
+        "conda",
+        "mamba",
+        "kill",
+        "ray",
+        "dask",
+        "sbcast",
+        "tee",
+        "make",
+        "find",
+    ),
+    *("sbatch", "scancel", "squeue", "sacct", "sed", "grep", "awk", "head", "tail", "test", "gzip"),
+)
+# Python's modules of that kind.
+TOOLS = ("pip", "venv", "virtualenv", "ensurepip", "build", "json.tool", "site")
 
 
 @dataclass(frozen=True)
@@ -120,7 +144,9 @@ class Step:
     @property
     def starts(self) -> bool:
         """Whether it starts a training, as far as the script tells."""
-        return bool(self.program) and not self.looks and (bool(self.layers) or self.python)
+        texts = [word.text.rpartition("/")[2] for word in self.program[:3]]
+        helps = texts[:1] and (texts[0] in HELPERS or (texts[1:2] == ["-m"] and texts[2] in TOOLS))
+        return bool(self.program and not helps and not self.looks and (self.layers or self.python))
 
 
 def is_python(text: str) -> bool:
@@ -208,12 +234,17 @@ class _Reader:
                 return False
             self.action = globals_[0].text
             words = words[words.index(globals_[0]) + 1 :]
-        read_ = self._options(words, CONTAINERS[name])
+        read_ = options.read(words, CONTAINERS[name])
+        if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1]):
+            read_ = replace(read_, problem="")  # one word, then a program: the image
+        if read_.problem:
+            self.problems.append((line, read_.problem))
+        self.left = list(read_.rest)
         self.layers.append(Layer("container", name, read_, line))
         for option in read_.all("env"):
             self._set(option.value.split(",") if option.value else ())
         if name == "shifter":
-            self.image = read_.get("image") or literal("", line)
+            self.image = read_.get("image") or literal(OF_DIRECTIVE, line)
         elif self.left:
             self.image = self.left.pop(0)
         return not read_.problem
@@ -319,6 +350,10 @@ class _Reader:
             self.left = self.left[place + 1 :]
             return bool(self.left)
         return False
+
+
+def _is_program(word: Word) -> bool:
+    return bool(word.start) and not word.start.startswith("-")
 
 
 def _is_flag(word: Word) -> bool:

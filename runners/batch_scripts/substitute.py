@@ -25,6 +25,8 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else _one("$PWD", ENVIRONMENT, line)
+    if names in (["which"], ["command"]) and commands[0].arguments:
+        return commands[0].arguments[-1]
     if names == ["seq"] and all(word.number is not None for word in commands[0].arguments):
         return literal(" ".join(_sequence([int(w.text) for w in commands[0].arguments])), line)
     if _counts_nodes(commands):

@@ -7,6 +7,8 @@ from ..steps import Layer, Step
 from .rule import Places, rule
 
 APPTAINER = ("apptainer", "singularity")
+# Words of sites with AMD's GPUs, whose devices' files are in each container, and ROCm in the image.
+AMD = ("rocm", "amdgpu", "/appl/local/", "lumi", "mi250", "mi300", "hip_visible")
 HOST_COMMANDS = ("scontrol", "srun", "sbatch", "squeue", "sinfo", "sacct", "scancel")
 COMPILERS = (
     *("gcc", "intel", "intel-oneapi", "nvhpc", "cuda", "cudatoolkit", "cudnn", "nccl", "llvm"),
@@ -31,7 +33,8 @@ srun apptainer exec image.sif python train.py""",
 srun apptainer exec --nv image.sif python train.py""",
 )
 def nv_missing(script: Script) -> Places:
-    if not script.job.wants_gpus:
+    text = script.text.lower()
+    if not script.job.wants_gpus or any(word in text for word in AMD):
         return
     for step, layer in _containers(script):
         variables = {**step.command.exports, **step.command.given}

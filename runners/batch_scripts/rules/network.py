@@ -92,6 +92,12 @@ def _of_rank(step: Step) -> Iterator[Word]:
         yield from (o.value for o in agent.options.all(*OF_ADDRESS) if o.value)
 
 
+def _alone(script: Script) -> bool:
+    """Whether no other training is on the nodes: all of a node's GPUs or memory are this job's."""
+    job = script.job
+    return job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G")
+
+
 def ports(script: Script) -> Iterator[Word]:
     """Yield the ports of the script's process groups."""
     for assignment in script.content.assignments:
@@ -124,10 +130,10 @@ export MASTER_PORT=29500
 srun python train.py""",
 )
 def port_fixed(script: Script) -> Places:
-    if script.job.exclusive:
-        return
-    for port in ports(script):
-        if port.number:
+    told = set[str]()
+    for port in () if _alone(script) else ports(script):
+        if port.number and port.text not in told:
+            told.add(port.text)
             what = f"port {port.text} is the same in each job: two on one node collide"
             yield port.line, what, FREE
 
@@ -146,9 +152,11 @@ export MASTER_PORT=$(expr 10000 + $(echo $SLURM_JOB_ID | tail -c 5))
 srun python train.py""",
 )
 def port_collides(script: Script) -> Places:
-    if script.job.exclusive:
-        return
-    for port in ports(script):
+    told = set[str]()
+    for port in () if _alone(script) else ports(script):
+        if port.text in told:
+            continue
+        told.add(port.text)
         if any(piece.digits for piece in port.unknown):
             what = f"{port.text} may be in use, by another job with these last digits for example"
             yield port.line, what, FREE

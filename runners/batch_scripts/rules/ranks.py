@@ -200,12 +200,11 @@ def first_node_only(script: Script) -> Places:
         return
     for step in script.steps:
         agent = step.layer("agent")
-        by_itself = agent and agent.options.has("hostfile", "deepspeed-hostfile")
-        if by_itself or step.command.loops or not step.python:
+        if agent is None or agent.options.has("hostfile", "deepspeed-hostfile"):
             continue
-        name = agent.name if agent else step.program[0].text
-        what = f"{name} starts on the first of {nodes} nodes only"
-        yield step.line, what, f"srun {name} ...: one on each node"
+        if not step.command.loops:
+            what = f"{agent.name} starts on the first of {nodes} nodes only"
+            yield step.line, what, f"srun {agent.name} ...: one on each node"
 
 
 @rule(

@@ -35,7 +35,9 @@ def srun_cpus_per_task(script: Script) -> Places:
     cpus = script.job.count("cpus-per-task") or 1
     for step, srun in _sruns(script):
         variables = {**step.command.exports, **step.command.given}
-        if cpus == 1 or srun.get("cpus-per-task") or "SRUN_CPUS_PER_TASK" in variables:
+        bound = "mask" in _text(srun, "cpu-bind") or "map" in _text(srun, "cpu-bind")
+        known = srun.get("cpus-per-task") or "SRUN_CPUS_PER_TASK" in variables
+        if cpus == 1 or known or bound:
             continue
         ranks = ranks_per_node(script.job, step) if step.layer("agent") else 1
         whose = f"{ranks} ranks" if ranks and ranks > 1 else "each task"
@@ -96,13 +98,17 @@ srun python train.py""",
 def gpus_per_task(script: Script) -> Places:
     job = script.job
     asked = job.find("gpus-per-task")
-    if asked and job.tasks != 1 and not _shares(job.get("gres-flags"), job.get("gpu-bind")):
+    if (
+        asked
+        and 1 not in (job.tasks, job.tasks_per_node)
+        and not _shares(job.get("gres-flags"), job.get("gpu-bind"))
+    ):
         for _, srun in _sruns(script):
             if not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
                 yield asked.line, *_ISOLATED
     for _, srun in _sruns(script):
         own = srun.get("gpus-per-task")
-        many = srun.count("ntasks") != 1 and job.tasks != 1
+        many = srun.count("ntasks") != 1 and 1 not in (job.tasks, job.tasks_per_node)
         if own and many and not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
             yield own.line, *_ISOLATED
 

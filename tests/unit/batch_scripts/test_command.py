@@ -130,7 +130,7 @@ def test_windows_line_ends_are_read_and_told(tmp_path: Path) -> None:
 
 def test_a_broken_line_is_told(tmp_path: Path) -> None:
     done = convert(tmp_path, GOOD + "if true; then\n  echo 'a\n")
-    assert "the shell's grammar does not fit here" in done.stdout
+    assert "the shell's grammar does not fit from here on" in done.stdout
 
 
 def test_many_levels_end_with_a_message(tmp_path: Path) -> None:

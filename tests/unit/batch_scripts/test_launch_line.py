@@ -257,6 +257,11 @@ OPEN = {
         "'<$A>'",
         "1: $A: a loop or",
     ),
+    "a branch that is not understood": (
+        "if [[ $R == 1 ]]; then A=1 B=2\nelse A=3\nfi\n{run} python t.py $A",
+        "'<$A>'",
+        "1: $A: a loop or",
+    ),
     "a loop": ("for f in $(ls); do {run} python t.py $f; done", "'<$f>'", "1: $f: a loop or"),
     "a sourced file": ("source setup.sh\n{run} python t.py $LR", "'<$LR>'", "2: $LR: a file that"),
     "an agent's argument": (
@@ -281,7 +286,7 @@ def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
 
 
 LOST = {
-    "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: run it before"),
+    "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: no training"),
     "a module": (f"module swap a b\n{RUN} python t.py", "1: module swap a b"),
     "an agent's option": (
         "srun accelerate launch --config_file c.yaml t.py",

@@ -41,6 +41,7 @@ RIGHT = {
     + "srun accelerate launch --num_machines 2 --num_processes 8 train.py",
     "a rank with all GPUs of its node": ONE_EACH + "srun python train.py",
     "a check of the nodes, then a training": GPUS + "srun hostname\nsrun python train.py",
+    "a program that starts others itself": ONE_EACH + "python parsl_workflow.py",
     "a preparation on one node": GPUS + "srun -N1 -n1 python fetch.py\nsrun python train.py",
     "a study of several sizes": "#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --gpus-per-node=4\n"
     "for n in 1 2 4; do mpirun -np $n python train.py; done",
