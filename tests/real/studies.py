@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,27 +21,28 @@ PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1")
 
 
 @contextmanager
-def extra_packages() -> Iterator[str]:
+def extra_packages(*packages: str) -> Iterator[str]:
     """The extra packages in a folder of ada's: fetched here, installed by the cluster's Python."""
     folder = on_cluster(["mktemp", "-d", "/scratch/ada/extra.XXXXXX"]).stdout.strip()
     try:
-        _fetch(State.locate().scratch / "ada" / Path(folder).name / "wheels")
+        wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
+        _fetch(wheels, packages or PACKAGES)
         words = ["--quiet", "--no-index", f"--find-links={folder}/wheels", f"--target={folder}/lib"]
-        done = on_cluster([PYTHON, "-m", "pip", "install", *words, *PACKAGES])
+        done = on_cluster([PYTHON, "-m", "pip", "install", *words, *(packages or PACKAGES)])
         assert done.returncode == 0, done.stderr
         yield f"{folder}/lib"
     finally:
         on_cluster(["rm", "-rf", folder])
 
 
-def _fetch(wheels: Path) -> None:
+def _fetch(wheels: Path, packages: Sequence[str]) -> None:
     """Download what suits the cluster's Python, for ada to read and take away."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     version = on_cluster([PYTHON, "-c", ask]).stdout.strip()
     words = ["--only-binary=:all:", "--python-version", version]
     words += [f"--platform=manylinux{glibc}_{platform.machine()}" for glibc in GLIBC]
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
-    subprocess.run([*pip, *words, *PACKAGES], check=True)
+    subprocess.run([*pip, *words, *packages], check=True)
     for path in (wheels, *wheels.iterdir()):
         os.chown(path, wheels.parent.stat().st_uid, -1)
         path.chmod(0o755)

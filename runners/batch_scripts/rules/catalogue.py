@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..script import Script
-from . import containers, network, ranks, shell, slurm
+from . import containers, image, network, ranks, shell, slurm
 from .rule import Finding
 
 RULES = (
     *ranks.RULES,
     *containers.RULES,
+    *image.RULES,
     *network.RULES,
     *slurm.RULES,
     *shell.RULES,

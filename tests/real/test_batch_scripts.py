@@ -1,0 +1,116 @@
+"""Batch scripts on the cluster: the script itself and its launch line do the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.documents import ROOT, blocks
+
+from .conftest import IMAGE, Login
+from .studies import extra_packages
+
+PACKAGES = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
+DDP = """
+import os, sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.ones(1) * int(os.environ["RANK"])
+dist.all_reduce(total)
+if dist.get_rank() == 0:
+    print("ANSWER", dist.get_world_size(), int(total), sys.argv[1:], flush=True)
+dist.destroy_process_group()
+"""
+HOROVOD = """
+import sys
+import horovod.torch as hvd
+import torch
+
+hvd.init()
+total = hvd.allreduce(torch.ones(1) * hvd.rank(), op=hvd.Sum)
+if hvd.rank() == 0:
+    print("ANSWER", hvd.size(), int(total), sys.argv[1:], flush=True)
+"""
+DDP_JOB = f"""#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 -t 5
+#SBATCH --output=job.log
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+export MASTER_PORT=$((SLURM_JOB_ID % 10000 + 20000))
+export WORLD_SIZE=$SLURM_NTASKS OMP_NUM_THREADS=1
+ARGS=(--name "two words" --job $SLURM_JOB_NAME)
+srun apptainer exec {IMAGE} bash -c 'RANK=$SLURM_PROCID python train.py "$@"' _ "${{ARGS[@]}}"
+"""
+HOROVOD_JOB = f"""#!/bin/bash
+#SBATCH -N 2
+#SBATCH -n 4
+#SBATCH --output=job.log
+export HOROVOD_LOG_LEVEL=warning
+srun --mpi=pmix apptainer exec {IMAGE} python train.py --epochs $((2 * 3))
+"""
+
+
+@pytest.fixture(scope="module")
+def parser() -> Iterator[str]:
+    with extra_packages(*PACKAGES) as folder:
+        yield folder
+
+
+def convert(login: Login, parser: str, *words: str) -> tuple[int, str]:
+    done = login.run("env", f"PYTHONPATH={parser}", "runner", "convert", *words)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout
+
+
+def answer(text: str) -> str:
+    """Return what rank 0 says of its process group and its arguments."""
+    return next(line.partition("ANSWER ")[2] for line in text.splitlines() if "ANSWER " in line)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "job"), [(DDP, DDP_JOB), (HOROVOD, HOROVOD_JOB)], ids=["ddp", "horovod"]
+)
+def test_the_line_does_what_the_script_does(
+    login: Login, parser: str, trainer: str, job: str
+) -> None:
+    login.write("train.py", trainer)
+    login.write("job.sh", job)
+    login.sh("sbatch --wait job.sh")
+    code, shown = convert(login, parser, "job.sh")
+    assert code == 0
+    line = shown.splitlines()[0]
+    assert "<" not in line, shown
+    log = login.sh(f"{line.replace('runner launch', 'runner launch --follow', 1)}")
+    assert answer(log) == answer(login.sh("cat job.log"))
+
+
+def test_the_guide_shows_what_is_printed(login: Login, parser: str) -> None:
+    page = blocks(ROOT / "docs" / "guides" / "batch-scripts.md")
+    job = next(block for block in page if "file" in block.marks)
+    shown = next(block.text for block in page if block.language == "text")
+    login.write(job.marks["file"], job.text)
+    assert convert(login, parser, "job.sh") == (0, shown)
+    code, text = convert(login, parser, "--check", "--json", "job.sh")
+    assert code == 1
+    assert [each["code"] for each in json.loads(text)] == ["port-fixed", "pipe-exit-code"]
+
+
+def test_the_image_tells_which_mpi_it_speaks(login: Login, parser: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH -n 2\nsrun --mpi={{}} apptainer exec {IMAGE} python train.py\n"
+    login.write("job.sh", script.format("pmi2"))
+    code, text = convert(login, parser, "--check", "job.sh")
+    assert code == 1
+    assert text.startswith("line 3: mpi-plugin: ")
+    assert "right: --mpi=pmix" in text
+    login.write("job.sh", script.format("pmix"))
+    assert convert(login, parser, "--check", "job.sh") == (0, "")
+
+
+def test_the_limit_of_a_partition_is_asked(login: Login, parser: str) -> None:
+    limit = login.sh("sinfo --noheader --format=%l | head -n 1").strip()
+    login.write("job.sh", "#!/bin/bash\n#SBATCH --time=400-00:00:00\nsrun python train.py\n")
+    _, text = convert(login, parser, "--check", "job.sh")
+    assert ("time-limit" in text) is (limit != "infinite"), text
