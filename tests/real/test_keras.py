@@ -1,0 +1,32 @@
+"""Keras 2 and 3 with Horovod: each form of a script trains one model, on two and four ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Login
+
+WORLDS = Path(__file__).parent / "worlds"
+BOTH_KERASES = ("--env", "TF_USE_LEGACY_KERAS=1")
+
+
+@pytest.mark.parametrize(
+    ("script", "controller", "ranks", "words"),
+    [
+        ("keras_forms.py", "gloo", 2, ()),
+        ("keras_forms.py", "mpi", 4, BOTH_KERASES),
+        ("keras_traps.py", "gloo", 4, ()),
+        ("keras_traps.py", "mpi", 2, ()),
+    ],
+)
+def test_every_form_trains_one_model(
+    login: Login, script: str, controller: str, ranks: int, words: tuple[str, ...]
+) -> None:
+    for file in WORLDS.glob("keras_*.py"):
+        login.write(file.name, file.read_text(encoding="utf-8"))
+    shape = ("--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller)
+    done = login.launch(*shape, *words, "--follow", "--all", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("forms are right") == ranks, done.stdout

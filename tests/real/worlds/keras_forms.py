@@ -1,0 +1,172 @@
+"""Every form of Keras with Horovod, one after the other in one world: each trains one model.
+
+Each rank trains on data of its own. Afterwards all ranks have the same weights, and they are those
+of one process that had all data. Arguments: names of forms, without them all.
+"""
+
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import horovod.keras as by_keras
+import horovod.tensorflow as hvd
+import horovod.tensorflow.keras as by_tf
+import keras
+import numpy as np
+import tensorflow as tf
+
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+STEPS, BATCH = 6, 4
+random = np.random.default_rng(1)
+X = random.normal(size=(STEPS, SIZE, BATCH, 5)).astype("float32")
+Y = (X.sum(-1, keepdims=True) + random.normal(size=(STEPS, SIZE, BATCH, 1))).astype("float32")
+KERAS_2 = tf.keras if os.environ.get("TF_USE_LEGACY_KERAS") == "1" else None
+KERASES = [tf.keras, keras] if KERAS_2 else [tf.keras]
+FORMS = {}
+
+
+def form(function):
+    FORMS[function.__name__] = function
+    return function
+
+
+def data(rank):
+    """A rank's samples in the order of its steps; those of all with None."""
+    mine = slice(None) if rank is None else slice(rank, rank + 1)
+    return X[:, mine].reshape(-1, 5), Y[:, mine].reshape(-1, 1)
+
+
+def model_of(of, seed=3, last=()):
+    of.utils.set_random_seed(seed)
+    layers = of.layers
+    return of.Sequential(
+        [of.Input((5,)), layers.Dense(4, "tanh"), layers.Dense(3, "tanh"), *last, layers.Dense(1)]
+    )
+
+
+def sgd(of, **options):
+    return of.optimizers.SGD(0.1, momentum=0.9, **options)
+
+
+def fit(model, rank, **options):
+    x, y = data(rank)
+    size = BATCH if rank is not None else BATCH * SIZE
+    model.fit(x, y, batch_size=size, shuffle=False, verbose=0, **options)
+    return model
+
+
+def loop(model, optimizer, graph, tape_of=lambda tape: tape, of=tf.keras):
+    """Train in a loop of one's own."""
+    loss = of.losses.MeanSquaredError()
+
+    def step(x, y):
+        with tape_of(tf.GradientTape()) as tape:
+            value = loss(y, model(x, training=True))
+        grads = tape.gradient(value, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables))
+
+    step = tf.function(step) if graph else step
+    for x, y in zip(X, Y):
+        step(tf.constant(x[RANK]), tf.constant(y[RANK]))
+    return model
+
+
+def weights(model):
+    return np.concatenate([w.ravel() for w in model.get_weights()])
+
+
+def reference(of, last=(), **options):
+    model = model_of(of, last=last)
+    model.compile(sgd(of, **options), "mse")
+    return weights(fit(model, None))
+
+
+def equal(model, expected=None, name=""):
+    """All ranks have equal weights, and those that are expected."""
+    mine = weights(model)
+    every = hvd.allgather_object(mine)
+    for rank, other in enumerate(every):
+        assert np.array_equal(mine, other), f"{name}: rank {rank} has other weights"
+    assert np.isfinite(mine).all()
+    if expected is not None:
+        assert np.allclose(mine, expected, rtol=1e-3, atol=1e-5), (name, mine - expected)
+
+
+@form
+def fits():
+    """`fit` in graphs and eagerly, with both modules, with and without the callback."""
+    for of in KERASES:
+        expected = reference(of)
+        for module in (by_keras, by_tf):
+            for eager in (False, True):
+                for calls in ([], [module.callbacks.BroadcastGlobalVariablesCallback(0)]):
+                    model = model_of(of)
+                    model.compile(module.DistributedOptimizer(sgd(of)), "mse", run_eagerly=eager)
+                    name = f"{of.__name__} {module.__name__} eager={eager} {calls}"
+                    equal(fit(model, RANK, callbacks=calls), expected, name)
+
+
+@form
+def other_seeds():
+    """Without the callback the ranks begin equal with the first step, with it before."""
+    for of in KERASES:
+        expected = reference(of)
+        for calls in ([], [by_tf.callbacks.BroadcastGlobalVariablesCallback(0)]):
+            model = model_of(of, 3 + RANK)
+            model.compile(by_tf.DistributedOptimizer(sgd(of)), "mse")
+            equal(fit(model, RANK, callbacks=calls), expected if calls else None)
+        for graph in (False, True):
+            model = model_of(of, 3 + RANK)
+            equal(loop(model, by_tf.DistributedOptimizer(sgd(of)), graph))
+
+
+@form
+def clips_and_accumulates():
+    """What the optimizer does with gradients comes after they are averaged."""
+    every = [
+        {"clipnorm": 0.05},
+        {"global_clipnorm": 0.1},
+        {"clipvalue": 0.02},
+        {"weight_decay": 0.1},
+    ]
+    twice = {"gradient_accumulation_steps": 2}
+    for of in KERASES:
+        for options in every if of is KERAS_2 else [*every, twice, {**twice, "clipnorm": 0.05}]:
+            expected = reference(of, **options)
+            model = model_of(of)
+            model.compile(by_tf.DistributedOptimizer(sgd(of, **options)), "mse")
+            equal(fit(model, RANK), expected, options)
+
+
+@form
+def loops():
+    """Loops of one's own: the optimizer averages, or the tape, or both, which is once."""
+    for of in KERASES:
+        expected = reference(of)
+        for graph in (False, True):
+            for module in (by_keras, by_tf, hvd):
+                model = model_of(of)
+                optimizer = module.DistributedOptimizer(sgd(of))
+                equal(
+                    loop(model, optimizer, graph, of=of),
+                    expected,
+                    f"{of.__name__} {module} {graph}",
+                )
+            model = model_of(of)
+            equal(loop(model, sgd(of), graph, hvd.DistributedGradientTape, of), expected)
+            model = model_of(of)
+            optimizer = by_tf.DistributedOptimizer(sgd(of), op=hvd.Sum)
+            equal(loop(model, optimizer, graph, hvd.DistributedGradientTape, of), expected, "both")
+
+
+def main():
+    for name in sys.argv[1:] or FORMS:
+        FORMS[name]()
+        print(f"right: {name}", flush=True)
+    hvd.shutdown()
+    print(f"all {len(FORMS)} forms are right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
