@@ -1,8 +1,8 @@
 """Train a small convolutional network on handwritten digits, with Keras' `fit` and Horovod.
 
 For those who use `model.fit`: Horovod's optimizer and its four callbacks do what `tf_mnist.py` has
-written out. They need Keras 2 (TensorFlow up to 2.15, later the package tf-keras): under Keras 3
-they run, and leave out the exchange of gradients without a word, so this trainer refuses that.
+written out. Under Keras 3 (TensorFlow 2.16 and newer) they need the Horovod of our images: with
+0.28.1 as it was released `fit` runs, and exchanges no gradients.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
 MNIST, in IDX form or as mnist.npz. With the defaults at least 97 % of the test digits are right
@@ -20,16 +20,15 @@ What is distributed in this file is marked `# Horovod:`.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-# Before the import, which reads them. TensorFlow's notes would drown rank 0's lines.
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1" if importlib.util.find_spec("tf_keras") else "0")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+# Before the import, which reads them: this file is written for Keras 3 on TensorFlow, whatever
+# ~/.keras/keras.json says, and TensorFlow's notes would hide rank 0's lines.
+os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import horovod.tensorflow as hvd
@@ -37,7 +36,7 @@ import horovod.tensorflow.keras as hvd_keras
 import tensorflow as tf
 
 from recipes import digits, options, ranks, run_tf
-from recipes.ranks import Ranks, Shards, UserError
+from recipes.ranks import Ranks, Shards
 
 
 def parser() -> options.Parser:
@@ -60,19 +59,6 @@ def read_options(world: Ranks) -> tuple[Namespace, str]:
     return args, run_tf.pick_device(args, world)
 
 
-def refuse_keras_3() -> None:
-    """Raise `UserError` if the Keras in force is one with which Horovod would not reduce."""
-    version = getattr(tf.keras, "__version__", "2")  # tf-keras has none there
-    if int(version.partition(".")[0]) < 3:
-        return
-    raise UserError(
-        f"Keras {version} is in force: with it model.fit runs, but Horovod exchanges no gradients, "
-        "and each rank would train a model of its own.\n"
-        "Unset TF_USE_LEGACY_KERAS (or set it to 1), and have Keras 2: pip install tf-keras\n"
-        "With Keras 3 use tf_mnist."
-    )
-
-
 def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
     """Build the model, for the 8 x 8 digits and for the 28 x 28 ones of MNIST alike."""
     layers = tf.keras.layers
@@ -93,14 +79,10 @@ def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
 
 def compile_model(args: Namespace, world: Ranks, data: digits.Digits) -> tf.keras.Model:
     """Build and compile the model, equal on all ranks."""
-    tf.get_logger().setLevel("ERROR")  # it warns of callbacks that take long, such as a broadcast
-    tf.keras.backend.experimental.enable_tf_random_generator()  # whose states can be saved
     tf.keras.utils.set_random_seed(args.seed)
     model = build_model(args, data)
-    # Horovod: the rate grows with the number of ranks. XLA, Keras' default on GPUs, knows no
-    # Horovod: so no jit_compile.
-    rate = args.base_lr * world.size
-    optimizer = tf.keras.optimizers.SGD(rate, momentum=0.9, jit_compile=False)
+    # Horovod: the rate grows with the number of ranks.
+    optimizer = tf.keras.optimizers.SGD(args.base_lr * world.size, momentum=0.9)
     # Horovod: this optimizer first averages the gradients over all ranks.
     optimizer = hvd_keras.DistributedOptimizer(
         optimizer,
@@ -108,13 +90,13 @@ def compile_model(args: Namespace, world: Ranks, data: digits.Digits) -> tf.kera
     )
     optimizer.build(model.trainable_variables)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer, loss, jit_compile=False)
+    model.compile(optimizer, loss, jit_compile=False)  # XLA, the default on GPUs, knows no Horovod
     return model
 
 
 def callbacks(args: Namespace, world: Ranks, shards: Shards, skipped: dict[int, int]) -> list[Any]:
     # Horovod: the rate for all ranks, which the warm-up reaches and the schedule falls from.
-    # Momentum is a mere number in optimizers since Keras 2.11: the callbacks cannot correct it.
+    # Momentum is a mere number in Keras 3's optimizers: the callbacks cannot correct it.
     both = {"initial_lr": args.base_lr * world.size, "momentum_correction": False}
     warmup = Warmup(warmup_epochs=args.warmup_epochs, steps_per_epoch=shards.steps(), **both)
     warmup.skipped = skipped
@@ -124,7 +106,7 @@ def callbacks(args: Namespace, world: Ranks, shards: Shards, skipped: dict[int, 
         return cosine if args.schedule == "cosine" else 1.0
 
     return [
-        # Horovod: after the first step all ranks go on with the weights of rank 0.
+        # Horovod: all ranks begin with the weights of rank 0.
         hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0),
         # Horovod: losses become means over all ranks, for the callbacks that come after this one.
         hvd_keras.callbacks.MetricAverageCallback(),
@@ -161,7 +143,7 @@ class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Count a step; `logs` has the mean loss of all steps since `fit` was called."""
         self.seen += self.run.batch.own
-        loss = logs["loss"] * self.seen - self.loss_sum
+        loss = float(logs["loss"]) * self.seen - self.loss_sum
         self.loss_sum += loss
         self.run.step_done(loss)
 
@@ -178,20 +160,15 @@ def main() -> None:
     world = ranks.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
     args, device = ranks.together(world, lambda: read_options(world))
-    ranks.together(world, refuse_keras_3)
     data = ranks.together(world, lambda: digits.load(args.data))
     run = run_tf.Run(args, world, "keras_mnist", device, data.describe())
 
     model = compile_model(args, world, data)
     optimizer = model.optimizer
-    dropouts = [one for one in model.layers if isinstance(one, tf.keras.layers.Dropout)]
-    # Keras has no public name for them.
-    random = {layer.name: layer._random_generator._generator.state for layer in dropouts}
     # Horovod: from here on another seed on each rank, for dropout that differs.
-    run_tf.draw(random, args.seed, world.rank)
-    same = {v.name: v for v in [*model.variables, *optimizer.variables, optimizer.learning_rate]}
+    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.begin(len(data.y_train), run_tf.State(world, same, {}, random), drop_last=True)
+    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer), drop_last=True)
     skipped = {run.epoch - 1: run.taken // run.shards.per_step}
     called = [*callbacks(args, world, run.shards, skipped), Recorder(run)]
     # A call of fit for each epoch, because the first and the last one may be parts of epochs.
@@ -205,7 +182,7 @@ def main() -> None:
             callbacks=called,
             verbose=0,
         )
-        run.rate = float(optimizer.learning_rate)
+        run.rate = float(optimizer.learning_rate.numpy())
         run.epoch_done(
             lambda: run.evaluate(
                 len(data.y_test), lambda part: (model(data.x_test[part]), data.y_test[part])

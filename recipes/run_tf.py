@@ -1,6 +1,6 @@
 """TensorFlow's part of a run: the device, precision, checkpoints, evaluation, profiles.
 
-For Keras 3, which wraps TensorFlow's variables; Horovod and tapes need those inside: `v.value`.
+For Keras 3, which wraps TensorFlow's variables: `v.value`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ Run it:
     horovodrun -np 2 python -m recipes.tf_mnist
     python -m recipes.tf_mnist
 
-The loop is written out: under Keras 3 (TensorFlow 2.16 and newer) Horovod's Keras optimizer with
-`model.fit` runs, but silently exchanges no gradients (see keras_mnist.py). Keras 3 wraps
-TensorFlow's variables; Horovod needs those inside: `v.value`.
+The loop is written out; `keras_mnist` has `model.fit`. Keras 3 wraps TensorFlow's variables;
+Horovod as it was released needs those inside: `v.value`.
 
 Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
 What is distributed in this file is marked `# Horovod:`.

@@ -7,8 +7,6 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-# Keras 2 (the package tf-keras): with Keras 3 Horovod's optimizer silently exchanges nothing.
-os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf
 from sklearn.datasets import load_digits
@@ -48,8 +46,7 @@ class Metrics(tf.keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         seconds = time.time() - self.began
-        # MetricAverageCallback leaves numpy's numbers, which JSON lacks.
-        loss, accuracy = float(logs["loss"]), float(logs["val_accuracy"])
+        loss, accuracy = logs["loss"], logs["val_accuracy"]
         print(f"epoch {epoch + 1}  loss {loss:.4f}  accuracy {accuracy:.4f}", flush=True)
         self.line = {
             "event": "epoch",

@@ -114,17 +114,6 @@ def test_keras_stopped_on_a_signal_and_resumed_is_as_if_never_stopped(login: Log
     assert weights(login) == expected
 
 
-def test_keras_3_is_refused(login: Login) -> None:
-    words = ["env", "TF_USE_LEGACY_KERAS=0", "python", "-m", "recipes.keras_mnist"]
-    launch = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
-    done = ranks(login, 2, "-c", launch, *words)
-    assert done.returncode == 2
-    assert done.stderr.count("with it model.fit runs, but Horovod exchanges no gradients") == 1
-    assert done.stderr.count("Unset TF_USE_LEGACY_KERAS (or set it to 1)") == 1
-    assert "Traceback" not in done.stderr
-    assert login.sh(f"ls {login.folder}") == ""
-
-
 def test_a_loss_that_is_no_number_names_the_step(login: Login) -> None:
     done = ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20")
     assert done.returncode == 1
