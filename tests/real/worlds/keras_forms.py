@@ -115,7 +115,8 @@ def other_seeds():
         for calls in ([], [by_tf.callbacks.BroadcastGlobalVariablesCallback(0)]):
             model = model_of(of, 3 + RANK)
             model.compile(by_tf.DistributedOptimizer(sgd(of)), "mse")
-            equal(fit(model, RANK, callbacks=calls), expected if calls else None)
+            begun_alike = calls and of is not KERAS_2  # whose callback comes after a step
+            equal(fit(model, RANK, callbacks=calls), expected if begun_alike else None)
         for graph in (False, True):
             model = model_of(of, 3 + RANK)
             equal(loop(model, by_tf.DistributedOptimizer(sgd(of)), graph))
