@@ -11,7 +11,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, takewhile
 from pathlib import Path
 from shlex import quote
@@ -190,14 +190,20 @@ def matches(text: Text) -> list[Match]:
     return sorted(filter(None, fit), key=lambda each: each.rank)
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile it once: `re` itself keeps no more than 512, and there are more here."""
+    return re.compile(pattern, re.MULTILINE)
+
+
 def _match(entry: Entry, text: str) -> Match | None:
     found = []
     for pattern in entry.match:
-        one = re.search(pattern, text, re.MULTILINE)
+        one = _compiled(pattern).search(text)
         if one is None:
             return None
         found.append(one)
-    if any(re.search(pattern, text, re.MULTILINE) for pattern in entry.unless):
+    if any(_compiled(pattern).search(text) for pattern in entry.unless):
         return None
     named = {"0": found[0][0]}
     for one in found:
