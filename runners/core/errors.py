@@ -63,11 +63,16 @@ class NotFound(UsageError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return "did you mean ...", or the list of what there is."""
+    """Return "did you mean ...?", or the list of what there is.
+
+    Beside the nearest name only those that are about as near.
+    """
     import difflib  # for a mistake only
 
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
     if close:
+        alike = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
+        close = [name for name, near in zip(close, alike) if near > alike[0] - 0.1]
         return "did you mean " + " or ".join(close) + "?"
     return "one of: " + ", ".join(names) if names else ""

@@ -144,7 +144,8 @@ class Trainer:
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
     A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
-    what forms a recipe's, where known. `uses_recipes`: a file imports what recipes share.
+    what forms a recipe's, where known, `seen_world` what the source of a file seems to use instead
+    of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Trainer:
     typed: str = ""
     program: str = ""
     world: str = ""
+    seen_world: str = ""
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
             message, "it has not been downloaded", change(first=f"runner data fetch {text}")
         )
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
-    return NotFound(message, nearest(path.name, {*known, *beside}))
+    near = nearest(path.name, {*known, *beside, *catalogue.shipped()})
+    return NotFound(message, near, command("runner", "data", "fetch"))
 
 
 def _looked_at(name: str, path: Path, why: str) -> Dataset:

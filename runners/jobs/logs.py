@@ -15,6 +15,18 @@ SAYS_END = re.compile(
     rb"srun: error: [^:\s]+: tasks? [\d,-]+: |srun: Terminating StepId=|srun: Job step aborted"
     rb"|slurmstepd\S*: error: \*\*\* STEP "
 )
+# What frameworks write at each start, on each rank, of which nothing follows: absl, oneDNN and
+# XLA through TensorFlow (TensorBoard loads it for PyTorch too), and torch's c10d.
+STARTUP = re.compile(
+    rb"WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
+    rb"|.*oneDNN custom operations are on\. You may see slightly different numerical results"
+    rb"|.*This TensorFlow binary is optimized to use available CPU instructions"
+    rb"|To enable the following instructions: .* rebuild TensorFlow with"
+    rb"|.*Could not find cuda drivers on your machine, GPU will not be used"
+    rb"|.*Unable to register cu(FFT|DNN|BLAS) factory: Attempting to register factory for plugin"
+    rb"|.*computation placer already registered"
+    rb"|\[W.*socket\.cpp.*The hostname of the client socket cannot be retrieved"
+)
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
 LOST = (
     # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
@@ -63,6 +75,12 @@ def rank_of(line: bytes) -> int | None:
 def concerns(line: bytes, ranks: Collection[int] | None) -> bool:
     """Whether a log line is of one of these ranks, or of no rank; None is all."""
     return ranks is None or (rank := rank_of(line)) is None or rank in ranks
+
+
+def is_startup_noise(line: bytes) -> bool:
+    """Whether a rank's line is one that its framework writes at each start, whatever happens."""
+    label = LABELLED.match(line)
+    return label is not None and STARTUP.match(line, label.end()) is not None
 
 
 def says_end(line: bytes) -> bool:

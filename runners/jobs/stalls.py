@@ -1,4 +1,4 @@
-"""Stalled jobs: detects missing training steps and the ranks that lag. Pure."""
+"""Stalled jobs: detects missing steps, ranks that lag, and time that is too short. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .metrics_tail import Reading
 
 SECONDS = 300  # without a step, by default
+STEPS_FOR_A_PACE, SLACK = 10, 1.2  # the pace of a few steps is known roughly
 BUSY, WAKES = 0.5, 50  # of a CPU; per second
 # Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
 # `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
@@ -63,6 +64,18 @@ def find_stall(
             name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
             lags.append(f"rank {name}: Horovod misses it")
     return Stall(now - reading.time, reading.step, tuple(lags))
+
+
+def short_of_time(first: Reading, latest: Reading, left: float | None) -> float | None:
+    """Return the seconds that a run needs for the steps that remain, if `left` are too few.
+
+    By the pace between two readings, of which the first may be right after the start.
+    """
+    if left is None or latest.steps is None or latest.step - first.step < STEPS_FOR_A_PACE:
+        return None
+    pace = (latest.time - first.time) / (latest.step - first.step)
+    needed = pace * (latest.steps - latest.step)
+    return needed if needed > SLACK * left else None
 
 
 def missing(tail: Sequence[str]) -> list[int]:

@@ -13,7 +13,7 @@ from ..core import job_record, trust
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status, wording
-from ..jobs.logs import JobLog, concerns, rank_of, says_end
+from ..jobs.logs import JobLog, concerns, is_startup_noise, rank_of, says_end
 from ..schedulers import SCHEDULERS
 from .stall_notice import Stalls
 
@@ -49,6 +49,7 @@ class Follower:
         self.paths, self.job, self.ranks = paths, job, ranks
         self.stalls = Stalls(paths, job, stall_after)
         self.log, self.told, self.explained = JobLog(Path(job.log)), "", False
+        self.noise = False  # whether such lines were left out
         self.place, self.asked = "", -SECONDS_BETWEEN_PLACES
 
     def to_the_end(self, shown: Screen) -> Status:
@@ -84,6 +85,13 @@ class Follower:
     def _pass_on(self, shown: Screen) -> None:
         for lines in self.log.new():
             mine = [x for x in lines if not shown.at(x) and concerns(x, self.ranks)]
+            if any(map(is_startup_noise, mine)):
+                mine = [x for x in mine if not is_startup_noise(x)]
+                if not self.noise:
+                    self.noise = True
+                    shown.say(
+                        "runner: lines of TensorFlow's and c10d's start stay in the log alone"
+                    )
             if not self.explained and any(rank_of(x) is not None for x in mine):
                 self.explained = True
                 shown.say("runner: lines begin with rank@host")

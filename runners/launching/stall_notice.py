@@ -1,4 +1,4 @@
-"""Detects stalls of a followed job, and queries its nodes for the lagging ranks."""
+"""Detects stalls of a followed job, the ranks that lag, and a limit that comes before its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 from ..core import shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..jobs import metrics_tail, stalls
+from ..jobs import metrics_tail, stalls, wording
+from ..jobs.metrics_tail import Reading
 from ..jobs.stalls import RankSample, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
@@ -26,6 +27,8 @@ class Stalls:
         self.limit = limit(after)
         self.looked = 0.0
         self.reported: int | None = None  # the step at which it stalled
+        self.first: Reading | None = None
+        self.too_short = False  # whether that was said
 
     def news(self, now: Status) -> str:
         """Return what there is to say, "" mostly."""
@@ -37,11 +40,27 @@ class Stalls:
         if reading and self.reported is not None and reading.step > self.reported:
             self.reported = None
             return f"it goes on: step {reading.step}"
+        if short := self._too_short(reading, now.left):
+            return short
         found = stalls.find_stall(reading, time.time(), self.limit)
         if found is None or found.step == self.reported:
             return ""
         self.reported = found.step
         return stalls.in_words(of_job(self.paths, self.job, self.limit) or found)
+
+    def _too_short(self, reading: Reading | None, left: float | None) -> str:
+        """Say once that the job reaches its limit first; a job that is requeued resumes."""
+        if reading is None or self.too_short or self.job.restarts:
+            return ""
+        self.first = self.first or reading
+        needed = stalls.short_of_time(self.first, reading, left)
+        self.too_short = needed is not None
+        return (
+            f"at this pace the training needs {wording.span(needed)} more, and its limit comes in "
+            f"{wording.span(left)}: a longer --time, or --requeue, which resumes from checkpoints"
+            if needed
+            else ""
+        )
 
 
 def limit(after: int | None = None) -> float:

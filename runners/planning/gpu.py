@@ -9,6 +9,7 @@ from ..core.model import Controller, Resources
 from ..core.plan import Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
+from ..injob.rank import TENSORFLOW, TORCH
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import partition
@@ -150,8 +151,12 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
 
 
 def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> str:
-    image = case.image
+    image, trainer = case.image, case.spec.trainer
     operations = image.listed("horovod.operations")
+    if (trainer.world or trainer.seen_world) in (TORCH, TENSORFLOW):
+        world = trainer.world or trainer.seen_world
+        value = "nccl" if vendor else "gloo" if world == TORCH else "grpc"
+        return log.choose("data-plane", value, f"the default of {world}")
     if vendor and (not operations or "nccl" in operations):
         _one_rank_for_a_gpu(case.resources, log)
         known = image.how("horovod.operations")

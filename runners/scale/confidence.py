@@ -17,6 +17,7 @@ from functools import cache
 
 HALF = 0.475  # of a 95 % interval: from its centre to one end
 STEPS = 200  # of the integral
+LEAST = 3  # runs for an interval: that of two, by t with one degree of freedom, says nothing
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ def quantile(freedom: float) -> float:
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Return the geometric mean of positive numbers and its t-interval; none from one alone."""
+    """Return the geometric mean of positive numbers and its t-interval, if LEAST are there."""
     logs = [math.log(value) for value in values]
     value = math.exp(statistics.fmean(logs))
-    if len(logs) < 2:
+    if len(logs) < LEAST:
         return Estimate(value, None, None, len(logs))
     half = quantile(len(logs) - 1) * math.sqrt(statistics.variance(logs) / len(logs))
     return Estimate(value, value * math.exp(-half), value * math.exp(half), len(logs))
@@ -67,12 +68,12 @@ def mean(values: Sequence[float]) -> Estimate:
 def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """Return mean(above) / mean(below) and its interval, by Welch's t on the logarithms.
 
-    `n` is that of the smaller sample. There is no interval where one of them is a single run.
+    `n` is that of the smaller sample. There is no interval where one has fewer than LEAST.
     """
     samples = [[math.log(value) for value in values] for values in (above, below)]
     means, n = [statistics.fmean(sample) for sample in samples], min(map(len, samples))
     value = math.exp(means[0] - means[1])
-    if n < 2:
+    if n < LEAST:
         return Estimate(value, None, None, n)
     errors = [statistics.variance(sample) / len(sample) for sample in samples]
     if not any(errors):

@@ -40,10 +40,12 @@ def interval(value: Estimate | None, share: bool = False) -> str:
 
 
 def estimate(value: Estimate, share: bool = False) -> str:
-    """Return the centre and the limits behind it in brackets, as a terminal shows them."""
+    """Return the centre and the limits behind it in brackets; a dash where there are none."""
     told = percent if share else number
     centre = told(value.value)
-    if value.low is None or value.high is None or value.low == value.high:
+    if value.low is None or value.high is None:
+        return f"{centre} (-)"
+    if value.low == value.high:
         return centre
     return f"{centre} ({told(value.low).removesuffix(' %')}-{told(value.high).removesuffix(' %')})"
 

@@ -13,7 +13,7 @@ from ..core import atomic
 from ..core.errors import NotFound, SystemFault, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command
-from ..injob.rank import HOROVOD, TORCH
+from ..injob.rank import HOROVOD, TENSORFLOW, TORCH
 from . import config
 
 PYTHON = re.compile(r"python[\d.]*")
@@ -24,6 +24,10 @@ IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MU
 PACKAGE = "recipes"
 # What forms the process group of a recipe, by its option --exchange.
 WORLDS = {"horovod": HOROVOD, "ddp": TORCH, "fsdp": TORCH}
+SEEN = (
+    (re.compile(r"torch\.distributed|init_process_group|DistributedDataParallel"), TORCH),
+    (re.compile(r"MultiWorkerMirroredStrategy"), TENSORFLOW),
+)
 IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
 
@@ -126,7 +130,7 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
         return NotFound(what, why, change(trainer=args[at:]))
     there = change(trainer=(script, *args)) if Path(script).is_file() else ()
     hint = "a program that only the image has is named by its full path"
-    return NotFound(what, f"{nearest(name, _presets())}; {hint}", there)
+    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", there)
 
 
 def is_one(name: str) -> bool:
@@ -141,7 +145,19 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     source = path.read_text(encoding="utf-8", errors="replace")
     imports = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
     uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
-    return Trainer(path.stem, None, path.absolute(), args, uses_recipes=uses_recipes, typed=name)
+    return Trainer(
+        *(path.stem, None, path.absolute(), args),
+        uses_recipes=uses_recipes,
+        typed=name,
+        seen_world=_seen_world(source),
+    )
+
+
+def _seen_world(source: str) -> str:
+    """Return what a script that does not mention Horovod seems to exchange gradients by, or ""."""
+    if "horovod" in source:
+        return ""
+    return next((world for form, world in SEEN if form.search(source)), "")
 
 
 def _folder(name: str, args: tuple[str, ...]) -> UsageError:

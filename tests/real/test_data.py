@@ -57,6 +57,12 @@ def images(login: Login) -> str:
     login.write("reader.py", READER)
     done = login.runner("data", "synth", "imagenet", "im", "--samples", "250", "--size", "16")
     assert done.returncode == 0, done.stderr
+    assert (
+        "wrote 250 samples for training and 50 for testing, in the format of imagenet"
+        in done.stderr
+    )
+    assert done.stdout == f"{login.folder}/im\n"
+    assert "next: runner launch --data im TRAINER" in done.stderr
     return "im"
 
 

@@ -224,6 +224,7 @@ def test_runs_side_by_side(login: Login) -> None:
     assert {"accuracy", "loss", "startup_seconds", "elapsed_seconds"} <= set(header)
     assert "--epochs" not in header
     assert f"best accuracy: {lines[0][0]}" in done.stderr
+    assert "changes are against it" in done.stderr
     assert "settings agree" in done.stderr
     whole = json.loads(login.runner("compare", "--json", "torch_mnist-1", "torch_mnist-2").stdout)
     assert {"--base-lr", "world_size", "hosts"} <= set(whole["differ"])

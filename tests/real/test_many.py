@@ -153,3 +153,13 @@ def test_without_a_scheduler_they_run_one_after_the_other(login: Login) -> None:
     until(login, "! pgrep -u ada -f '[s]ay.py'")
     assert {run["state"] for run in all_facts(login, "say-2")} == {"CANCELLED"}
     assert "began" not in login.sh("cat runs/say-2_[13]/logs/job.log 2>&1 || true")
+
+
+def test_a_sweep_of_a_script_that_knows_no_folder_of_its_run_is_warned_of(login: Login) -> None:
+    here = [*prepared(login), "--sweep", "x=1,2", "--wait"]
+    login.write("saves.py", "open('model.pt', 'a').write('x')")
+    done = login.runner(*here, "saves.py")
+    assert done.returncode == 0, done.stderr
+    assert f"all runs work in {login.folder}, where saves.py may overwrite" in done.stderr
+    assert 'os.environ["OUTPUT_DIR"]' in done.stderr
+    assert "may overwrite" not in login.runner(*here, "say.py").stderr

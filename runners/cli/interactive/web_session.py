@@ -162,6 +162,8 @@ class Visit:
         if self.way.ssh:
             click.echo(f"on your own machine: {self.way.ssh}")
         click.echo(f"open there:          {self.way.url}")
+        if self.way.inside:
+            click.echo(f"within the cluster:  {self.way.inside}")
         click.echo(f"(also in {kept}, for your eyes only)", err=True)
 
 

@@ -47,12 +47,15 @@ WIDTH = max(map(len, COLOURS)) + 2
     metavar="SECONDS",
     help="how long to wait for the job",
 )
+@click.option("-v", "--verbose", is_flag=True, help="show the evidence of what is ok too")
 @common_options.as_json
-def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **values: Any) -> None:
+def doctor_command(
+    job: bool, run: str | None, max_wait: int, verbose: bool, as_json: bool, **values: Any
+) -> None:
     """Check this machine, an image and a short job; report problems and how to fix them.
 
-    Each finding is ok, a warning or a failure. The exit code is 80 if a check failed. The launch
-    options select the image and the resources of the job.
+    Each finding is ok (one line), a warning or a failure (with evidence and fix). The exit code is
+    80 if a check failed. The launch options select the image and the resources of the job.
     """
     if run is not None and job:
         raise UsageError(
@@ -71,7 +74,7 @@ def doctor_command(job: bool, run: str | None, max_wait: int, as_json: bool, **v
         ]
         printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:
-        show(found, here)
+        show(found, here, verbose)
     sys.exit(exit_codes.REFUSED if failed(found) else 0)
 
 
@@ -102,8 +105,11 @@ def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
         sys.exit(130)
 
 
-def show(findings: list[Finding], here: CommandLine) -> None:
-    """Print the findings and how many there are of each kind; `here` asked for them."""
+def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> None:
+    """Print the findings and how many there are of each kind; `here` asked for them.
+
+    Of those that are ok the evidence is left out, unless `verbose`.
+    """
     # rich costs 60 ms; it knows terminals, their colours and NO_COLOR.
     from rich.console import Console as RichConsole
 
@@ -111,7 +117,7 @@ def show(findings: list[Finding], here: CommandLine) -> None:
     for subject, group in grouped(findings):
         console.print(subject, style="bold")
         for finding in group:
-            _one(console, finding, here)
+            _one(console, finding, here, verbose or finding.state != OK)
     console.print(", ".join(_counted(*pair) for pair in counts(findings).items()))
 
 
@@ -119,10 +125,10 @@ def _counted(state: str, count: int) -> str:
     return f"{count} {state}{'' if state == OK or count == 1 else 's'}"
 
 
-def _one(console: RichConsole, finding: Finding, here: CommandLine) -> None:
+def _one(console: RichConsole, finding: Finding, here: CommandLine, evidence: bool) -> None:
     console.print(f"  {finding.state:<{WIDTH}}", style=COLOURS[finding.state], end="")
     console.print(f"{finding.name}: {finding.says}")
-    for line in finding.evidence.splitlines():
+    for line in finding.evidence.splitlines() if evidence else ():
         console.print(f"  {'':<{WIDTH}}{line}", style="dim")
     for remedy in finding.remedies:
         console.print(f"  {'':<{WIDTH}}try: {suggest.text(remedy, here)}")

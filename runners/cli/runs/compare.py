@@ -30,8 +30,8 @@ def compare_command(
 ) -> None:
     """Compare the settings and the results of runs, the best first.
 
-    The ID of a job array stands for all of its runs. Changes are relative to the first run
-    named.
+    The ID of a job array stands for all of its runs. Changes are relative to the best run; where
+    the results have no number in common, to the first run named.
     """
     meant = [run for name in names for run in run_arguments.find_all(name, runs_dir)]
     if len(meant) < 2:
@@ -64,20 +64,21 @@ def _print(
     names = ["state", *([metric] if metric else []), *reached]
     reached = {name: reached[name] for name in dict.fromkeys(names)}
     spare = [name for name in reached if name not in ("state", metric)]
-    _table(compared, ordered, shown, list(reached), spare)
+    _table(ordered[0], ordered, shown, list(reached), spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
     if metric:
         best = ordered[0]
-        click.echo(f"best {metric}: {best.run}, {printer.text(best.measured[metric])}", err=True)
+        value = printer.text(best.measured[metric])
+        click.echo(f"best {metric}: {best.run}, {value}; changes are against it", err=True)
 
 
 def _table(
-    found: list[Compared], ordered: list[Compared], settings: list[str], reached: list[str],
+    reference: Compared, ordered: list[Compared], settings: list[str], reached: list[str],
     spare: list[str],
 ) -> None:  # fmt: skip
     """Print a line for each run; few runs that differ in more than fits get a column each."""
-    first = found[0].measured
+    first = reference.measured
     rows = [
         [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
         + [_measured(each.measured.get(name), first.get(name)) for name in reached]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -171,7 +172,12 @@ def synth_command(
     from ...data import synth
 
     synth.write(kind, folder, synth.SyntheticSpec(samples, classes, size, vocabulary))
-    click.echo(folder)
+    what = "tokens" if kind == "tokens" else "samples"
+    testing = max(1, samples // 5)
+    said = f"wrote {samples:,} {what} for training and {testing:,} for testing, in the format of"
+    click.echo(f"{said} {kind}", err=True)
+    click.echo(folder.absolute())
+    click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)
 
 
 @data_command.command("stage", epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -35,12 +36,30 @@ def launch(made: Plan, sweep_request: SweepRequest, values: dict[str, Any]) -> N
             values["as_json"],
         )
         return
+    _warn_of_shared_files(made)
     with signals.held():
         drafts, submitted = submit.several(made, sweep_request, typed.again())
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:
         sys.exit(array_status.wait(runs, values["as_json"], values["parsable"]))
+
+
+def _warn_of_shared_files(made: Plan) -> None:
+    """Say that the runs of a script of one's own have one working folder, if it seems not to know.
+
+    A packaged trainer, and one that names OUTPUT_DIR, writes into its run's own folder.
+    """
+    file = made.spec.trainer.file
+    if file is None or made.spec.trainer.uses_recipes or file.suffix != ".py":
+        return
+    if "OUTPUT_DIR" not in file.read_text(encoding="utf-8", errors="replace"):
+        printer.tell(
+            f"warning: all runs work in {os.getcwd()}, where {file.name} may overwrite one run's "
+            "files with another's\n"
+            '  try: write below os.environ["OUTPUT_DIR"], the folder of each run, checkpoints and '
+            "result.json too"
+        )
 
 
 def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:

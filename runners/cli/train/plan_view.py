@@ -7,6 +7,7 @@ import click
 from ...core.command_line import without_secret
 from ...core.model import Resources
 from ...core.plan import Caution, Choice, Plan
+from ...injob.rank import HOROVOD
 from ...launching import submit, suggest
 from ...scale.number_format import count
 from ...schedulers.base import limit_seconds
@@ -138,6 +139,10 @@ def _gpus(resources: Resources) -> list[str]:
 
 
 def _meeting(made: Plan) -> str:
+    trainer = made.spec.trainer
+    others = trainer.world if trainer.world != HOROVOD else ""
+    if others or trainer.seen_world:
+        return others or trainer.seen_world
     if made.wireup.controller != "mpi":
         return {"gloo": "Gloo", "none": "without Horovod"}[made.wireup.controller]
     if made.launching.launcher != "srun":

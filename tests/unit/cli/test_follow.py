@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.cli.runs import compare as compare_command
 from runners.cli.runs import job_end
-from runners.cli.runs.follow import PROGRESS
+from runners.cli.runs.follow import PROGRESS, Plain
 from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
@@ -23,7 +24,9 @@ from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.wording import reason_in_words
+from runners.launching.follow import Follower
 from runners.scale import compare
+from runners.scale.compare import Compared
 from runners.schedulers import slurm
 
 from ..failures import leave
@@ -53,6 +56,54 @@ def test_only_the_tail_is_read(tmp_path: Path) -> None:
 
 def everything(log: JobLog) -> list[bytes]:
     return [line for lines in log.new() for line in lines]
+
+
+NOISE = """\
+0@n1 | WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
+0@n1 | I0000 00:00:1764180000.1 7 port.cc:153] oneDNN custom operations are on. You may see \
+slightly different numerical results due to floating-point round-off errors. To turn them off, set \
+the environment variable `TF_ENABLE_ONEDNN_OPTS=0`.
+0@n1 | [W1126 18:00:00.1 socket.cpp:767] [c10d] The hostname of the client socket cannot be \
+retrieved. err=-3
+1@n2 | I0000 00:00:1764180000.1 7 cpu_feature_guard.cc:227] This TensorFlow binary is optimized \
+to use available CPU instructions in performance-critical operations.
+1@n2 | To enable the following instructions: AVX2 FMA, in other operations, rebuild \
+TensorFlow with the appropriate compiler flags.
+"""
+SIGNAL = """\
+0@n1 | step 1/2
+To enable the following instructions: AVX2, rebuild TensorFlow with flags: no rank's
+1@n2 | W0000 00:00:1764180000.1 7 allocator.cc:1] Allocation of 1 exceeds 10% of free memory
+"""
+
+
+class Seen(Plain):
+    """A screen that keeps what it is to show."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.lines: list[bytes] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def show(self, lines: list[bytes]) -> None:
+        self.lines += lines
+
+
+def test_what_frameworks_say_at_each_start_is_left_out_and_that_is_said_once(
+    tmp_path: Path,
+) -> None:
+    paths = JobPaths(tmp_path / "train-1")
+    paths.log.parent.mkdir(parents=True)
+    follower = Follower(paths, Job("1", "train", "slurm", str(paths.log), 1.0, ""), None, None)
+    screen = Seen()
+    for text in (NOISE, SIGNAL, NOISE):
+        with paths.log.open("a") as file:
+            file.write(text)
+        follower._pass_on(screen)
+    assert b"\n".join(screen.lines).decode() + "\n" == SIGNAL
+    assert sum("stay in the log alone" in text for text in screen.said) == 1
 
 
 def test_log_lines_are_whole_and_read_once(tmp_path: Path) -> None:
@@ -352,3 +403,21 @@ def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(
     told = capsys.readouterr().err
     assert f"profile: {tmp_path}/profile (" in told
     assert f"timeline: {tmp_path}/t.json (" in told
+
+
+def test_a_sweep_is_compared_with_its_best_run_which_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The run that was named first may be the one that diverged."""
+    runs = [
+        Compared(f"t-{n}", {"--base-lr": lr}, {"state": "completed", "loss": loss})
+        for n, lr, loss in ((1, 0.9, 9.0), (2, 0.1, 0.5), (3, 0.2, 0.55))
+    ]
+    ordered = [runs[1], runs[2], runs[0]]
+    compare_command._print(runs, ordered, "loss", False)
+    said = capsys.readouterr()
+    rows = [line.split() for line in said.out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["t-2", "t-3", "t-1"]
+    assert "%" not in said.out.splitlines()[1]
+    assert "+10 %" in said.out.splitlines()[2]
+    assert "best loss: t-2, 0.5; changes are against it" in said.err

@@ -12,6 +12,7 @@ from runners.cli import COMMANDS, cli
 from runners.cli.train import plan_view
 from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Launching, Plan, Wireup
+from runners.settings import trainers
 
 TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
 
@@ -48,6 +49,26 @@ def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
 )
 def test_forms_of_resources(resources: Resources, begins: str) -> None:
     assert plan_view.line(plan(resources)).startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("source", "ends"),
+    [
+        ("import torch.distributed as dist\n", ", torch.distributed"),
+        ("from torch.nn.parallel import DistributedDataParallel\n", ", torch.distributed"),
+        ("s = tf.distribute.MultiWorkerMirroredStrategy()\n", ", tf.distribute"),
+        ("import horovod.torch as hvd\nimport torch.distributed\n", ", MPI over PMIx"),
+        ("import torch\n", ", MPI over PMIx"),
+    ],
+)
+def test_a_script_without_horovod_is_not_said_to_meet_by_its_mpi(
+    tmp_path: Path, source: str, ends: str
+) -> None:
+    (tmp_path / "train.py").write_text(source)
+    trainer, _ = trainers.find(str(tmp_path / "train.py"), ())
+    made = plan(TWO)
+    made = replace(made, spec=replace(made.spec, trainer=trainer))
+    assert plan_view.line(made).endswith(ends)
 
 
 def test_gloo_and_mpirun_are_named() -> None:

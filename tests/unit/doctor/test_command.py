@@ -91,3 +91,15 @@ GPU
 1 ok, 1 warning, 1 failure
 """
     )
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_is_well_takes_one_line(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
+    found = [
+        Finding("disk", "runs", OK, "12 GB free", "df: a\nb"),
+        Finding("x", "y", WARNING, "z", "e"),
+    ]
+    doctor.show(found, CommandLine("doctor"), verbose)
+    shown = capsys.readouterr().out
+    assert ("df: a" in shown) is verbose
+    assert "           e\n" in shown

@@ -7,17 +7,25 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import runners.injob.rank
-from runners.jobs import stalls
+from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.jobs import metrics_tail, stalls
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.stalls import RankSample
+from runners.launching import stall_notice
+from runners.launching.stall_notice import Stalls
 
 READING = Reading(step=120, time=1000.0)
 WAITS = RankSample(0, "n1", "S", 0.05, 900)
+SHORT = (
+    "at this pace the training needs 1:05:20 more, and its limit comes in 1:00: a longer --time, "
+    "or --requeue, which resumes from checkpoints"
+)
 INSPECTOR = """\
 0@n1 | [2026-11-21 20:00:00.1: W /horovod/common/stall_inspector.cc:107] One or more tensors were
 0@n1 | Missing ranks:
@@ -49,6 +57,39 @@ def test_the_rank_that_does_something_else_lags(sample: RankSample, why: str) ->
     assert found is not None
     (line,) = found.lags
     assert line.startswith(f"rank 1@n2: {why}")
+
+
+@pytest.mark.parametrize(
+    ("step", "left", "needed"),
+    [
+        (20, 60.0, 3920.0),  # 80 s for 20 steps, and 980 are left
+        (20, 3900.0, None),  # within what the pace of a few steps can tell
+        (5, 60.0, None),
+        (20, None, None),
+    ],
+)
+def test_a_limit_that_comes_before_the_end_is_seen(
+    step: int, left: float | None, needed: float | None
+) -> None:
+    first, latest = Reading(0, 1000.0, 1000), Reading(step, 1000.0 + 4 * step, 1000)
+    assert stalls.short_of_time(first, latest, left) == needed
+
+
+def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stall_notice, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(stalls, "find_stall", lambda *rest: None)
+    paths = JobPaths(tmp_path)
+    job = Job("1", "t", "slurm", str(paths.log), 1.0, "")
+    running = Status(JobState.RUNNING, left=60.0)
+    for restarts, said in ((0, ["", SHORT, ""]), (3, ["", "", ""])):
+        notices, news = Stalls(paths, replace(job, restarts=restarts), 300), []
+        for step in (0, 20, 40):
+            reading = Reading(step, 1000.0 + 4 * step, 1000)
+            monkeypatch.setattr(metrics_tail, "last", lambda paths, one=reading: one)
+            news.append(notices.news(running))
+        assert news == said
 
 
 def test_ranks_that_all_wait_alike_are_not_blamed() -> None:

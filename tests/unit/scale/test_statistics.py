@@ -41,7 +41,10 @@ def test_a_ratio_has_welchs_interval() -> None:
     )
 
 
-def test_one_run_has_no_interval() -> None:
+def test_fewer_than_three_runs_have_no_interval() -> None:
+    """Two differ by chance alone: their interval would be such as 1.76 to 55,792,432."""
+    assert confidence.mean([5.0, 9.0]).low is None
+    assert confidence.ratio([5.0, 5.1, 5.2], [4.0, 4.1]).low is None
     alone = confidence.mean([5.0])
     assert (alone.low, alone.high, alone.n) == (None, None, 1)
     assert alone.value == pytest.approx(5)
@@ -49,7 +52,7 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_equal_runs_have_an_interval_of_nothing() -> None:
-    found = confidence.ratio([2.0, 2.0], [1.0, 1.0])
+    found = confidence.ratio([2.0, 2.0, 2.0], [1.0, 1.0, 1.0])
     assert (found.value, found.low, found.high) == pytest.approx((2, 2, 2))
 
 
