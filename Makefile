@@ -34,8 +34,13 @@ END_CLUSTERS := for folder in $(RUNNER_CACHE)/cluster*; do $(CLUSTER) --state "$
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo
-demo: have-cpu cluster-up ## pull or build the CPU image, start a cluster, train on two nodes with Gloo and MPI
+.PHONY: demo demo-cluster demo-here
+demo: ## train on two nodes of a test cluster; where there can be none, two ranks on this machine
+	@if $(CLUSTER) possible; then $(MAKE) --no-print-directory demo-cluster; \
+	else $(MAKE) --no-print-directory demo-here; fi
+demo-here: $(VENV)/.ready ## two ranks on this machine, without root, Slurm and Apptainer
+	$(IN_VENV) python -m tests.demo_here
+demo-cluster: have-cpu cluster-up ## pull or build the CPU image, start a cluster, train on two nodes with Gloo and MPI
 	$(CLUSTER) exec -- $(DEMO)
 	$(CLUSTER) exec -- runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller mpi --follow tf_mnist
 	@echo "The cluster is up: make cluster-shell. To end it: make cluster-down."
@@ -89,10 +94,14 @@ unit: $(VENV)/.ready ## the fast tests
 	$(IN_VENV) python -m pytest -q -n 2 tests/unit
 
 .PHONY: real
-real: $(VENV)/.ready build-cpu ## the tests on real clusters but for the slow ones, two files at a time
+real: $(VENV)/.ready cluster-possible build-cpu ## the tests on real clusters but for the slow ones, two files at a time
 	trap '$(END_CLUSTERS)' EXIT; \
 	$(CLUSTER) up --nodes 2; \
 	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v $(LANE) tests/real
+
+.PHONY: cluster-possible
+cluster-possible:
+	@$(CLUSTER) possible || { echo "Lint and the fast tests passed. Those on real clusters were not run: they need root." >&2; exit 3; }
 
 .PHONY: test-cluster
 test-cluster: $(VENV)/.ready build-cpu ## the tests of the test cluster itself: after a change of tests/cluster

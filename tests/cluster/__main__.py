@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="start the cluster, install runner in it")
     _design_options(start)
+    commands.add_parser("possible", help="say why this machine cannot carry a cluster, exit with 2")
     commands.add_parser("down", help="end the cluster; nothing of it stays but its files")
     commands.add_parser("status", help="nodes, addresses, processes, Slurm's view")
     commands.add_parser("install", help="install this checkout's runner in the running cluster")
@@ -84,6 +85,10 @@ def _design(options: argparse.Namespace) -> Design:
         return Design(options.release, nodes, quirks, options.like, tuple(options.bind))
     nodes = design.named(options.names) if options.names else design.numbered(options.nodes)
     return Design(options.release, nodes, quirks, binds=tuple(options.bind))
+
+
+def _possible(state: State, options: argparse.Namespace) -> None:
+    host.check()
 
 
 def _rootfs(state: State, options: argparse.Namespace) -> None:
@@ -161,6 +166,7 @@ def _become(argv: list[str]) -> None:
 
 
 COMMANDS = {
+    "possible": _possible,
     "up": _up,
     "down": _down,
     "status": _status,

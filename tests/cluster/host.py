@@ -35,12 +35,17 @@ def require_root() -> None:
         raise Unsupported("not root: namespaces, mounts and veth pairs need it; run it with sudo")
 
 
-def require() -> None:
-    """Raise Unsupported unless this machine can carry the cluster; install missing packages."""
+def check() -> None:
+    """Raise Unsupported, with the reasons, unless this machine can carry the cluster."""
     require_root()
     problems = _kernel_problems()
     if problems:
         raise Unsupported("this machine cannot carry the cluster:\n  " + "\n  ".join(problems))
+
+
+def require() -> None:
+    """Check, and install missing packages. Raises Unsupported."""
+    check()
     packages = missing_packages()
     if packages:
         install(packages)

@@ -1,0 +1,38 @@
+"""What `make demo` and `make test` do where there can be no test cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import demo_here
+from tests.cluster.state import CHECKOUT
+
+NO_MOUNTS = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up its capabilities")
+def test_root_without_mount_rights_is_told_why_there_is_no_cluster() -> None:
+    command = [*NO_MOUNTS, sys.executable, "-m", "tests.cluster", "possible"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    assert (done.returncode, "CAP_SYS_ADMIN" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up its capabilities")
+def test_make_test_names_what_it_left_out() -> None:
+    """`cluster-possible` is what the real tests wait for."""
+    command = [*NO_MOUNTS, "make", "--no-print-directory", "cluster-possible"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 2  # make's own, for any recipe that fails; the recipe's is 3
+    assert "Those on real clusters were not run: they need root." in done.stderr
+    assert "Error 3" in done.stderr
+
+
+def test_the_demo_without_root_asks_for_pytorch_without_cuda_first() -> None:
+    first, second = demo_here.requirements()
+    assert first[0].endswith("+cpu")
+    assert second[0] == first[0].partition("+")[0]
+    assert first[1:] == second[1:]
