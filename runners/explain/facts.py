@@ -162,7 +162,7 @@ class Facts:
     `saved` is the step of the newest checkpoint, `free` the bytes that are free beside it.
     `image_newer` says that the image was written after the job was submitted,
     `image_here` that it is there on this machine; `scratch` is the
-    user's folder for large files, where the site names one.
+    user's folder for large files, where the site names one, and `user` the name.
     """
 
     paths: JobPaths
@@ -180,6 +180,7 @@ class Facts:
     image_newer: bool = False
     image_here: bool = False
     scratch: str = ""
+    user: str = ""
 
     @property
     def record(self) -> Failure | None:

@@ -38,6 +38,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         image_newer=_image_newer(job),
         image_here=bool(job.image) and os.path.exists(job.image),
         scratch=os.environ.get("SCRATCH", ""),
+        user=os.environ.get("USER", ""),
     )
 
 

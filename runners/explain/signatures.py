@@ -95,8 +95,8 @@ class Entry:
     """A signature: `match` are all found in the text that `where` names, and none of `unless` is.
 
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
-    found, {who}, {host}, {image} and {error}. `change` and `leave_out` are options of the launch,
-    `command` is a line for the shell, `remedy` a name of REMEDIES. `about` is the name of its file.
+    found, {who}, {host}, {image}, {user} and {error}. `change` and `leave_out` are options of the
+    launch, `command` is a line for the shell, `remedy` a name of REMEDIES. `about` is the file's.
     """
 
     id: str
@@ -245,7 +245,7 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
     for key in sorted(lines):
-        line = replace(lines[key], text=lines[key].text[:LONGEST_LINE])
+        line = replace(lines[key], text=OF_RANK.sub("", lines[key].text)[:LONGEST_LINE])
         kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
     return tuple(kinds_of_line.values())
 
@@ -298,8 +298,8 @@ def _parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     entry = match.entry
-    known = {"who": who(facts), "host": host(facts), "image": facts.image, "error": facts.error}
-    named = {**known, **match.named}
+    known = {"who": who(facts), "host": host(facts), "image": facts.image, "user": facts.user}
+    named = {**known, "error": facts.error, **match.named}
     node = named.get("node", "") or (facts.first.host if facts.first else "")
     line = text.line(match.found)
     because = entry.because or BECAUSE[entry.certainty]
@@ -328,7 +328,7 @@ def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> 
     if remedy:
         return remedy
     if entry.command:
-        return typed_line(_put(entry.command, named, quote))
+        return typed_line(_put(entry.command, named, _quoted))
     if entry.change or entry.leave_out:
         options = {name: _set(value, named) for name, value in entry.change.items()}
         return change(options, leave_out=entry.leave_out)
@@ -352,7 +352,7 @@ def _tell(entry: Entry, named: Mapping[str, str]) -> str:
 def _filled(text: str, named: Mapping[str, str]) -> str:
     """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
     parts = text.split("`")
-    filled = (_put(part, named, quote if at % 2 else _cut) for at, part in enumerate(parts))
+    filled = (_put(part, named, _quoted if at % 2 else _cut) for at, part in enumerate(parts))
     return "`".join(filled)
 
 
@@ -360,6 +360,10 @@ def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
     return re.sub(
         r"\{(\w+)\}", lambda each: how(named[each[1]]) if each[1] in named else each[0], text
     )
+
+
+def _quoted(text: str) -> str:
+    return quote(text) if text else ""
 
 
 def _cut(text: str) -> str:

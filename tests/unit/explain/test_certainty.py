@@ -118,6 +118,22 @@ def test_below_torchrun_it_is_the_worker_and_its_file(tmp_path: Path) -> None:
     assert "+7 /w/train.py" in str(why.fix)
 
 
+def test_below_torchrun_the_reason_of_nccl_is_found_too(tmp_path: Path) -> None:
+    error = (
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system\n"
+        "0@n1 | [rank3]: ncclSystemError: System call (e.g. socket, malloc) failed.\n"
+        "0@n1 | [rank3]: Last error:\n"
+        "0@n1 | [rank3]: Bootstrap : no socket interface found"
+    )
+    other = "0@n1 | [rank2]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    log = other + TORCHRUN.replace("KeyError: 'weights'\n", error + "\n")
+    paths, job = made(tmp_path, log)
+    child = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+    leave(paths, 0, 1.0, failure.of_process(1, [child]), host="n1")
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.rank) == ("nccl-no-interface", 3), why
+
+
 def test_an_editor_opens_no_file_that_tensorflow_made(tmp_path: Path) -> None:
     log = (
         '0@n0 |   File "/w/train.py", line 9, in <module>\n'

@@ -59,7 +59,9 @@ def test_a_signature_is_whole(entry: Entry) -> None:
     assert "/pypi" not in entry.source
     assert not entry.remedy or entry.remedy in REMEDIES
     assert {*entry.change, *entry.leave_out} <= set(SETTINGS)
-    named = {"0", "who", "host", "image", "error"}
+    for name, value in entry.change.items():
+        assert not SETTINGS[name].choices or value in SETTINGS[name].choices, (name, value)
+    named = {"0", "who", "host", "image", "error", "user"}
     named.update(*(re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match))
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
     assert set(re.findall(r"\{([a-z_]\w*|\d)\}", said)) <= named
