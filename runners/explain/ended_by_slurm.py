@@ -21,19 +21,13 @@ from .table import Row, of_kind, signatures
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
 NODE = LogPattern("ode failure on ", r"^srun: error: Node failure on (\S+)")
-NO_LAUNCH = LogPattern(
-    "ask launch for ", r"^srun: error: Task launch for \S+ failed on node (\S+): (.+)"
-)
 # srun gives up at once, or waits and tries again for as long as the job has time
 NO_STEP = LogPattern("Unable to create step", r"^srun: error: (?!.*already completing)")
 NEVER = LogPattern("Job step may never run", r"^srun: ")
 WAITS = LogPattern("step creation temporarily disabled", r"^srun: ")
 STEP = LogPattern("tep created for ", r"^srun: ")
-# What Slurm says on a node whose clock is off by more than munge's five minutes
-CLOCK = re.compile(r"authentication|credential|Rewound|Expired|Zero Bytes", re.IGNORECASE)
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
 NO_OUTPUT = 53  # the signal that slurmstepd says then (21.08 to 26.05)
-LAUNCH = re.compile(NO_LAUNCH.pattern)
 WAITED = LogPattern("waiting for remainder of ranks for more than")
 MISSED = LogPattern(TITLE)
 NAMED = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
@@ -121,20 +115,6 @@ def node_lost(facts: Facts) -> Explanation | None:
     cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"
     fix = change(exclude=node) if _node(facts) and facts.saved is None else go_on(facts)
     return _ended(facts, cause, fix, *facts.lines(NODE)[:2])
-
-
-def cannot_launch(facts: Facts) -> Explanation | None:
-    """Slurm gave the job a node on which no rank could be started."""
-    lines = facts.lines(NO_LAUNCH)
-    found = LAUNCH.search(lines[0].text) if lines else None
-    if not found:
-        return None
-    node, why = found[1], found[2]
-    cause = f"Slurm could not start the ranks on {node}: {why}"
-    if CLOCK.search(why):
-        cause += "; its clock may differ from the others' by minutes, or its munge key"
-    because = "srun names the node and the reason"
-    return _ended(facts, cause, change(exclude=node), *lines[:2], because=because, host=node)
 
 
 def _of_slurm(facts: Facts) -> str:
@@ -258,7 +238,6 @@ def no_word(facts: Facts) -> Explanation:
 
 # What a message of Slurm's own tells better comes before these.
 NOT_STARTED = (
-    Signature("ranks-not-started", cannot_launch, (NO_LAUNCH,)),
     Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
     Signature("run-folder-deleted", folder_deleted, state=JobState.UNKNOWN),
     Signature("no-record", no_word, state=JobState.UNKNOWN),

@@ -42,16 +42,24 @@ def finding(
 def certain(
     facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = ITSELF
 ) -> Explanation:
-    """Return what is known for sure; the record of the first rank to fail is evidence too.
-
-    Where the rank did not say itself why it ended it is not sure: Python ends with 1 after an
-    error, and a program that handled the error and then ends with another code may have had others.
-    """
-    record, sure = facts.record, Certainty.CERTAIN
-    if record and record.guessed and because == ITSELF:
-        sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
-        because = f"the rank exited without an error message, and {GUESSED}"
+    """Return what is known for sure; the record of the first rank to fail is evidence too."""
+    sure = Certainty.CERTAIN
+    if because == ITSELF:
+        sure, because = as_sure_as_told(facts, sure, because)
     return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
+
+
+def as_sure_as_told(facts: Facts, sure: Certainty, because: str) -> tuple[Certainty, str]:
+    """Return how sure it is, and why: less where the rank did not say itself why it ended.
+
+    Python ends with 1 after an error; a program that handled the error and then ends with another
+    code may have had others.
+    """
+    record = facts.record
+    if record is None or not record.guessed or sure != Certainty.CERTAIN:
+        return sure, because
+    sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
+    return sure, f"the rank exited without an error message, and {GUESSED}"
 
 
 def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:

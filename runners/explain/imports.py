@@ -66,13 +66,6 @@ GLIBC = Row(
     _without_bind,
     "the dynamic loader reports it",
 )
-LIBRARY = Row(
-    "library-missing",
-    r"(?P<name>lib[\w.+-]+\.so[.\d]*): cannot open shared object file",
-    "the image {image} does not have the library {name}, or not on its search path",
-    lambda facts, _: in_image(facts, "ldconfig", "-p"),
-    likely="the loader names it; it may also be in another path",
-)
 # The shim looked before the trainer whether the node's driver fits the image.
 DRIVER = Row(
     "driver-mismatch",
@@ -169,7 +162,6 @@ FROM_OUTSIDE = (
 )
 SIGNATURES = (
     *signatures((DRIVER, CPU), of_kind),
-    *signatures((LIBRARY,), in_error),
     Signature("python-module-missing", python_module),
     Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
 )

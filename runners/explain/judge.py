@@ -41,6 +41,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *ended_by_slurm.SIGNATURES,
     signals.OUT_OF_MEMORY,
     *imports.FROM_OUTSIDE,
+    *rendezvous.BY_PLAN,
     *signatures.SIGNATURES,
     *ended_by_slurm.NOT_STARTED,
     *rendezvous.SIGNATURES,

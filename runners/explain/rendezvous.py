@@ -28,6 +28,9 @@ from .table import Row, of_kind, signatures
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
 MPI_ENDED = LogPattern("An error occurred in MPI_Init")
+# What the log tells better than the plan: a second start of MPI, a PMIx that lacks a plugin
+AFTER_END = LogPattern("called after MPI_FINALIZE")
+NO_PLUGIN = LogPattern("usable plugins for the")
 GAVE_UP = LogPattern("*** An error occurred in MPI_", r"An error occurred in (MPI_\w+)")
 # Open MPI's help texts name the component, or the function, that failed.
 WHY = (LogPattern("Framework: "), LogPattern("Component: "), LogPattern("--> Returned "))
@@ -49,7 +52,8 @@ GATE = "the world-size gate compared the trainer's worlds with the ranks that we
 
 def _ended_in_init(facts: Facts) -> bool:
     """Whether the first rank to fail did not come into the world."""
-    return facts.kind in kinds.NO_WORLD
+    told = facts.line(AFTER_END) or facts.line(NO_PLUGIN)
+    return facts.kind in kinds.NO_WORLD and not told
 
 
 def controller_changed(facts: Facts) -> Explanation | None:
@@ -226,14 +230,17 @@ KINDS = (
         "the check before the job proper tried them",
     ),
 )
-SIGNATURES = (
-    Signature("controller-changed", controller_changed, (MPI_ENDED,)),
+# The plan tells more than the words of MPI and Gloo.
+BY_PLAN = (
+    Signature("controller-changed", controller_changed, (MPI_ENDED, AFTER_END, NO_PLUGIN)),
     Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
+    Signature("wrong-interface", no_way, (NO_WAY,)),
+)
+SIGNATURES = (
     Signature("size-mismatch", size_mismatch, kind=kinds.WORLD_SIZE),
     Signature("several-worlds", several_worlds, kind=kinds.SEVERAL_WORLDS),
     Signature("ranks-alone", no_world_formed, kind=kinds.NO_WORLD_FORMED),
     Signature("wrong-interface", interface, kind=kinds.NO_INTERFACE),
-    Signature("wrong-interface", no_way, (NO_WAY,)),
     *signatures(KINDS, of_kind),
     Signature("rank-did-not-come", not_met, kind=kinds.NOT_MET),
     Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),

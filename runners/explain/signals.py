@@ -7,18 +7,14 @@ import signal
 
 from ..core.job_record import JobState
 from ..core.model import ImageAccess
-from ..core.remedy import Remedy, advice, change
-from .explanation import Certainty, Explanation, Signature
+from ..core.remedy import Remedy, change
+from .explanation import Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, finding, go_on, likely, logs, resume, signal_of, since, who
+from .finding_helpers import certain, go_on, likely, logs, resume, signal_of, since, who
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
 OOM_TASK = LogPattern("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
-# The script's bash: `.../slurm_script: line 51:   868 Killed      srun --mpi=pmix ...`
-LAUNCHER = LogPattern(" Killed ", r": line \d+: +\d+ Killed +(srun|mpirun|mpiexec|horovodrun)\b")
-# libstdc++, when a std::thread is destroyed that nobody has joined.
-THREAD = LogPattern("terminate called without", r"terminate called without an active exception$")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 FAULTS = {
     signal.SIGSEGV: "invalid memory access",
@@ -71,24 +67,6 @@ def image_unmounted(facts: Facts) -> Explanation | None:
     )
 
 
-def thread_left(facts: Facts) -> Explanation | None:
-    """The program was done, and a library's thread was not: PyTorch's Gloo, now and then."""
-    lines = facts.lines(THREAD)
-    if signal_of(facts) != signal.SIGABRT or not lines:
-        return None
-    return likely(
-        facts,
-        f"{who(facts)} ended while a thread of a C++ library was still there",
-        advice(
-            "with torch.distributed, delete the model that DDP wrapped, and then call "
-            "destroy_process_group(), as the last lines of the trainer"
-        ),
-        *lines[:3],
-        because="the C++ library reports it; PyTorch's process groups are known for it "
-        "(github.com/pytorch/pytorch/issues/190489)",
-    )
-
-
 def crashed(facts: Facts) -> Explanation | None:
     """The program itself crashed, in a library most likely."""
     number = signal_of(facts)
@@ -117,19 +95,6 @@ def killed(facts: Facts) -> Explanation | None:
     )
 
 
-def launcher(facts: Facts) -> Explanation | None:
-    """Who starts and holds the ranks was killed, and they ended with it."""
-    seen = facts.match(LAUNCHER)
-    if not seen:
-        return None
-    line, found = seen
-    cause = (
-        f"{found[1]}, which holds the ranks together, was killed with SIGKILL, and they ended too"
-    )
-    because = "the job's script saw it end so; the sender is unknown"
-    return finding(cause, (line,), go_on(facts), Certainty.CERTAIN, because)
-
-
 def unanswered(facts: Facts) -> Explanation | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
     if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in facts.fields.get("asked", ()):
@@ -146,10 +111,8 @@ def unanswered(facts: Facts) -> Explanation | None:
 # Slurm saw it, whatever the killed program's peers say.
 OUT_OF_MEMORY = Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK))
 SIGNATURES = (
-    Signature("launcher-killed", launcher, (LAUNCHER,)),
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),
-    Signature("thread-left", thread_left, (THREAD,)),
     Signature("rank-crashed", crashed),
     Signature("rank-killed", killed, state=JobState.FAILED),
 )

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import accumulate, takewhile
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,12 +19,12 @@ from ..core.remedy import Remedy, advice, change
 from ..core.remedy import line as typed_line
 from ..injob import failure_kinds as kinds
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
-from .facts import Facts, Line
+from .facts import Facts
 from .finding_helpers import (
-    CHAINED,
-    GUESSED,
+    as_sure_as_told,
     edit,
     exclude,
+    go_on,
     host,
     logs,
     own_code,
@@ -37,6 +35,7 @@ from .finding_helpers import (
     without_own_address,
     without_own_tf_config,
 )
+from .signature_text import Text, text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -45,9 +44,6 @@ else:
 
 FOLDER = Path(__file__).parent / "signatures"
 LONGEST = 300  # characters of what a log says, in a sentence
-LONGEST_LINE = 1000  # characters of a line of the log that are searched
-NUMBER = re.compile(r"\d+")
-ERROR, LOG = "error", "log"
 CERTAINTIES = {
     "certain": Certainty.CERTAIN,
     "likely": Certainty.LIKELY,
@@ -59,12 +55,6 @@ BECAUSE = {
     Certainty.LIKELY: "this message is known, and now and then has another cause",
     Certainty.UNSURE: "this message is known, and has several causes",
 }
-# Errors that only pass on that something failed: what did is told by a library, in the log
-VAGUE = re.compile(
-    r"HorovodInternalError|NCCL|nccl|MPI|CalledProcessError|ChildFailedError|ProcessExitedException"
-    r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
-    r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
-)
 # How a rank's process ended. Of all other kinds the shim knows more than any message.
 ENDED = (
     "",
@@ -76,13 +66,11 @@ ENDED = (
     kinds.IN_INIT,
     kinds.RENDEZVOUS,
 )
-OF_RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch prints it before each line of a traceback
-TRACEBACK = "Traceback (most recent call last)"
-FRAME = re.compile(r'^\s+File "')
 # What can only be told from the run: the name in an entry, and what makes the command of it
 REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "edit": edit,
     "exclude": exclude,
+    "go-on": go_on,
     "logs": logs,
     "smaller-batch": smaller_batch,
     "without-own-address": without_own_address,
@@ -117,38 +105,6 @@ class Entry:
     command: str = ""
     remedy: str = ""
     about: str = ""
-
-
-@dataclass(frozen=True)
-class Text:
-    """What is searched: the messages of the error and its causes, its frames, lines of the log.
-
-    The error itself is `logged` where it is known from the log alone.
-    """
-
-    error: str
-    frames: str = ""
-    lines: tuple[Line, ...] = ()
-    logged: bool = False
-
-    def of(self, where: str) -> str:
-        parts = {
-            ERROR: (self.error,),
-            LOG: (self.error if self.logged else "", self.log),
-        }.get(where, (self.error, self.frames, self.log))
-        return "\n".join(parts)
-
-    @property
-    def log(self) -> str:
-        return "\n".join(line.text for line in self.lines)
-
-    def line(self, found: str) -> Line | None:
-        """Return the line of the log in which something begins that was found; None if in none."""
-        at = self.log.find(found)
-        if at < 0 or found in self.error:
-            return None
-        starts = list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
-        return self.lines[bisect_right(starts, at) - 1]
 
 
 @dataclass(frozen=True)
@@ -220,82 +176,6 @@ def judge(facts: Facts) -> Explanation | None:
     return _explanation(best, text, facts) if best else None
 
 
-def text_of(facts: Facts) -> Text:
-    """Return what is searched: the log too where the error does not say what happened."""
-    record = facts.record
-    told = record.traceback if record else ()
-    logged = [line.text for line in facts.log.last] if facts.error and not told else []
-    messages, frames = _parted(told or _from_error(logged, facts.error))
-    if facts.error not in "\n".join(messages):
-        messages.insert(0, facts.error)
-    clear = bool(facts.error) and not VAGUE.search("\n".join(messages))
-    # Python ends with 1 after an error; with another code the line may be one that was handled.
-    unclear = not clear or bool(record and record.guessed and record.exit_code != 1)
-    lines = _lines(facts) if unclear else ()
-    return Text("\n".join(messages), "\n".join(frames), lines, facts.kind == kinds.EXIT)
-
-
-def _lines(facts: Facts) -> tuple[Line, ...]:
-    """Return the lines of nobody and of the first rank to fail, in the order of the log."""
-    rank = facts.first.rank if facts.first else None
-    errors = [line for line in facts.log.errors if rank is None or line.rank in (None, rank)]
-    lines = {
-        (line.file, line.number): line for line in (*facts.log.of_nobody, *errors, *facts.log.last)
-    }
-    # Of lines that differ in numbers alone, such as a training's steps, one is enough.
-    kinds_of_line: dict[str, Line] = {}
-    for key in sorted(lines):
-        line = replace(lines[key], text=OF_RANK.sub("", lines[key].text)[:LONGEST_LINE])
-        kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
-    return tuple(kinds_of_line.values())
-
-
-def _from_error(lines: list[str], error: str) -> list[str]:
-    """Return the part of a log that is this error: its traceback, those it came of, its message.
-
-    Below torchrun the lines of several ranks may stand between each other's, with a label.
-    """
-    at = next((at for at in range(len(lines) - 1, -1, -1) if error in lines[at]), None)
-    if at is None:
-        return []
-    label = _label(lines[at])
-    before = [line for line in lines[: at + 1] if _label(line) == label]
-    start = _start(before, len(before) - 1)
-    after = takewhile(lambda line: TRACEBACK not in line and _label(line) == label, lines[at + 1 :])
-    return [*before[start:], *after]
-
-
-def _start(lines: list[str], end: int) -> int:
-    """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
-    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
-    chained = next(
-        (at for at in range(start - 1, max(-1, start - 4), -1) if lines[at].startswith(CHAINED)),
-        None,
-    )
-    return start if chained is None else _start(lines, chained)
-
-
-def _label(line: str) -> str:
-    found = OF_RANK.match(line)
-    return found[0].strip() if found else ""
-
-
-def _parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the messages of a traceback, and its lines that name a file; no lines of code."""
-    messages: list[str] = []
-    frames: list[str] = []
-    within = False
-    for line in (OF_RANK.sub("", line) for line in lines):
-        if TRACEBACK in line:
-            within = True
-        elif within and (line[:1].isspace() or not line):
-            frames += [line] if FRAME.match(line) else []
-        else:
-            within = False
-            messages.append(line)
-    return messages, frames
-
-
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     entry = match.entry
     known = {"who": who(facts), "host": host(facts), "image": facts.image, "user": facts.user}
@@ -303,11 +183,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     node = named.get("node", "") or (facts.first.host if facts.first else "")
     line = text.line(match.found)
     because = entry.because or BECAUSE[entry.certainty]
-    certainty = entry.certainty
-    record = facts.record
-    if record and record.guessed and certainty == Certainty.CERTAIN:
-        certainty = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
-        because = f"the rank exited without an error message, and {GUESSED}"
+    certainty, because = as_sure_as_told(facts, entry.certainty, because)
     steps = tuple(_filled(step, named) for step in entry.fix)
     return Explanation(
         entry.id,
@@ -319,6 +195,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
         steps=steps,
         fixed_by=entry.fixed_by,
         tell=_tell(entry, named),
+        host=named.get("node", ""),
     )
 
 

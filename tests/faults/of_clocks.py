@@ -73,7 +73,7 @@ def clock_of_client(scene: Scene) -> None:
 @fault(CLOCKS, "the second node's clock is 10 min ahead of the others' when the job starts")
 def clock_of_node(scene: Scene) -> None:
     """Munge refuses what was signed so long ago."""
-    scene.explained("ranks-not-started")
+    scene.explained("slurm-authentication")
     _bring(scene)
     _restart_munged(scene, ["env", f"LD_PRELOAD={LIBRARY}", f"CLOCK_STEP={TEN_MINUTES}"])
     scene.strike()

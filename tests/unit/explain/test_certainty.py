@@ -271,3 +271,21 @@ def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
     assert why.name == "program-not-executable", why
     assert len(why.cause) < 500
     assert "file 'x'\"'\"';touch" in " ".join(why.steps)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "PMIx was unable to find any usable plugins for the GDS framework",
+            "pmix-directory-missing",
+        ),
+        ("The application appears to have been direct launched", "pmi-missing"),
+    ],
+)
+def test_pmix_says_itself_what_it_lacks(tmp_path: Path, line: str, name: str) -> None:
+    log = f"0@n0 | {line}\n0@n0 | PMIX ERROR: x\n0@n0 | *** An error occurred in MPI_Init\n"
+    paths, job = made(tmp_path, log)
+    planned(paths)
+    leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
+    assert explain(paths, job, FAILED).name == name

@@ -8,7 +8,8 @@ import pytest
 
 from runners.explain import signatures
 from runners.explain.facts import Line
-from runners.explain.signatures import LOG, ORDER, REMEDIES, Entry, Text
+from runners.explain.signature_text import LOG, Text, parted
+from runners.explain.signatures import ORDER, REMEDIES, Entry
 from runners.settings.table import SETTINGS
 
 ENTRIES = signatures.entries()
@@ -29,7 +30,7 @@ def text_of(entry: Entry, example: str) -> Text:
     if entry.where == LOG:
         lines = example.splitlines()
         return Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
-    messages, frames = signatures._parted(example.splitlines())
+    messages, frames = parted(example.splitlines())
     return Text("\n".join(messages), "\n".join(frames))
 
 
