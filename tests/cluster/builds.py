@@ -50,6 +50,7 @@ def argv(state: State, words: Sequence[str], binds: Sequence[Bind] = ()) -> list
     ]
     kept = [Bind(state.cache / name, f"{CACHE}/{name}", read_only=False) for name in KEPT]
     named = [Bind(Path(value), value) for value in passed.values() if _is_bound(value)]
+    named += [Bind(folder, str(folder)) for folder in _package_folders()]
     return toolbox.argv(state, command, USER, [*kept, *named, *binds])
 
 
@@ -73,6 +74,13 @@ def _passed(environ: Mapping[str, str]) -> dict[str, str]:
 def _is_bound(value: str) -> bool:
     """Whether it is a file or folder of this machine, which the toolbox has to see."""
     return value.startswith("/") and not value.startswith("/scratch/") and Path(value).exists()
+
+
+def _package_folders() -> list[Path]:
+    """Return the folders of this machine in which its pip looks for packages."""
+    machine = {name: text for name, text in pip.machine_settings().items() if name in pip.FOLDERS}
+    named = pip.local_paths(pip.settings(machine, pip.PackageSource(), Path.cwd()))
+    return [folder for folder in dict.fromkeys(named) if folder.is_dir()]
 
 
 def _revision(words: Sequence[str]) -> dict[str, str]:

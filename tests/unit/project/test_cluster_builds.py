@@ -24,8 +24,10 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, objec
     assert isinstance(owned, list)
     monkeypatch.setattr(toolbox, "argv", argv)
     monkeypatch.setattr("tests.cluster.builds.os.chown", lambda path, uid, gid: owned.append(path))
-    monkeypatch.setattr("containers.pip.machine_settings", dict)
-    (tmp_path / "images").mkdir()
+    for name in ("images", "links"):
+        (tmp_path / name).mkdir()
+    settings = {"find-links": f"{tmp_path}/links {tmp_path}/none"}
+    monkeypatch.setattr("containers.pip.machine_settings", lambda: settings)
     monkeypatch.setenv("RUNNER_IMAGES_SOURCE", str(tmp_path / "images"))
     monkeypatch.setenv("RUNNER_CACHE", str(tmp_path))
     builds.argv(State(tmp_path, tmp_path / "cluster"), ["build", "cpu", "--base=debian"])
@@ -47,7 +49,7 @@ def test_settings_of_the_caller_hold_and_their_folders_are_bound(
     assert isinstance(command, list)
     assert isinstance(binds, list)
     assert f"RUNNER_IMAGES_SOURCE={tmp_path}/images" in command
-    assert set(binds) == {f"{tmp_path}/{name}" for name in ("wheels", "builds", "images")}
+    assert set(binds) == {f"{tmp_path}/{name}" for name in ("wheels", "builds", "images", "links")}
 
 
 def test_the_user_owns_what_is_filled(commands: dict[str, object], tmp_path: Path) -> None:
