@@ -13,13 +13,15 @@ from typing import Any
 
 from ..core.command_line import CommandLine
 from ..core.errors import Refused, RunnerError
+from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import ADVICE, LAUNCH, Remedy, advice
 from ..images.local import ImageMissing
 from ..settings.table import SETTINGS
 from . import gather, suggest
 
-PLANNED = ("launch", "plan")  # the commands whose arguments make a plan
+SESSIONS = ("shell", "jupyter")
+PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
 MOST, ATTEMPTS = 3, 16
 
 
@@ -35,6 +37,15 @@ def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
         return [*found, *others]
     first, error = search.refused[0]
     return [advice(f"{suggest.text(first, typed)}  # refused too: {error.what}")]
+
+
+def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
+    """Return what works against a warning."""
+    others = [each for each in caution.remedies if each.kind != LAUNCH]
+    launches = [each for each in caution.remedies if each.kind == LAUNCH]
+    if typed.name not in PLANNED or not launches:
+        return list(caution.remedies)
+    return [*_Search(typed).run(launches), *others]
 
 
 def _launches(error: RunnerError) -> list[Remedy]:
@@ -73,14 +84,24 @@ class _Search:
         """Return why the command is refused, None where it works or cannot be tried from here."""
         if remedy.cwd or remedy.text or not _changes(remedy):
             return None
-        trainer, *args = remedy.trainer or (self.typed.trainer, *self.typed.args)
-        args = list(suggest.arguments(remedy, args))
         try:
-            gather.check_arguments(trainer, args)
-            made = gather.plan(trainer, args, _flags(remedy, self.typed), True, Listener())
+            made = _planned(remedy, self.typed)
         except RunnerError as error:
             return error
         return suggest.refused(made.refusals) if made.refusals else None
+
+
+def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
+    """Return the plan of the command that a remedy suggests. Raises RunnerError."""
+    flags = _flags(remedy, typed)
+    if typed.name in SESSIONS:
+        from . import sessions  # no launch needs it
+
+        return sessions.prepare(typed.name, flags, True, Listener()).plan
+    trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
+    args = list(suggest.arguments(remedy, args))
+    gather.check_arguments(trainer, args)
+    return gather.plan(trainer, args, flags, True, Listener())
 
 
 def _changes(remedy: Remedy) -> tuple[object, ...]:

@@ -330,6 +330,14 @@ class TestTensorBoard:
         assert token not in login.sh("cat runs/tensorboard-1/logs/job.log")
         login.runner("cancel", shown["id"])
 
+    def test_a_run_without_events_is_told(self, login: Login) -> None:
+        job = {"id": "1", "name": "old", "scheduler": "slurm", "log": "", "submitted": 1.0}
+        login.sh("mkdir old")
+        login.write("old/job.json", json.dumps({**job, "state": "COMPLETED", "image": IMAGE}))
+        done = login.runner("tensorboard", "--dry-run", "old")
+        assert done.returncode == 0, done.stderr
+        assert "warning: old has written nothing for TensorBoard so far" in done.stderr
+
     def test_on_the_node_itself_only(self, login: Login) -> None:
         login.sh("mkdir -p old/tensorboard; touch old/tensorboard/events.out.tfevents.1.n1.1.0")
         job = {"id": "1", "name": "old", "scheduler": "slurm", "log": "", "submitted": 1.0}

@@ -16,7 +16,7 @@ from ...core.model import BindMount
 from ...jobs import find
 from ...launching import sessions
 from ...launching.sessions import Prepared
-from .. import common_options, options, run_arguments
+from .. import common_options, options, printer, run_arguments
 from ..console import Console
 from ..typed import SettingsCommand
 from . import web_session
@@ -84,6 +84,11 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
         run_arguments.check_ours(shown[:1])  # its image is what runs
     ready = _seeing(_prepared("tensorboard", _one_task(values, shown[0][1])), shown)
     runs = [run for run, _ in shown]
+    for run in (run for run in runs if not run.tensorboard.is_dir()):
+        printer.tell(
+            f"warning: {run.root.name} has written nothing for TensorBoard so far\n"
+            '  try: SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
+        )
     web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)
 
 

@@ -12,7 +12,7 @@ from ...core import plan_record, signals
 from ...core.errors import Refused
 from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
-from ...launching import gather, proposals, submit, suggest
+from ...launching import gather, submit, suggest
 from ...schedulers import capabilities
 from ...submit import launch
 from .. import common_options, console, options, printer, run_arguments, typed
@@ -96,6 +96,8 @@ def _refuse(made: Plan, force: bool) -> None:
     except Refused as error:
         if not force:
             raise
+        from ...launching import proposals
+
         here = typed.command_line()
         error.remedies = tuple(suggest.resolved(proposals.working(error, here), here))
         printer.tell(f"warning: submitted by force, although {error}")

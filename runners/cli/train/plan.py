@@ -10,7 +10,8 @@ import click
 
 from ...core import tokens
 from ...core.plan import Caution, Choice, Plan, Refusal
-from ...launching import gather, proposals, suggest
+from ...core.remedy import Remedy
+from ...launching import gather, suggest
 from ...submit import launch
 from .. import console, exit_codes, options, printer, typed
 from ..trainer_command import TrainerCommand
@@ -47,6 +48,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
 
     return {
         "works": not made.refusals,
+        "remedies": [suggest.as_json(each, here) for each in _remedies(made)],
         "refusals": [
             {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
             for each in made.refusals
@@ -69,15 +71,22 @@ def _print(made: Plan) -> None:
         click.echo(f"warning: {plan_view.warning(caution)}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
-    if made.refusals:
-        here = typed.command_line()
-        for remedy in proposals.working(suggest.refused(made.refusals), here):
-            click.echo(f"try: {suggest.text(remedy, here)}")
-    else:
+    for remedy in _remedies(made):
+        click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
+    if not made.refusals:
         next_step = (
             "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
         )
         click.echo(f"this works; {next_step} with the same words")
+
+
+def _remedies(made: Plan) -> list[Remedy]:
+    """Return the commands that work instead of one that is refused."""
+    if not made.refusals:
+        return []
+    from ...launching import proposals
+
+    return proposals.working(suggest.refused(made.refusals), typed.command_line())
 
 
 def _because(choice: Choice) -> str:

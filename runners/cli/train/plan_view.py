@@ -82,7 +82,12 @@ def accept(made: Plan) -> None:
 
 def warning(caution: Caution) -> str:
     """Return a warning, with what to type against it on a line of its own."""
-    commands = [suggest.text(remedy, typed.command_line()) for remedy in caution.remedies]
+    if not caution.remedies:
+        return caution.what
+    from ...launching import proposals  # few warnings have any
+
+    here = typed.command_line()
+    commands = [suggest.text(remedy, here) for remedy in proposals.against(caution, here)]
     return "\n  try: ".join([caution.what, *commands])
 
 
