@@ -62,23 +62,23 @@ class _Search:
 
     def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
         """Return what works, after at most ATTEMPTS plans."""
-        found: list[Remedy] = []
+        found: dict[str, Remedy] = {}  # by what is typed
         left, seen = deque(remedies), set(remedies)
         for _ in range(ATTEMPTS):
             if not left or len(found) == MOST:
                 break
             remedy = left.popleft()
             error = self._error(remedy)
+            works = [remedy] if error is None else self._with_image(remedy, error)
+            found = {**found, **{suggest.text(each, self.typed): each for each in works}}
             if error is None:
-                found.append(remedy)
                 continue
             self.refused.append((remedy, error))
-            found += _with_image(remedy, error)
             more = [_then(remedy, each) for each in _launches(error)]
             left += [each for each in more if each not in seen]
             seen.update(more)
         # What changes less, and is ready, comes first.
-        return sorted(found, key=lambda each: (bool(each.text), len(_changes(each))))
+        return sorted(found.values(), key=lambda each: (bool(each.text), len(_changes(each))))
 
     def _error(self, remedy: Remedy) -> RunnerError | None:
         """Return why the command is refused, None where it works or cannot be tried from here."""
@@ -89,6 +89,22 @@ class _Search:
         except RunnerError as error:
             return error
         return suggest.refused(made.refusals) if made.refusals else None
+
+    def _with_image(self, remedy: Remedy, error: RunnerError) -> list[Remedy]:
+        """Return the same change after the command that brings the image, if it lacks no more.
+
+        With the image that there is only one thing may be refused: that image.
+        """
+        if not isinstance(error, ImageMissing) or not error.short:
+            return []
+        brings = [each.text for each in error.remedies if each.kind not in (LAUNCH, ADVICE)]
+        others = tuple(pair for pair in remedy.options if pair[0] != "image")
+        try:
+            made = _planned(replace(remedy, options=others), self.typed)
+        except RunnerError:  # it lacks something else
+            return []
+        works = brings and len(made.refusals) == 1
+        return [replace(remedy, text=brings[0])] if works else []
 
 
 def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
@@ -120,14 +136,6 @@ def _flags(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
         else:
             flags[name] = {"int": int, "number": float, "switch": bool}.get(kind, str)(value)
     return flags
-
-
-def _with_image(remedy: Remedy, error: RunnerError) -> list[Remedy]:
-    """Return the same change after the command that brings the image, if it lacks no more."""
-    if not isinstance(error, ImageMissing) or not error.short:
-        return []
-    brings = [each.text for each in error.remedies if each.kind not in (LAUNCH, ADVICE)]
-    return [replace(remedy, text=brings[0])] if brings else []
 
 
 def _then(one: Remedy, other: Remedy) -> Remedy:
