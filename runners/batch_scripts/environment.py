@@ -10,10 +10,11 @@ from ..core.command_line import without_secret
 from ..core.site_profile import Profile
 from ..settings.table import SETTINGS
 from . import trainer
+from .content import Command
 from .draft import Draft, Note
-from .read import Command
+from .programs import OF_DIRECTIVE, is_python
 from .script import MODULES, Script
-from .steps import OF_DIRECTIVE, Layer, Step, is_python
+from .steps import Layer, Step
 from .words import ADDRESS, RUN, Word, join, made
 
 # Variables that runner sets itself on each rank.

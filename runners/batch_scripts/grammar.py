@@ -26,7 +26,8 @@ def parse(text: str) -> Node:
             str(error),
             command(sys.executable, "-m", "pip", "install", *EXTRA),
         ) from None
-    parser, data = Parser(Language(tree_sitter_bash.language())), text.encode()
+    # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
+    parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
     root = parser.parse(data).root_node
     while spots := [*_bare_dollars(root, data)]:
         for begin, end in reversed(spots):

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from ..core.site_profile import Profile
 from ..sites import load
 from . import environment, resources, steps, trainer
+from .content import Command
 from .draft import Draft, Note
 from .environment import CONDAS
-from .read import Command
+from .programs import LOOKING
 from .script import MODULES, Script
-from .steps import LOOKING, Step
+from .steps import Step
 
 # Commands of the script's own shell, which the launch does not need.
 OF_SHELL = (

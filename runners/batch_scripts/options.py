@@ -201,7 +201,8 @@ MPIRUN = grammar(
     " bootstrap hosts perhost env envlist depth d cpu-bind cc mem-bind gpu-bind line-buffer"
     " soft ppr personality pmixmca-file cpus-per-proc cpus-per-rank report-state-on-timeout j e"
     " tag-output-format",
-    "allow-run-as-root oversubscribe nooversubscribe report-bindings tag-output timestamp-output"
+    "exclusive allow-run-as-root oversubscribe nooversubscribe report-bindings tag-output"
+    " timestamp-output"
     " bind-to-core bynode byslot bycore bysocket display-map display-allocation use-hwthread-cpus"
     " verbose v q quiet envall genvall genvnone display-devel-map novm nolocal pernode l label"
     " line-label no-transfer merge-stderr-to-stdout",

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from ..core.errors import UsageError
 from ..core.site import Site
-from . import directives, read, steps
+from . import directives, programs, read, steps
+from .content import Command, Content
 from .directives import Job
 from .expand import Scope
-from .read import Command, Content
 from .steps import Step
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
@@ -97,7 +97,7 @@ def _check_shell(text: str, name: str) -> None:
     words = words[1:] if words and words[0].endswith("/env") else words
     words = [word for word in words if not word.startswith("-")]
     program = words[0].rpartition("/")[2] if words else ""
-    if program not in (*steps.SHELLS, "ksh"):
+    if program not in (*programs.SHELLS, "ksh"):
         raise UsageError(
             f"{name}, line 1: a script for {program or 'no program'}, not for a POSIX shell",
             "runner convert reads scripts for bash and sh",

@@ -6,81 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import options
+from .content import Command
 from .expand import Scope
 from .options import Options
-from .read import Command, read
+from .programs import (
+    AGENTS,
+    BEFORE,
+    CONTAINERS,
+    HELPERS,
+    LOOKING,
+    OF_DIRECTIVE,
+    SHELLS,
+    STARTERS,
+    TOOLS,
+    WITH_OPTIONS,
+    is_python,
+)
+from .read import read
 from .words import Unknown, Word, literal, made
-
-STARTERS = {
-    "srun": options.SLURM,
-    **dict.fromkeys(
-        ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "aprun", "ibrun"), options.MPIRUN
-    ),
-    "horovodrun": options.HOROVODRUN,
-}
-CONTAINERS = {
-    **dict.fromkeys(("apptainer", "singularity"), options.APPTAINER),
-    "shifter": options.SHIFTER,
-    "podman-hpc": options.PODMAN,
-    "podman": options.PODMAN,
-}
-AGENTS = {
-    **dict.fromkeys(
-        ("torchrun", "torch.distributed.run", "torch.distributed.launch"), options.TORCHRUN
-    ),
-    "accelerate": options.ACCELERATE,
-    "deepspeed": options.DEEPSPEED,
-}
-OF_DIRECTIVE = "<image of the directive>"
-SHELLS = ("bash", "sh", "zsh", "dash")
-# Programs before a command that change nothing of what it does.
-BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")
-WITH_OPTIONS = {
-    "nice": options.grammar("n adjustment", short="n=n"),
-    "stdbuf": options.grammar("input output error", short="i=input o=output e=error"),
-    "env": options.grammar("u unset C chdir", "i ignore-environment", "u=u i=i"),
-}
-# Programs that only look: their output is for a person.
-LOOKING = (
-    *("hostname", "nvidia-smi", "rocm-smi", "date", "echo", "printf", "env", "printenv", "lscpu"),
-    *("pwd", "sleep", "which", "ldd", "free", "df", "uname", "id", "whoami", "ulimit", "true"),
-    *(
-        "nproc",
-        "numastat",
-        "ibstat",
-        "uptime",
-        "type",
-        "cat",
-        "ls",
-        "tree",
-        "wc",
-        "scontrol",
-        "lspci",
-    ),
-)
-
-
-# Programs that prepare or serve: no training either.
-HELPERS = (
-    *("mkdir", "cp", "mv", "rm", "tar", "rsync", "unzip", "ln", "chmod", "touch", "wget", "curl"),
-    *(
-        "git",
-        "pip",
-        "pip3",
-        "conda",
-        "mamba",
-        "kill",
-        "ray",
-        "dask",
-        "sbcast",
-        "tee",
-        "make",
-        "find",
-    ),
-    *("sbatch", "scancel", "squeue", "sacct", "sed", "grep", "awk", "head", "tail", "test", "gzip"),
-)
-# Python's modules of that kind.
-TOOLS = ("pip", "venv", "virtualenv", "ensurepip", "build", "json.tool", "site")
 
 
 @dataclass(frozen=True)
@@ -147,11 +90,6 @@ class Step:
         texts = [word.text.rpartition("/")[2] for word in self.program[:3]]
         helps = texts[:1] and (texts[0] in HELPERS or (texts[1:2] == ["-m"] and texts[2] in TOOLS))
         return bool(self.program and not helps and not self.looks and (self.layers or self.python))
-
-
-def is_python(text: str) -> bool:
-    name = text.rpartition("/")[2]
-    return name.startswith("python") and not name[len("python") :].strip("0123456789.")
 
 
 def of(command: Command) -> Step:
@@ -235,7 +173,7 @@ class _Reader:
             self.action = globals_[0].text
             words = words[words.index(globals_[0]) + 1 :]
         read_ = options.read(words, CONTAINERS[name])
-        if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1]):
+        if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
             read_ = replace(read_, problem="")  # one word, then a program: the image
         if read_.problem:
             self.problems.append((line, read_.problem))
@@ -352,8 +290,10 @@ class _Reader:
         return False
 
 
-def _is_program(word: Word) -> bool:
-    return bool(word.start) and not word.start.startswith("-")
+def _is_program(text: str) -> bool:
+    """Whether a word is no option, and no image either."""
+    image = text.endswith((".sif", ".simg", ".img")) or "://" in text
+    return bool(text) and not text.startswith("-") and not image
 
 
 def _is_flag(word: Word) -> bool:

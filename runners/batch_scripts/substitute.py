@@ -9,7 +9,7 @@ from .expand import JOB_NUMBERS, Scope
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal
 
 if TYPE_CHECKING:
-    from .read import Command
+    from .content import Command
 
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say of PBS's file of nodes: how many there are, and how many lines it has.

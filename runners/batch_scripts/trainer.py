@@ -6,8 +6,9 @@ from ..settings.table import SETTINGS
 from .directives import Job
 from .draft import Draft, Note
 from .options import Option
+from .programs import is_python
 from .resources import array_tasks
-from .steps import Step, is_python
+from .steps import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, literal, made
 
 OF_HOROVODRUN = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..programs import is_python
 from ..script import Script
 from ..steps import Layer, Step
 from .rule import Places, rule
@@ -12,8 +13,8 @@ AMD = ("rocm", "amdgpu", "/appl/local/", "lumi", "mi250", "mi300", "hip_visible"
 HOST_COMMANDS = ("scontrol", "srun", "sbatch", "squeue", "sinfo", "sacct", "scancel")
 COMPILERS = (
     *("gcc", "intel", "intel-oneapi", "nvhpc", "cuda", "cudatoolkit", "cudnn", "nccl", "llvm"),
-    *("python", "anaconda", "anaconda3", "miniconda", "miniconda3", "miniforge3", "pytorch"),
 )
+PYTHONS = ("python", "anaconda", "anaconda3", "miniconda", "miniconda3", "miniforge3", "pytorch")
 
 
 def _containers(script: Script) -> list[tuple[Step, Layer]]:
@@ -41,11 +42,8 @@ def nv_missing(script: Script) -> Places:
         by_variable = any(
             f"{name.upper()}_{kind}" in variables for name in APPTAINER for kind in ("NV", "ROCM")
         )
-        if (
-            layer.name in APPTAINER
-            and not by_variable
-            and not layer.options.has("nv", "rocm", "nvccli")
-        ):
+        given = layer.options.has("nv", "rocm", "nvccli") or layer.options.problem
+        if layer.name in APPTAINER and not by_variable and not given:
             yield (
                 layer.line,
                 "--nv is missing: the container sees no GPU",
@@ -156,7 +154,8 @@ srun apptainer exec image.sif python train.py""",
 )
 def runscript(script: Script) -> Places:
     for step, layer in _containers(script):
-        if layer.name in APPTAINER and step.action == "run":
+        program = step.python or any(each.kind != "container" for each in step.layers[1:])
+        if layer.name in APPTAINER and step.action == "run" and program:
             what = f"{layer.name} run depends on the image's runscript"
             yield layer.line, what, f"{layer.name} exec"
 
@@ -175,14 +174,16 @@ module load apptainer
 srun apptainer exec --nv image.sif python train.py""",
 )
 def modules_before_container(script: Script) -> Places:
-    if not script.steps or any(step.layer("container") is None for step in script.steps):
-        return
-    names = [
-        (name, line) for name, line in script.modules if name.partition("/")[0].lower() in COMPILERS
-    ]
+    outer = [step.layers[0] for step in script.steps if step.layer("container") is not None]
+    host = any(each.kind == "starter" and each.name != "srun" for each in outer)
+    if not outer or len(outer) < len(script.steps) or host:
+        return  # the host's mpirun, or a step without container, may need them
+    on_host = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
+    useless = COMPILERS if on_host else (*COMPILERS, *PYTHONS)
     by_line: dict[int, list[str]] = {}
-    for name, line in names:
-        by_line.setdefault(line, []).append(name)
+    for name, line in script.modules:
+        if name.partition("/")[0].lower() in useless:
+            by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():
         text = ", ".join(modules)
         are = "is" if len(modules) == 1 else "are"

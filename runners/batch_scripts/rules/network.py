@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..read import Command
+from ..content import Command
 from ..script import Script
 from ..steps import Step
 from ..words import Word

@@ -101,9 +101,10 @@ torchrun --standalone --nproc_per_node=8 train.py""",
 torchrun --standalone --nproc_per_node=4 train.py""",
 )
 def rank_count(script: Script) -> Places:
-    job = script.job
+    job, text = script.job, script.text.lower()
+    parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "oneapi"))
     for step in script.steps:
-        if step.command.loops or not step.layers:
+        if step.command.loops or not step.layers or parts:
             continue
         yield from _on_nodes(job, step)
         yield from _on_gpus(job, step)
@@ -122,14 +123,18 @@ def _on_nodes(job: Job, step: Step) -> Places:
 
 
 def _on_gpus(job: Job, step: Step) -> Places:
-    ranks, there = ranks_per_node(job, step), job.gpus_per_node
+    ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.layer("starter")
     if not ranks or not there or ranks == there or not step.python:
         return
     counted = step.layer("agent") is not None or _told(step)
+    chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
+    own = starter is not None and starter.options.has("gres", "gpus", "gpus-per-node")
+    if chosen or own or step.command.background:
+        return  # several steps share the GPUs
     if ranks > there:
         what = f"{ranks} ranks on each node share {there} GPUs"
         yield step.line, what, f"{there} ranks on each node"
-    elif counted:
+    elif counted and ranks > 1:
         what = f"{ranks} of {there} GPUs of each node are used"
         yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
 

@@ -106,7 +106,14 @@ _KEPT = "export it where you submit the job, and write nothing here"
 def _is_secret(name: str, value: Word) -> bool:
     text, upper = value.known or "", name.upper().replace("-", "_")
     looks = without_secret(f"{upper}=x") == upper and not any(each in upper for each in NO_SECRETS)
-    if not looks or len(text) < 8 or any(each in text.lower() for each in PLACEHOLDERS):
+    if "KEY" in upper and upper != "KEY":
+        looks = any(each in upper for each in ("API", "ACCESS", "SECRET", "PRIVATE"))
+    if (
+        not looks
+        or len(text) < 8
+        or len(text.split()) > 1
+        or any(each in text.lower() for each in PLACEHOLDERS)
+    ):
         return False
     return not text.startswith(("/", "~", "--")) and not text.isdecimal()
 

@@ -62,7 +62,7 @@ torchrun --standalone --nproc_per_node=4 train.py""",
 def cpus_missing(script: Script) -> Places:
     job = script.job
     asked = job.find("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node", "mincpus")
-    if job.scheduler != "slurm" or asked or job.exclusive or job.find("ntasks-per-gpu"):
+    if asked or not job.wants_gpus or job.exclusive or job.find("ntasks-per-gpu"):
         return
     for step in script.steps:
         agent, starter = step.layer("agent"), step.layer("starter")
@@ -97,20 +97,16 @@ srun python train.py""",
 )
 def gpus_per_task(script: Script) -> Places:
     job = script.job
-    asked = job.find("gpus-per-task")
-    if (
-        asked
-        and 1 not in (job.tasks, job.tasks_per_node)
-        and not _shares(job.get("gres-flags"), job.get("gpu-bind"))
-    ):
-        for _, srun in _sruns(script):
-            if not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
-                yield asked.line, *_ISOLATED
+    asked, single = job.find("gpus-per-task"), 1 in (job.tasks, job.tasks_per_node)
+    shared = single or _shares(job.get("gres-flags"), job.get("gpu-bind"))
     for _, srun in _sruns(script):
         own = srun.get("gpus-per-task")
-        many = srun.count("ntasks") != 1 and 1 not in (job.tasks, job.tasks_per_node)
-        if own and many and not _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
-            yield own.line, *_ISOLATED
+        if shared or srun.count("ntasks") == 1:
+            continue
+        if _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
+            continue
+        if own or (asked and asked.value != "0"):
+            yield own.line if own else (asked.line if asked else 1), *_ISOLATED
 
 
 _ISOLATED = (
@@ -150,7 +146,7 @@ def export_none(script: Script) -> Places:
         own, line = srun.get("export"), step.line
         text = own.text if own else ("" if reset else directive)
         prepares = step.command.exports or script.uses("module", "ml", "conda", "source", ".")
-        if text and "ALL" not in text.split(",") and prepares:
+        if text and "ALL" not in text.upper().split(",") and prepares:
             line = srun.line if own else script.job.line("export")
             yield (
                 line,
@@ -223,7 +219,7 @@ def output_folder(script: Script) -> Places:
     for name in ("output", "error"):
         folder = script.job.get(name).rpartition("/")[0]
         if folder and {folder, f"./{folder}"} & made and script.job.scheduler == "slurm":
-            what = f"Slurm opens {folder}/ before this script makes it: the job fails without a log"
+            what = f"Slurm opens {folder}/ before this script makes it: without it the job fails"
             yield script.job.line(name), what, f"mkdir -p {folder} before sbatch"
 
 

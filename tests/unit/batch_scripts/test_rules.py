@@ -46,6 +46,24 @@ RIGHT = {
     "a rank with all GPUs of its node": ONE_EACH + "srun python train.py",
     "a check of the nodes, then a training": GPUS + "srun hostname\nsrun python train.py",
     "a program that starts others itself": ONE_EACH + "python parsl_workflow.py",
+    "GPUs of the step itself": "#SBATCH --gres=gpu:1\n#SBATCH --nodes=1\n"
+    "srun -n 4 --gres=gpu:4 python train.py",
+    "a task with all GPUs of its node": "#SBATCH --nodes=2\n#SBATCH --ntasks=2\n"
+    "#SBATCH --gpus-per-task=8\nsrun torchrun --nnodes=2 --nproc_per_node=8 train.py",
+    "GPUs that the steps share": ONE_EACH.replace("=2", "=1") + "#SBATCH --cpus-per-task=8\n"
+    "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 train.py &\n"
+    "CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node=2 train.py &\nwait",
+    "all of a node's memory": "#SBATCH --mem=0\nexport MASTER_PORT=29500\nsrun python train.py",
+    "CPUs by their masks": "#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=7\n"
+    "srun --cpu-bind=mask_cpu:0xfe,0xfe00 python train.py",
+    "AMD's GPUs": GPUS + "srun singularity exec /images/torch-rocm.sif python train.py",
+    "a runscript is meant": "#SBATCH --ntasks=1\napptainer run tool.sif --input data",
+    "modules of the host's MPI": "#SBATCH --ntasks=2\nmodule load gcc openmpi\n"
+    "mpirun -np 2 apptainer exec i.sif python train.py",
+    "a Python of the host": "#SBATCH --ntasks=2\nmodule load python apptainer\n"
+    "export MASTER_PORT=$(python free.py)\nsrun apptainer exec i.sif python train.py",
+    "export in small letters": "#SBATCH --ntasks=2\nexport A=1\nsrun --export=all python t.py",
+    "a key that is no secret": "srun python train.py --sort_key value_of_the_column",
     "a preparation on one node": GPUS + "srun -N1 -n1 python fetch.py\nsrun python train.py",
     "a study of several sizes": "#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --gpus-per-node=4\n"
     "for n in 1 2 4; do mpirun -np $n python train.py; done",

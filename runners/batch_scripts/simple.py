@@ -1,0 +1,209 @@
+"""Walks a script's syntax tree: simple commands, variables, and what changes the shell itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import grammar
+from .content import Assignment, Command, Content
+from .expand import Expander, Scope, hidden
+from .words import BRANCH, COMMAND, Word, join, literal, made
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Files that set no variables of the script's: those that each login reads, and environments.
+HARMLESS = (
+    *("bashrc", "profile", "conda.sh", "mamba.sh", "activate", "/init/bash", "/init/sh"),
+    *("lmod.sh", "modules.sh"),
+)
+KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
+MOST_DEPTH = 8  # of functions within functions
+MOST_IN_ALL = 100  # rounds and calls
+
+
+class Simple:
+    """Reads simple commands; what is compound is up to a class above."""
+
+    def __init__(self, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
+        self.content, self.marks, self.offset = Content(), marks, offset
+        self.functions: dict[str, Node] = {}
+        self.state = Command((), 0)  # what the next command takes over
+        self.depth = self.rounds = 0
+        self._enter(scope)
+
+    def _enter(self, scope: Scope) -> None:
+        self.scope = scope
+        self.expander = Expander(scope, self._substitute, self.content.octal.append)
+        self.expander.offset = self.offset
+
+    def walk(self, node: Node) -> None:
+        """Read a node by the method of its type, or what is below it."""
+        method = getattr(self, f"read_{node.type}", None) if node.is_named else None
+        if node.is_error or node.is_missing:
+            self.content.faults.append(self._line(node))
+        if method:
+            method(node)
+        else:
+            self._children(node.children)
+
+    def _line(self, node: Node) -> int:
+        return grammar.line(node) + self.offset
+
+    def _children(self, nodes: Iterable[Node]) -> None:
+        nodes = list(nodes)
+        for node, following in zip(nodes, [*nodes[1:], None]):
+            behind = following is not None and grammar.source(following) == "&"
+            with self._with(background=self.state.background or behind):
+                self.walk(node)
+
+    @contextmanager
+    def _with(self, **changes: object) -> Iterator[None]:
+        """Read with other surroundings; cd and pipefail within hold on."""
+        before = self.state
+        self.state = replace(before, **changes)  # type: ignore[arg-type]
+        yield
+        kept = {"folder": self.state.folder, "pipefail": self.state.pipefail}
+        self.state = replace(before, **kept)  # type: ignore[arg-type]
+
+    def read_comment(self, node: Node) -> None:
+        self.content.comments[self._line(node)] = grammar.source(node)
+
+    # Simple commands.
+
+    def read_command(self, node: Node) -> None:
+        given, words = {}, list[Word]()
+        for child in node.children:
+            if child.type == "variable_assignment":
+                name, value = self._assigned(child)
+                given[name] = value
+            elif child.type == "command_name":
+                words += self.expander.words(child.children[0])
+            elif child.type not in ("file_redirect", "herestring_redirect"):
+                words += self.expander.words(child) if child.is_named else []
+        if words:
+            self._run(tuple(words), self._line(node), given)
+
+    def _run(self, words: tuple[Word, ...], line: int, given: Mapping[str, Word]) -> None:
+        variables = self.scope.variables
+        exports = {
+            name: value
+            for name, value in variables.items()
+            if name in self.scope.exported and isinstance(value, Word)
+        }
+        command = replace(self.state, words=words, line=line, given=given, exports=exports)
+        if words[0].text in KEYWORDS:
+            self._broken(command)
+            return
+        body = self.functions.get(words[0].text)
+        if body is not None and self.depth < MOST_DEPTH and self.rounds < MOST_IN_ALL:
+            self._call(body, words[1:])
+            return
+        self.content.commands.append(command)
+        self._obey(command)
+
+    def _broken(self, command: Command) -> None:
+        """Note a keyword that the grammar takes for a command; what is set near it is unknown.
+
+        NOTE: it does so (0.25.1) for `then A=1 B=2` with `elif` or `else` on the next line.
+        """
+        self.content.faults.append(command.line)
+        parts = [word.text.partition("=") for word in command.arguments]
+        names = [*command.given, *(name for name, equals, _ in parts if equals)]
+        for name in names:
+            self.scope.variables[name] = hidden(literal("", command.line), name, BRANCH)
+
+    def _call(self, body: Node, arguments: Sequence[Word]) -> None:
+        before, self.scope.arguments = self.scope.arguments, list(arguments)
+        self.depth += 1
+        self.rounds += 1
+        self.walk(body)
+        self.depth -= 1
+        self.scope.arguments = before
+
+    def _obey(self, command: Command) -> None:
+        """Carry out what changes the shell itself."""
+        options = [word.text for word in command.arguments]
+        if command.name == "cd" and command.arguments:
+            target = command.arguments[-1]
+            above, folder = self.state.folder, target
+            if above is not None and not target.text.startswith(("/", "$", "~")):
+                folder = join((above, target), "/", target.line)
+            self.state = replace(self.state, folder=folder)
+            self.scope.variables["PWD"] = folder
+        elif command.name == "set" and "pipefail" in options:
+            self.state = replace(self.state, pipefail="+o" not in options)
+        elif command.name in ("source", ".") and command.arguments:
+            harmless = command.arguments[0].text.endswith(HARMLESS)
+            self.scope.sourced = self.scope.sourced or not harmless
+        elif command.name == "shift" and self.scope.arguments:
+            self.scope.arguments = self.scope.arguments[1:]
+        elif command.name in ("read", "mapfile", "readarray") and not command.inputs:
+            for option in options[-1:]:
+                self._assign(option, literal("", command.line), hide=True)
+
+    def read_variable_assignment(self, node: Node) -> None:
+        name, value = self._assigned(node)
+        self.content.assignments.append(Assignment(name, value, self._line(node)))
+
+    def _assigned(self, node: Node) -> tuple[str, Word]:
+        """Assign a variable; return its name and value, of an array all items as one word."""
+        target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        line = self._line(node)
+        name = grammar.source(target) if target else ""
+        adds = any(child.type == "+=" for child in node.children)
+        before = self.scope.variables.get(name)
+        if value is not None and value.type == "array":
+            items = self.expander.array(value)
+            if adds and before is not None:
+                items = (*(before if isinstance(before, tuple) else (before,)), *items)
+            self.scope.variables[name] = items
+            return name, join(items, " ", line)
+        word = self.expander.word(value, line)
+        if adds and isinstance(before, Word):
+            word = made((*before.pieces, *word.pieces), line)
+        if node.parent is None or node.parent.type != "command":
+            if "[" in name:
+                name = name.partition("[")[0]
+                self._assign(name, word, hide=True)
+            else:
+                self._assign(name, word)
+        return name, replace(word, line=line)
+
+    def _assign(self, name: str, value: Word, hide: bool = False) -> None:
+        self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
+
+    def read_declaration_command(self, node: Node) -> None:
+        """Read export, declare, local, readonly and typeset."""
+        texts = [grammar.source(child) for child in node.children]
+        exports = texts[0] == "export" or any(
+            text.startswith("-") and "x" in text for text in texts[1:]
+        )
+        for child in node.children:
+            name = grammar.source(child)
+            if child.type == "variable_assignment":
+                name, value = self._assigned(child)
+                self.content.assignments.append(Assignment(name, value, self._line(node)))
+            elif child.type != "variable_name":
+                continue
+            if exports:
+                self.scope.exported.add(name)
+
+    def read_unset_command(self, node: Node) -> None:
+        words = [literal(grammar.source(child), self._line(node)) for child in node.children]
+        for word in words[1:]:
+            self.scope.variables.pop(word.text, None)
+            self.scope.exported.discard(word.text)
+        self.content.commands.append(replace(self.state, words=tuple(words), line=self._line(node)))
+
+    def read_test_command(self, node: Node) -> None:
+        for child in grammar.below(node, "command_substitution"):
+            self._substitute(child)
+
+    # Compound commands.
+
+    def _substitute(self, node: Node) -> Word:
+        raise NotImplementedError
