@@ -105,9 +105,9 @@ WORLDS = (
         shown="PSEC framework", fix="--env PMIX_MCA_psec=native",
     ),
     Cause(
-        "pml", INIT, (*MPI, *TWO, "--env", "OMPI_MCA_pml=nope"), explained="mpi-aborted",
-        said="MPI aborted on rank", shown="Component: nope", fix="runner logs --rank ",
-        certainty="likely",
+        "pml", INIT, (*MPI, *TWO, "--env", "OMPI_MCA_pml=nope"), explained="ompi-no-component",
+        said="asks for a component (nope)", shown="requested component was not found",
+        fix="env | grep OMPI_MCA_", certainty="likely",
     ),
     Cause(
         "quits", "import os, threading, time\nif os.environ['SLURM_PROCID'] == '1':\n"
