@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from pathlib import Path
 from shlex import quote
 
 from ..core.remedy import Remedy, change
@@ -13,7 +14,7 @@ from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import PLACE, certain, doctor, edit, host, in_image, who
+from .finding_helpers import EDITOR, PLACE, certain, doctor, edit, host, in_image, place, who
 from .table import Named, Row, in_error, of_kind, signatures
 
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
@@ -41,6 +42,25 @@ HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
 NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
+
+
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
+KERAS_3 = re.compile(r"\s*(?:import|from) keras\b")
+
+
+def keras_2(facts: Facts) -> Remedy | None:
+    """Return how the script gets Keras 2: by another import, or by a variable for `tf.keras`.
+
+    None where that variable was set and there is no import to change.
+    """
+    found = place(facts)
+    file = Path(found[1]) if found else None
+    if file and file.is_file():
+        for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
+            if KERAS_3.match(line):
+                return change(first=f"{EDITOR} +{number} {quote(str(file))}")
+    given = LEGACY_KERAS in facts.job.typed.values("env")
+    return None if given else change(env=[LEGACY_KERAS])
 
 
 def _driver(facts: Facts, named: Named) -> Remedy:

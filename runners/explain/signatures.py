@@ -35,6 +35,7 @@ from .finding_helpers import (
     without_own_address,
     without_own_tf_config,
 )
+from .imports import keras_2
 from .signature_text import Text, text_of
 
 if sys.version_info >= (3, 11):
@@ -71,6 +72,7 @@ REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "edit": edit,
     "exclude": exclude,
     "go-on": go_on,
+    "keras-2": keras_2,
     "logs": logs,
     "smaller-batch": smaller_batch,
     "without-own-address": without_own_address,

@@ -150,6 +150,29 @@ def test_words_of_other_programs_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "{who} {0} \\1 %s" in said.cause
 
 
+@pytest.mark.parametrize(
+    ("imports", "given", "fix"),
+    [
+        ("import tensorflow as tf", "A=1", "--env TF_USE_LEGACY_KERAS=1"),
+        ("import keras", "A=1", "${EDITOR:-vi} +2 "),
+        ("from keras import layers", "TF_USE_LEGACY_KERAS=1", "${EDITOR:-vi} +2 "),
+        ("import tf_keras as keras", "TF_USE_LEGACY_KERAS=1", "A script of `tf.keras` takes"),
+    ],
+)
+def test_keras_2_is_offered_as_the_script_imports_it(
+    tmp_path: Path, imports: str, given: str, fix: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import os\n{imports}\n")
+    error = "AttributeError: 'Sequential' object has no attribute 'fit_generator'"
+    log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "{script}", line 2, in <module>\n0@n0 | {error}\n'
+    paths, job = made(tmp_path, log, (0, 1.0, error))
+    typed = replace(job.typed, settings=(*job.typed.settings, Given("env", given)))
+    said = explain(paths, replace(job, typed=typed), FAILED)
+    assert said.name == "keras-2"
+    assert str(said.fix).startswith(fix), said.fix
+
+
 def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> None:
     error = (0, 1.0, "AttributeError: 'SGD' object has no attribute 'lr'")
     assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "rank-exception"
