@@ -139,6 +139,11 @@ def no_step(facts: Facts) -> Explanation | None:
     return _ended(facts, cause, fix, *lines, because="srun reports it")
 
 
+def no_step_yet(facts: Facts) -> Explanation | None:
+    """The same, of a job that ran until somebody or its time limit ended it, or that still runs."""
+    return None if facts.state == JobState.FAILED else no_step(facts)
+
+
 def time_limit(facts: Facts) -> Explanation:
     asked = facts.job.typed.text("time")
     seconds = limit_seconds(asked) if asked else None
@@ -238,7 +243,7 @@ def no_word(facts: Facts) -> Explanation:
 
 # What a message of Slurm's own tells better comes before these.
 NOT_STARTED = (
-    Signature("no-step", no_step, (NO_STEP, NEVER, WAITS, STEP), early=True),
+    Signature("no-step", no_step, state=JobState.FAILED),
     Signature("run-folder-deleted", folder_deleted, state=JobState.UNKNOWN),
     Signature("no-record", no_word, state=JobState.UNKNOWN),
 )
@@ -246,6 +251,7 @@ SIGNATURES = (
     Signature("stall", stall, (WAITED, MISSED, NAMED)),
     *signatures((NOT_STAGED,), of_kind),
     Signature("node-lost", node_lost, (NODE, CANCELLED)),
+    Signature("no-step", no_step_yet, (NO_STEP, NEVER, WAITS, STEP), early=True),
     Signature("time-limit", time_limit, state=JobState.TIMEOUT),
     Signature("preempted", preempted, state=JobState.PREEMPTED),
     Signature("cancelled", cancelled, state=JobState.CANCELLED),

@@ -49,13 +49,14 @@ class Text:
     def log(self) -> str:
         return "\n".join(line.text for line in self.lines)
 
-    def line(self, found: str) -> Line | None:
-        """Return the line of the log in which something begins that was found; None if in none."""
+    def lines_with(self, found: str) -> tuple[Line, ...]:
+        """Return the first and the last line of the log in which something was found; or none."""
         at = self.log.find(found)
         if at < 0 or found in self.error:
-            return None
+            return ()
         starts = list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
-        return self.lines[bisect_right(starts, at) - 1]
+        ends = {bisect_right(starts, place) - 1 for place in (at, at + len(found))}
+        return tuple(self.lines[end] for end in sorted(ends))
 
 
 def text_of(facts: Facts) -> Text:

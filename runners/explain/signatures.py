@@ -183,14 +183,14 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     known = {"who": who(facts), "host": host(facts), "image": facts.image, "user": facts.user}
     named = {**known, "error": facts.error, **match.named}
     node = named.get("node", "") or (facts.first.host if facts.first else "")
-    line = text.line(match.found)
+    lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = as_sure_as_told(facts, entry.certainty, because)
     steps = tuple(_filled(step, named) for step in entry.fix)
     return Explanation(
         entry.id,
         _filled(entry.cause, named),
-        tuple(map(str, (*record_of(facts), *own_code(facts), *filter(None, [line])))),
+        tuple(map(str, (*record_of(facts), *own_code(facts), *lines))),
         _remedy(entry, named, node, facts) or advice("\n".join(steps)),
         certainty,
         because,
