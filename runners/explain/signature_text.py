@@ -13,6 +13,11 @@ from .facts import Facts, Line
 from .finding_helpers import CHAINED
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
+# Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs
+HARMLESS = re.compile(
+    r"^\s*(?:\[?[WI]\d{4}|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
+    r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
+)
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
 # Errors that only pass on that something failed: what did is told by a library, in the log
@@ -85,6 +90,8 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     kinds_of_line: dict[str, Line] = {}
     for key in sorted(lines):
         line = replace(lines[key], text=OF_RANK.sub("", lines[key].text)[:LONGEST_LINE])
+        if HARMLESS.search(line.text):
+            continue
         kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
     return tuple(kinds_of_line.values())
 

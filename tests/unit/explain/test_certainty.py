@@ -289,3 +289,43 @@ def test_pmix_says_itself_what_it_lacks(tmp_path: Path, line: str, name: str) ->
     planned(paths)
     leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
     assert explain(paths, job, FAILED).name == name
+
+
+# What programs write that then train: PyTorch 2.13, TensorFlow 2.21, NCCL 2.27, Horovod 0.28.1,
+# Open MPI 4.1, Apptainer 1.4, Slurm 24.11
+HEALTHY = """\
+srun: job 42 queued and waiting for resources
+srun: job 42 has been allocated resources
+slurmstepd: error: couldn't chdir to `/home/u/gone': No such file or directory: going to /tmp instead
+INFO:    squashfuse mount took an unexpectedly long time: 2.1s
+INFO:    Terminating squashfuse_ll after timeout
+INFO:    Timeouts can be caused by a running background process
+WARNING: passwd file doesn't exist in container, not updating
+WARNING: group: unknown groupid 10042
+0@n0 | 2026-11-26 10:00:00.1: I tensorflow/core/platform/cpu_feature_guard.cc:210] rebuild
+0@n0 | 2026-11-26 10:00:00.2: E external/local_xla/cuda/cuda_dnn.cc:467] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered
+0@n0 | E0000 00:00:17.3 9 cuda_driver.cc:152] failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected
+0@n0 | 2026-11-26 10:00:00.3: I external/local_xla/cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.
+0@n0 | /x/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).
+0@n0 | [W1126 10:00:00.4 socket.cpp:200] [c10d] The IPv6 network addresses of (n1, 29500) cannot be retrieved (gai error: -2 - Name or service not known).
+0@n0 | [W1126 10:00:00.5 ProcessGroupGloo.cpp:760] Warning: Unable to resolve hostname to a (local) address.
+0@n0 | n1:5:9 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.
+0@n0 | n1:5:9 [0] NCCL INFO Failed to open libibverbs.so[.1]
+0@n0 | --------------------------------------------------------------------------
+0@n0 | WARNING: There was an error initializing an OpenFabrics device.
+0@n0 |   Local host:   n1
+0@n0 | wandb: WARNING Unable to reach the server, will retry
+0@n0 | huggingface/tokenizers: The current process just got forked, after parallelism has already been used.
+0@n0 | step 1 loss 2.3 errors 0 failed 0
+"""  # noqa: E501
+
+
+def test_what_a_healthy_start_prints_is_no_cause(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, HEALTHY)
+    leave(paths, 0, 1.0, failure.of_exit(7), 7)
+    why = explain(paths, job, FAILED)
+    assert why.certainty.value == "unsure", why
+    for line in HEALTHY.splitlines(keepends=True):
+        paths.log.write_text(line)
+        why = explain(paths, job, FAILED)
+        assert why.certainty.value == "unsure", line
