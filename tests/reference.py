@@ -160,7 +160,7 @@ def variables_page() -> str:
         "## Set in a job",
         "The trainer sees the variables of your shell but for "
         + _code(REMOVED)
-        + ", which are removed. Always set:",
+        + ", which are removed, and in a container `BASH_ENV` and exported functions. Always set:",
         _table(FORCED),
         "Set unless you have exported them:",
         _table(SET),
