@@ -153,8 +153,10 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
 def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> str:
     image, trainer = case.image, case.spec.trainer
     operations = image.listed("horovod.operations")
-    if (trainer.world or trainer.seen_world) in (TORCH, TENSORFLOW):
-        world = trainer.world or trainer.seen_world
+    world = trainer.world or trainer.seen_world
+    if world in (TORCH, TENSORFLOW):
+        if vendor:
+            _one_rank_for_a_gpu(case.resources, log)
         value = "nccl" if vendor else "gloo" if world == TORCH else "grpc"
         return log.choose("data-plane", value, f"the default of {world}")
     if vendor and (not operations or "nccl" in operations):

@@ -183,6 +183,21 @@ def test_a_container_apart_has_its_own_shared_memory(
         assert remedy == "--apptainer-arg=--bind=/x, leave out --apptainer-arg"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "tasks", "plane"), [("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo")]
+)
+def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
+    gpus: str | None, tasks: int, plane: str
+) -> None:
+    trainer = Trainer("t", None, Path("/t.py"), seen_world="torch.distributed")
+    asked = Resources(
+        partition="a100" if gpus else "cpu", gpus_per_node=gpus, ntasks_per_node=tasks
+    )
+    made = planning.solve(Case(replace(SPEC, resources=asked, image=IMAGE, trainer=trainer), SITE))
+    assert values(made)["data-plane"] == plane
+    assert bool(made.refusals) is (gpus == "2")  # two ranks on one GPU
+
+
 def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
     assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
