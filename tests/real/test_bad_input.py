@@ -39,7 +39,7 @@ def assert_refused(login: Login, words: list[str], code: int, expected: str) -> 
         (["--image", IMAGE, "-B", "/nope:/data", "train.py"], USAGE, "/nope does not exist"),
         (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "try: runner launch --image"),
         (["--image", IMAGE, "--nodse", "2", "train.py"], USAGE, "no option --nodse"),
-        (["--image", IMAGE, "-p", "nope", "train.py"], REFUSED, "try: sinfo --summarize"),
+        (["--image", IMAGE, "-p", "nope", "train.py"], USAGE, "there is no partition nope"),
         (["--image", IMAGE, "--mem", "9T", "train.py"], REFUSED, "try: sinfo --exact"),
         (["--image", IMAGE, "-C", "nope", "train.py"], REFUSED, "try: sinfo --exact"),
         (["--image", IMAGE, "--gres", "nope:1", "train.py"], REFUSED, "try: sinfo --exact"),

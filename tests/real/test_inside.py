@@ -192,8 +192,8 @@ class TestShell:
         done = login.runner("shell", "--image", IMAGE, "--", "bash", "-c", "hostname; exit 7")
         assert (done.stdout, done.returncode) == ("n1\n", 7)
         done = login.runner("shell", "--image", IMAGE, "-p", "nosuch")
-        assert done.returncode == 80
-        assert "salloc: error: invalid partition specified: nosuch" in done.stderr
+        assert done.returncode == 2
+        assert "there is no partition nosuch" in done.stderr
         assert login.runs() == ["shell-1", "shell-2"]
 
 
