@@ -70,7 +70,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     import difflib  # for a mistake only
 
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
     if close:
         alike = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
         close = [name for name, near in zip(close, alike) if near > alike[0] - 0.1]

@@ -16,6 +16,7 @@ OPTIONS = ("--base-lr", "--batch-size", "--help", "--resume", "--epochs", "--see
         ("--epoch", OPTIONS, "did you mean --epochs?"),
         ("torch_mist", ("torch_mnist", "tf_mnist", "torch_lm"), "did you mean torch_mnist?"),
         ("mnis", ("mnist", "mnist2"), "did you mean mnist or mnist2?"),
+        ("v2", ("v1",), "did you mean v1?"),
         ("zzz", ("b", "a"), "one of: a, b"),
         ("zzz", (), ""),
     ],
