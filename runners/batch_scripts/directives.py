@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core import gpus
 from . import options
-from .substitute import LINES, NODES
+from .substitute import GPUS, LINES, NODES
 from .words import literal
 
 MARKS = {"#SBATCH": "slurm", "#PBS": "pbs", "#COBALT": "cobalt"}
@@ -137,6 +137,8 @@ class Job:
             "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
             "SLURM_NNODES": self.count("nodes"),
             "SLURM_GPUS_PER_NODE": self.get("gpus-per-node"),
+            "SLURM_GPUS_PER_TASK": self.get("gpus-per-task"),
+            "SLURM_GPUS": self.get("gpus"),
             "SLURM_GPUS_ON_NODE": self.gpus_per_node,
             "SLURM_JOB_NAME": self.get("job-name"),
             "SLURM_JOB_PARTITION": self.get("partition"),
@@ -145,6 +147,7 @@ class Job:
         values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]
         if self.scheduler == "pbs" and self.nodes:
             values = {NODES: self.nodes, LINES: self.nodes * (self.count("ntasks-per-node") or 1)}
+        values[GPUS] = self.gpus_per_node
         return {name: str(value) for name, value in values.items() if value}
 
 

@@ -48,12 +48,12 @@ class Draft:
         if (name, word) not in self.options:
             self.options.append((name, word))
         if word is not None:
-            self._note(word)
+            self.note(word)
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
 
-    def _note(self, word: Word) -> None:
+    def note(self, word: Word) -> None:
         """Say which pieces of a word only the run knows."""
         for piece in word.unknown:
             if piece.kind in WHO_KNOWS:
@@ -61,7 +61,7 @@ class Draft:
 
     def argument(self, word: Word) -> None:
         self.arguments.append(word)
-        self._note(word)
+        self.note(word)
 
     def leave_out(self, line: int, text: str) -> None:
         self.left_out.append(Note(line, text))

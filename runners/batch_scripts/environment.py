@@ -34,6 +34,8 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
     """Add image, binds, variables and modules."""
     container = step.layer("container")
     draft.folder = _folder(step.command.folder or draft.folder)
+    if draft.folder is not None:
+        draft.note(draft.folder)
     if container is not None and step.image is not None:
         _container(draft, script, container, step.image)
     else:

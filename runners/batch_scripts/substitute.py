@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .content import Command
 
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
-# What the directives say of PBS's file of nodes: how many there are, and how many lines it has.
-NODES, LINES = "nodes of the job", "lines of PBS_NODEFILE"
+# What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.
+NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
 COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
 
 
@@ -25,6 +25,8 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else _one("$PWD", ENVIRONMENT, line)
+    if names == ["nvidia-smi", "wc"] and GPUS in scope.given:
+        return literal(scope.given[GPUS], line)
     if names in (["which"], ["command"]) and commands[0].arguments:
         return commands[0].arguments[-1]
     if names == ["seq"] and all(word.number is not None for word in commands[0].arguments):

@@ -39,7 +39,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         else 1
     )
     draft.trainer = words[:head]
-    draft._note(words[0])
+    draft.note(words[0])
     for word in words[head:]:
         draft.argument(word)
 

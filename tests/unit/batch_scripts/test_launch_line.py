@@ -164,6 +164,12 @@ WHOLE = {
         " --num_processes=4 --num_machines=2 --machine_rank=$SLURM_NODEID t.py",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher accelerate --image i.sif t.py",
     ),
+    "GPUs that are counted": (
+        "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
+        "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) t.py",
+        "--gres gpu:2 --nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none"
+        " --image '<environment>' t.py",
+    ),
     "deepspeed": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"
         " t.py --deepspeed c.json",
@@ -273,6 +279,11 @@ OPEN = {
         "conda activate me\nsrun python t.py",
         "'<environment me>'",
         "1: <environment me>",
+    ),
+    "a folder of the job": (
+        "cd $TMPDIR\n{run} python t.py",
+        "cd '<$TMPDIR>' &&",
+        "1: $TMPDIR: only the job",
     ),
     "a range of nodes": ("#SBATCH --nodes=2-4\n{run} python t.py", "'<2-4>'", "1: --nodes=2-4"),
 }
