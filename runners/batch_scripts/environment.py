@@ -12,6 +12,7 @@ from ..settings.table import SETTINGS
 from . import trainer
 from .content import Command
 from .draft import Draft, Note
+from .expand import SUBMITTED
 from .programs import OF_DIRECTIVE, is_python
 from .script import MODULES, Script
 from .steps import Layer, Step
@@ -22,7 +23,6 @@ PLACE = (
     *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
 )
-SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
@@ -46,10 +46,10 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
 
 def _folder(word: Word | None) -> Word | None:
     """Return a folder without the variable of the one in which the script was submitted."""
-    if word is not None and word.text in (".", "$PWD"):
+    if word is None or word.text.rstrip("/") in (".", "$PWD"):
         return None
-    first = word.pieces[0] if word is not None and word.pieces else ""
-    if word is None or isinstance(first, str) or first.source.strip("${}") not in SUBMITTED:
+    first = word.pieces[0] if word.pieces else ""
+    if isinstance(first, str) or first.source.strip("${}") not in ("PWD", *SUBMITTED):
         return word
     rest = made(word.pieces[1:], word.line)
     return made((rest.start.lstrip("/"), *rest.pieces[1:]), word.line) if rest.pieces else None
@@ -101,7 +101,8 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
     if is_python(first.text) and "/bin/" in first.text:
         draft.add("image", join(first.split("/bin/")[:-1], "/bin/", first.line))
         return
-    active = [each for each in map(_activated, script.content.commands) if each]
+    commands = [*script.content.commands, *step.inner]
+    active = [each for each in map(_activated, commands) if each]
     active = [each for each in active if each.line <= step.line]
     if not active:
         draft.open.append(Note(step.line, "<environment>: the folder of the Python that runs this"))

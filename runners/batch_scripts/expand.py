@@ -34,6 +34,8 @@ NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNA
 # Variables that a job sets, by how they begin, and those of bash itself.
 OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
 BY_BASH = ("RANDOM", "SECONDS", "BASHPID", "HOSTNAME", "TMPDIR", "CUDA_VISIBLE_DEVICES")
+# The folder in which the script was submitted; there the launch line is typed.
+SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
 OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
 QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
@@ -76,6 +78,9 @@ class Scope:
             return self._unknown(name, ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
+        folder = self.variables.get("PWD")
+        if name in SUBMITTED and (not isinstance(folder, Word) or folder.text == "$PWD"):
+            return self._unknown("PWD", ENVIRONMENT, line)
         if name in NODE_LISTS:
             return self._unknown(name, ADDRESS, line)
         if name.startswith(OF_RUN) or name in BY_BASH or not name.isidentifier():
@@ -151,6 +156,11 @@ class Expander:
         return [Unknown(text, COMMAND, self.line(node))]
 
     def _concatenated(self, node: Node, split: bool) -> list[list[Piece]]:
+        texts = [grammar.source(child) for child in node.children]
+        if texts[0] == "{" and texts[2:] == ["}"]:
+            return [[text] for text in texts[1].split(",")]
+        if "{" in texts and "}" in texts:
+            return [[Unknown(grammar.source(node), RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
             fields = self._fields(child, split)

@@ -58,6 +58,8 @@ def _draft(script: Script, step: Step) -> Draft:
     resources.add(draft, script.job, step)
     environment.add(draft, script, step, profile)
     trainer.add(draft, script.job, step)
+    for word in step.shell[:1] if step.layer("agent") else ():
+        draft.lose(word.line, "the other commands of this text, before the ranks start")
     for line, text in step.problems:
         draft.lose(line, text)
         draft.possible = draft.possible and text.startswith("timeout")

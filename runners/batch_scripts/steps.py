@@ -47,7 +47,8 @@ class Layer:
 class Step:
     """One start of a program: the layers from the outermost, and the program with its arguments.
 
-    `inner` are the commands of a `bash -c '...'`, run on each rank. `env` is set on the way;
+    `inner` are the commands of a `bash -c '...'`, run on each rank; `shell` is its text, with the
+    words behind it, where it does more than to set variables and start. `env` is set on the way;
     `image` and `action` are the container's. `problems` are what could not be understood.
     """
 
@@ -59,6 +60,7 @@ class Step:
     image: Word | None = None
     action: str = ""
     inner: tuple[Command, ...] = ()
+    shell: tuple[Word, ...] = ()
     problems: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -107,6 +109,8 @@ class _Reader:
         self.image: Word | None = None
         self.action = ""
         self.inner: list[Command] = []
+        self.shell: tuple[Word, ...] = ()
+        self.extras: list[Command] = []
         self.problems: list[tuple[int, str]] = []
 
     def step(self) -> Step:
@@ -121,6 +125,7 @@ class _Reader:
             self.image,
             self.action,
             tuple(self.inner),
+            self.shell,
             tuple(self.problems),
         )
 
@@ -236,7 +241,12 @@ class _Reader:
         if place == len(words):
             return False
         self.layers.append(Layer("shell", self.left[0].text, Options(), self.left[0].line))
-        return self._script(words[place], words[place + 2 :])
+        outer = dict(self.env)
+        read_ = self._script(words[place], words[place + 2 :])
+        if self.extras:
+            self.shell = tuple(words[place:])
+            self.env = outer if not self._has_agent() else self.env
+        return read_
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
@@ -258,9 +268,15 @@ class _Reader:
         if chosen is None:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
+        self.extras = [c for c in content.commands if c is not chosen and _does_more(c)]
         self.env.update({**chosen.exports, **chosen.given})
         self.left = list(chosen.words)
         return True
+
+    def _has_agent(self) -> bool:
+        """Whether what is left, or was read, is an agent such as torchrun."""
+        names = {word.text.rpartition("/")[2] for word in self.left[:4]}
+        return bool(names & set(AGENTS)) or any(each.kind == "agent" for each in self.layers)
 
     def _prefix(self, name: str) -> bool:
         """Take off time, env A=1, nice and the like."""
@@ -298,6 +314,12 @@ def _is_program(text: str) -> bool:
 
 def _is_flag(word: Word) -> bool:
     return word.start.startswith(("-", "+"))
+
+
+def _does_more(command: Command) -> bool:
+    """Whether a command in `bash -c` does what a launch line does not say."""
+    said = ("export", "cd", "set", "unset", "trap", "wait", "exit", "declare", *LOOKING)
+    return not command.within and command.name not in said
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:

@@ -25,6 +25,11 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     if starter is not None and starter.name == "horovodrun":
         for option in starter.options.options:
             _horovodrun(draft, option)
+    if step.shell and step.layer("agent") is None:
+        draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
+        for word in step.shell:
+            draft.argument(word)
+        return
     words = list(step.program)
     if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
         plain = "/" not in words[0].text or step.image is None

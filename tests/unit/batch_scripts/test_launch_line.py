@@ -58,6 +58,19 @@ LINES = {
         f"export A=1\n{RUN} bash -c 'export B=2; RANK=$SLURM_PROCID python t.py $A'",
         "--image image.sif --env A=1 --env B=2 t.py -- 1",
     ),
+    "a text that prepares": (
+        f"export A=1\n{RUN} bash -c 'source /ext3/env.sh; python t.py --n $SLURM_PROCID'",
+        "--image image.sif --env A=1"
+        " -- bash -c 'source /ext3/env.sh; python t.py --n $SLURM_PROCID'",
+    ),
+    "a text with values of the script": (
+        f'LR=0.1\n{RUN} bash -c "source /env.sh && python t.py --lr $LR --d $WORK/a"',
+        '--image image.sif -- bash -c "source /env.sh && python t.py --lr 0.1 --d $WORK/a"',
+    ),
+    "the folder of submission": (
+        f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py $SLURM_SUBMIT_DIR/data",
+        "--image image.sif t.py -- $PWD/data",
+    ),
     "a folder in the container": (
         "srun apptainer exec --pwd /work image.sif python t.py",
         "--image image.sif -- bash -c 'cd /work && exec python t.py'",
@@ -240,6 +253,11 @@ def test_a_folder_is_changed_to_before_the_launch() -> None:
     assert line(f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py") == "--image image.sif t.py"
     draft = read(f"cd /data\ncd sub\n{RUN} python t.py").drafts[0]
     assert draft.text.startswith("cd /data/sub && runner launch ")
+
+
+def test_braces_are_a_list() -> None:
+    text = f"for lr in {{0.1,0.2}}; do {RUN} python t.py $lr; done"
+    assert lines(text) == [f"--image image.sif t.py -- {lr}" for lr in ("0.1", "0.2")]
 
 
 def test_a_loop_becomes_a_line_for_each_round() -> None:
