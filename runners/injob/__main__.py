@@ -2,6 +2,7 @@
 
 rank [OPTION]... -- (-m MODULE | FILE.py | PROGRAM) [ARGUMENT]...   a rank, around its trainer
 mpicheck --launcher LAUNCHER --run-dir RUN                 a rank of the check of the host's MPI
+sample RUN                                                 what the ranks of this node do now
 stage hold|room|copy|... < FOLDER                          data and image onto a node's own disk
 serve (jupyter | tensorboard) PRIVATE FOLDER [OPTION]...   a web server behind a token
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
@@ -18,6 +19,7 @@ import sys
 STARTS = {
     "rank": "injob.rank.start",
     "mpicheck": "injob.rank.mpi_check",
+    "sample": "injob.rank.sample_ranks",
     "stage": "injob.stage.start",
     "serve": "injob.serve.start",
     "ssh-around": "injob.ssh.around",

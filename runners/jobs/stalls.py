@@ -1,4 +1,4 @@
-"""Stalled jobs: detects missing steps, ranks that lag, and time that is too short. Pure."""
+"""Stalled jobs: no step or line for too long, ranks that lag, and time that is too short. Pure."""
 
 from __future__ import annotations
 
@@ -6,64 +6,70 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import rank_samples
 from .metrics_tail import Reading
+from .rank_samples import RankSample
 
 SECONDS = 300  # without a step, by default
 STEPS_FOR_A_PACE, SLACK = 10, 1.2  # the pace of a few steps is known roughly
-BUSY, WAKES = 0.5, 50  # of a CPU; per second
 # Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
 # `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
 TITLE = "Missing ranks:"
 MISSING = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
+INSPECTOR = "stall_inspector.cc"
+WAITED = re.compile(r"for more than (\d+) seconds")
 
 
 @dataclass(frozen=True)
-class RankSample:
-    """What one rank's main thread did for a second: `busy` of a CPU, `wakes` from sleep.
+class Progress:
+    """The last sign of progress: a step of the trainer's metrics, else a line of the job's log.
 
-    `state` is a letter of proc(5): R runs, S sleeps, D waits for a disk, T is stopped.
+    `line` is the place in the log after that line, `time` is Unix's.
     """
 
-    rank: int
-    host: str
-    state: str
-    busy: float
-    wakes: int
+    step: int | None
+    line: int
+    time: float
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A stall: seconds since the last step, and who `lags`, as `rank 1@n2: why`.
+    """A stall: seconds since the last progress, and who does what, in words.
 
-    `lags` is empty where nobody differs from the others.
+    `missed` are ranks that Horovod names and nobody else does.
     """
 
     seconds: float
-    step: int
-    lags: tuple[str, ...] = ()
+    step: int | None
+    who: str = ""
+    missed: tuple[int, ...] = ()
 
 
-def find_stall(
-    reading: Reading | None,
-    now: float,
-    limit: float,
-    tail: Sequence[str] = (),
-    samples: Sequence[RankSample] = (),
-) -> Stall | None:
-    """Return the stall of a job that runs; None if it made a step within `limit` seconds.
+def progress(reading: Reading | None, tail: Sequence[bytes], size: int, written: float) -> Progress:
+    """Return the last progress of a job whose log has `size` bytes and was `written` then.
 
-    `now` is Unix time. `tail` are the log's last lines, `samples` what was seen of each rank. A run
-    that has not begun to make steps has no stall: ranks that do not meet are found otherwise.
+    `tail` are the log's last lines, with their ends. What Horovod's stall inspector repeats at the
+    end is no progress.
     """
-    if reading is None or now - reading.time < limit:
-        return None
-    hosts, seen = {sample.rank: sample.host for sample in samples}, lagging(samples)
-    lags = [f"rank {sample.rank}@{sample.host}: {why}" for sample, why in seen]
-    for rank in missing(tail):
-        if rank not in {sample.rank for sample, _ in seen}:
-            name = f"{rank}@{hosts[rank]}" if rank in hosts else str(rank)
-            lags.append(f"rank {name}: Horovod misses it")
-    return Stall(now - reading.time, reading.step, tuple(lags))
+    if reading is not None:
+        return Progress(reading.step, 0, reading.time)
+    for line in reversed(tail):
+        text = line.decode("utf-8", "replace").rstrip()
+        if not (INSPECTOR in text or TITLE in text or MISSING.match(text)):
+            break
+        size -= len(line)
+        waited = WAITED.search(text)
+        written -= int(waited[1]) if waited else 0
+    return Progress(None, size, written)
+
+
+def of_ranks(
+    seconds: float, step: int | None, tail: Sequence[str], samples: Sequence[RankSample]
+) -> Stall:
+    """Return a stall with who lags, by the log's last lines and by what was seen of each rank."""
+    seen = {one.rank for one, _ in rank_samples.blamed(samples)}
+    missed = tuple(rank for rank in missing(tail) if rank not in seen)
+    return Stall(seconds, step, rank_samples.in_words(samples), missed)
 
 
 def short_of_time(first: Reading, latest: Reading, left: float | None) -> float | None:
@@ -90,33 +96,12 @@ def missing(tail: Sequence[str]) -> list[int]:
     return ranks
 
 
-def lagging(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
-    """Return the ranks that are not waiting as the others are, and what they do instead."""
-    for why, differs in (
-        ("it is stopped (state T), by a signal or a debugger", lambda one: one.state in "Tt"),
-        ("it waits for a disk or a file server (state D)", lambda one: one.state == "D"),
-        ("it computes, and the others wait", lambda one: one.busy >= BUSY),
-        ("it sleeps, and the others look for it", lambda one: one.wakes < WAKES),
-    ):
-        differing = [one for one in samples if differs(one)]
-        if differing and len(differing) < len(samples):
-            return [(one, why) for one in differing]
-    return []
-
-
-def parse(text: str) -> list[RankSample]:
-    """Parse the lines of `sample_ranks.py`, one for each rank; other lines are passed over."""
-    rows = [line.split() for line in text.splitlines()]
-    return [
-        RankSample(int(row[0]), row[1], row[2], float(row[3]), int(row[4]))
-        for row in rows
-        if len(row) == 5 and row[0].isdigit()
-    ]
-
-
 def in_words(stall: Stall) -> str:
     """Return a stall in words, for people."""
     minutes, seconds = divmod(round(stall.seconds), 60)
     since = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    who = "; ".join(stall.lags) or "no rank differs from the others: they wait for each other"
-    return f"no step for {since} (the last one: {stall.step}); {who}"
+    what = "no new line" if stall.step is None else "no step"
+    last = "" if stall.step is None else f" (the last one: {stall.step})"
+    missed = [f"Horovod misses rank {rank}" for rank in stall.missed]
+    who = "; ".join(filter(None, [stall.who, *missed]))
+    return f"{what} for {since}{last}: {who or 'no rank differs from the others'}"

@@ -1,20 +1,31 @@
-"""Detects stalls of a followed job, the ranks that lag, and a limit that comes before its end."""
+"""Detects stalls of a job that runs, by asking its nodes, and a limit that comes before its end.
+
+A trainer with metrics has stalled when it made no step for long. Of any other script nobody knows
+what progress is: it has stalled when it wrote no line for long, and its ranks, asked twice, have
+not moved. Nothing is done to the job.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from typing import Callable
 
-from ..core import shell, trust
+from ..core import atomic, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..jobs import metrics_tail, stalls, wording
+from ..injob import SAMPLE
+from ..jobs import metrics_tail, rank_samples, stalls, wording
 from ..jobs.metrics_tail import Reading
-from ..jobs.stalls import RankSample, Stall
+from ..jobs.rank_samples import RankSample
+from ..jobs.stalls import Progress, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
 
 SECONDS_BETWEEN_LOOKS = 5.0
+SECONDS_BETWEEN_SAMPLES = 30.0  # at most: as long as a job may be without progress
+SECONDS_ASKED = 60.0  # without a line, after which somebody who asks is told
 SECONDS_FOR_THE_STEP = 20.0
 TAIL = 2**16  # bytes of the log, in which Horovod may have named the missing ranks
 
@@ -22,31 +33,33 @@ TAIL = 2**16  # bytes of the log, in which Horovod may have named the missing ra
 class Stalls:
     """Looks now and then at a job that is followed; says each stall once, and that it is over."""
 
-    def __init__(self, paths: JobPaths, job: Job, after: int | None) -> None:
+    def __init__(self, paths: JobPaths, job: Job, after: float | None = None) -> None:
         self.paths, self.job = paths, job
         self.limit = limit(after)
+        self.apart = min(SECONDS_BETWEEN_SAMPLES, self.limit)
         self.looked = 0.0
-        self.reported: int | None = None  # the step at which it stalled
+        self.last: Progress | None = None
+        self.reported: Progress | None = None  # the last progress of the stall that was told
+        self.samples: list[RankSample] = []
+        self.due = 0.0  # when to sample the ranks again
         self.first: Reading | None = None
         self.too_short = False  # whether that was said
 
     def news(self, now: Status) -> str:
         """Return what there is to say, "" mostly."""
-        due = time.monotonic() - self.looked >= SECONDS_BETWEEN_LOOKS
-        if now.state != JobState.RUNNING or not due:
+        between = min(SECONDS_BETWEEN_LOOKS, self.apart)
+        if now.state != JobState.RUNNING or time.monotonic() - self.looked < between:
             return ""
         self.looked = time.monotonic()
-        reading = metrics_tail.last(self.paths)
-        if reading and self.reported is not None and reading.step > self.reported:
+        stall = self.look()
+        if self.reported and self.last != self.reported:
             self.reported = None
-            return f"it goes on: step {reading.step}"
-        if short := self._too_short(reading, now.left):
-            return short
-        found = stalls.find_stall(reading, time.time(), self.limit)
-        if found is None or found.step == self.reported:
-            return ""
-        self.reported = found.step
-        return stalls.in_words(of_job(self.paths, self.job, self.limit) or found)
+            step = self.last.step if self.last else None
+            return "it goes on" + ("" if step is None else f": step {step}")
+        if stall is None or self.reported:
+            return self._too_short(metrics_tail.last(self.paths), now.left)
+        self.reported = self.last
+        return stalls.in_words(stall)
 
     def _too_short(self, reading: Reading | None, left: float | None) -> str:
         """Say once that the job reaches its limit first; a job that is requeued resumes."""
@@ -62,18 +75,82 @@ class Stalls:
             else ""
         )
 
+    def look(self) -> Stall | None:
+        """Look once; return the stall that is known by now, if there is one.
 
-def limit(after: int | None = None) -> float:
-    """Return after how many seconds without a step a job has stalled: a flag's, or a setting."""
+        Its nodes are asked no more often than needed: a step of Slurm's each time.
+        """
+        last = _progress(self.paths, self.job)
+        if last is None:
+            return None
+        if self.last and (last.step, last.line) == (self.last.step, self.last.line):
+            last = self.last  # the log may have grown by what is no progress
+        else:
+            self.samples, self.due = [], 0.0
+        self.last = last
+        seconds = time.time() - last.time
+        if last.step is not None:
+            told = seconds < self.limit or self.reported == last
+            return None if told else self._stall(seconds, _samples(self.paths, self.job))
+        if seconds < self.limit - self.apart or self.reported == last:
+            return None
+        return self._of_stacks()
+
+    def _of_stacks(self) -> Stall | None:
+        """Return the stall of a job whose ranks have not moved since they were sampled."""
+        if time.monotonic() < self.due:
+            return None
+        before, samples = self.samples, _samples(self.paths, self.job)
+        last, told = _progress(self.paths, self.job), self.last
+        assert told
+        if last is None or last.line != told.line:
+            return None
+        seconds, still = time.time() - told.time, rank_samples.stand_still(before, samples)
+        # Ranks that move without a word are left alone for a while.
+        self.samples = [] if before and not still else samples
+        self.due = time.monotonic() + (self.apart if self.samples else self.limit)
+        return self._stall(seconds, samples) if still and seconds >= self.limit else None
+
+    def _stall(self, seconds: float, samples: Sequence[RankSample]) -> Stall:
+        _keep(self.paths, samples)
+        assert self.last
+        lines = [line.decode("utf-8", "replace") for line in _tail(self.job.log)]
+        return stalls.of_ranks(seconds, self.last.step, lines, samples)
+
+
+def limit(after: float | None = None) -> float:
+    """Return after how many seconds without progress a job has stalled: a flag's, or a setting."""
     return float(after or config.load({}, os.environ).get("stall-after") or stalls.SECONDS)
 
 
-def of_job(paths: JobPaths, job: Job, after: float | None = None) -> Stall | None:
-    """Return the stall of a job that runs, with who lags; None if it has none."""
-    reading, seconds = metrics_tail.last(paths), after or limit()
-    if stalls.find_stall(reading, time.time(), seconds) is None:
+def of_job(paths: JobPaths, job: Job) -> Stall | None:
+    """Return the stall of a job that runs, with who lags; of a script only that it is quiet."""
+    last, seconds = _progress(paths, job), limit()
+    if last is None or time.time() - last.time < seconds:
         return None
-    return stalls.find_stall(reading, time.time(), seconds, _tail(job.log), _samples(paths, job))
+    if last.step is not None:
+        return Stalls(paths, job).look()
+    return Stall(time.time() - last.time, None, f"`runner explain {job.id}` asks its ranks")
+
+
+def asked(paths: JobPaths, job: Job, wait: Callable[[float], None]) -> Stall | None:
+    """Return the same for somebody who asks and waits until the ranks have been sampled twice."""
+    watch = Stalls(paths, job, min(limit(), SECONDS_ASKED))
+    stall = watch.look()
+    if stall is None and watch.samples:
+        wait(watch.apart)
+        stall = watch.look()
+    return stall
+
+
+def _progress(paths: JobPaths, job: Job) -> Progress | None:
+    """Return the last progress; None before the first line."""
+    try:
+        status = os.stat(job.log)
+    except FileNotFoundError:
+        return None
+    reading = metrics_tail.last(paths)
+    return stalls.progress(reading, _tail(job.log), status.st_size, status.st_mtime)
 
 
 def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
@@ -86,21 +163,30 @@ def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
     steps = SCHEDULERS[job.scheduler].STEPS
     if steps is None:
         return []
-    script = str(paths.code / "injob/rank/sample_ranks.py")
-    command = ["python3", script, str(paths.root)]
+    command = ["python3", str(paths.injob), SAMPLE, str(paths.root)]
     try:
         trust.check(paths.root, os.environ)
         argv = steps.argv(steps.place(job.id), command)
         answer = shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP)
-        return stalls.parse(answer.out)
+        return rank_samples.parse(answer.out)
     except RunnerError:  # what is known without it is said
         return []
 
 
-def _tail(log: str) -> list[str]:
+def _keep(paths: JobPaths, samples: Sequence[RankSample]) -> None:
+    """Write each rank's stack into the run's folder, for its owner alone."""
+    if samples:
+        paths.stacks.mkdir(0o700, exist_ok=True)
+    for one in samples:
+        text = rank_samples.report(one)
+        atomic.write_text(paths.stacks / f"rank-{one.rank}.txt", text, private=True)
+
+
+def _tail(log: str) -> list[bytes]:
+    """Return the log's last lines, with their ends."""
     try:
         with open(log, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()
+            return file.read().splitlines(keepends=True)
     except FileNotFoundError:
         return []

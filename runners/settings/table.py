@@ -183,7 +183,7 @@ RUNNER = (
     Setting("runs-dir", "folder for the runs (default: ./runs)", metavar="DIR"),
     Setting(
         "stall-after",
-        "report stalled ranks after SECONDS without a step (default: 300)",
+        "report stalled ranks after SECONDS without progress (default: 300)",
         "int",
         metavar="SECONDS",
     ),

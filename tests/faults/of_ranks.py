@@ -116,6 +116,6 @@ def stall(scene: Scene) -> None:
     for command in ("status", "explain"):
         shown = scene.runner(command, scene.id, env={"RUNNER_STALL_AFTER": "5"})
         shown.wait(60)
-        scene.expect("rank 1@n2: it is stopped" in shown.out, f"{command}: {shown.out}")
+        scene.expect("rank 1@n2 is stopped" in shown.out, f"{command}: {shown.out}")
     scene.ask("cancel", scene.id)
     scene.ends(client, 86, within=60)

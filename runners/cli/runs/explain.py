@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import click
@@ -49,13 +50,21 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
 
 
 def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
-    """Return what is wrong with a job that runs: it may have stopped making steps."""
-    stalled = stall_notice.of_job(paths, job)
+    """Return what is wrong with a job that runs: it may have stopped making progress."""
+    stalled = stall_notice.asked(paths, job, _wait)
     if stalled is None:
         return None
     because = "its nodes were asked just now what each rank does"
-    fix = command("runner", "logs", "--all", job.id)
+    if stalled.step is None:
+        because += "; one long call, such as reading a large file, looks the same"
+    files = sorted(paths.stacks.glob("rank-*.txt"))
+    fix = command("cat", *files[:LISTED]) if files else command("runner", "logs", "--all", job.id)
     return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
+
+
+def _wait(seconds: float) -> None:
+    printer.tell(f"the job is quiet: asking its ranks again in {seconds:.0f} s")
+    time.sleep(seconds)
 
 
 def _explain_array(runs: Runs, as_json: bool) -> None:

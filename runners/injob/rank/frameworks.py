@@ -12,7 +12,7 @@ import time
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
-from . import HOROVOD, MPI, TENSORFLOW, TORCH
+from . import HOROVOD, MPI, TENSORFLOW, TORCH, stacks
 from .gate import GLOO_WITH_GPUS, Gate, GateSettings, started
 
 Checks = Callable[..., None]
@@ -29,8 +29,15 @@ def gate() -> Gate:
 
 
 def wrap(hook: str, module: ModuleType) -> None:
-    """Wrap what forms the world in a module that has just been imported."""
-    {"horovod": _horovod, "torch": _torch, "tensorflow": _tensorflow, "mpi": _mpi}[hook](module)
+    """Wrap what forms the world, or makes steps, in a module that has just been imported."""
+    wraps: dict[str, Callable[[Any], None]] = {
+        "horovod": _horovod,
+        "torch": _torch,
+        "tensorflow": _tensorflow,
+        "mpi": _mpi,
+        "optimizer": stacks.count_steps,
+    }
+    wraps[hook](module)
 
 
 def watch_end() -> None:

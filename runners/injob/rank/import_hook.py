@@ -5,11 +5,12 @@ Every Python of the job loads this at its start, so it imports nothing itself.
 
 import sys
 
-HOOKS = {  # module -> the function of frameworks.py that wraps what forms its world
+HOOKS = {  # module -> the function of frameworks.py that wraps it
     "horovod.common.basics": "horovod",
     "torch.distributed.distributed_c10d": "torch",
     "tensorflow.python.distribute.collective_all_reduce_strategy": "tensorflow",
     "mpi4py.MPI": "mpi",
+    "torch.optim.optimizer": "optimizer",
 }
 TYPE_CHECKING = False
 if TYPE_CHECKING:

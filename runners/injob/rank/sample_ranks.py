@@ -1,49 +1,153 @@
-"""What the ranks of this node do now: `python3 RUN/code/injob/rank/sample_ranks.py RUN`.
+"""What the ranks of this node do now: `python3 RUN/code/injob sample RUN`.
 
-One line for each: rank, host, state and what the trainer's main thread did within SECONDS: its
-share of a CPU, and how often it went to sleep by itself. One that waits in hvd.synchronize() looks
-every millisecond whether it may go on; one that sleeps for another reason does not.
+A line of JSON for each: its rank and host, and what the trainer's main thread did within SECONDS:
+its Python stacks, as stacks.py has them written, its share of a CPU, how often it went to sleep by
+itself, and the steps of its optimizers. By the node's own Python (3.8), not the image's.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
+
+from .stacks import HEAD, NAME, NUMBER, SIGNAL, WORKER
 
 SECONDS = 1.0
+LOOKS = 3  # at the stack, within SECONDS
+LARGEST = 2**18  # bytes of stacks, or of a source file
+LONGEST = 200  # characters of a line
+LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
+TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
+FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Stack = list[dict[str, Any]]
 
 
-def main(run_dir: str) -> None:
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    trainers = {pid: rank for pid in pids if (rank := _rank(pid, run_dir)) is not None}
-    before = {pid: _counts(pid) for pid in trainers}
-    time.sleep(SECONDS)
+class Rank:
+    """A process that answers as a rank; `memory` is the descriptor of what it writes into."""
+
+    def __init__(self, pid: int, kind: str, rank: int, memory: int) -> None:
+        self.pid, self.kind, self.rank, self.memory = pid, kind, rank, memory
+        self.read = os.fstat(memory).st_size
+
+    def ask(self) -> None:
+        """Ask for a stack, unless the signal would end it, or write it into another file.
+
+        Not one that is stopped: all the questions would be answered when it goes on.
+        """
+        descriptor = int.from_bytes(os.pread(self.memory, NUMBER, NUMBER), sys.byteorder)
+        writes = LINKED.match(_link(self.pid, descriptor))
+        if writes and _answers(self.pid) and _status(self.pid, "State")[:1] not in "Tt":
+            os.kill(self.pid, SIGNAL)
+
+    def answer(self) -> Stack:
+        """Return the frames that it has written since the last call, the innermost one first."""
+        size = os.fstat(self.memory).st_size
+        start = self.read if size >= self.read else HEAD  # where another sampler was through first
+        text = os.pread(self.memory, min(size - start, LARGEST), start).decode("utf-8", "replace")
+        self.read = size
+        found = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
+        return [{**one.groupdict(), "line": int(one["line"])} for one in found if one]
+
+    def steps(self) -> int:
+        """Return the steps of its optimizers; let go of the stacks that it has written."""
+        os.ftruncate(self.memory, HEAD)
+        return int.from_bytes(os.pread(self.memory, NUMBER, 0), sys.byteorder)
+
+
+def main(argv: list[str]) -> None:
+    ranks = _ranks(argv[0])
+    before = {one: _counts(one) for one in ranks}
+    stacks: dict[Rank, list[Stack]] = {one: [] for one in ranks}
+    for _ in range(LOOKS):
+        for one in ranks:
+            one.ask()
+        time.sleep(SECONDS / LOOKS)
+        for one, answers in stacks.items():
+            if frames := one.answer():
+                answers.append(frames)
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-    for pid, rank in trainers.items():
-        (ticks, sleeps), (ticks_before, sleeps_before) = _counts(pid), before[pid]
+    for one, answers in stacks.items():
+        (ticks, sleeps), (ticks_before, sleeps_before) = _counts(one), before[one]
         busy = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK") / SECONDS
-        state = _status(pid, "State") or "gone"
-        print(rank, host, state[0], f"{busy:.2f}", sleeps - sleeps_before)
+        seen = {"rank": one.rank, "host": host, "state": (_status(one.pid, "State") or "gone")[0]}
+        seen.update(busy=round(busy, 2), wakes=sleeps - sleeps_before, steps=one.steps())
+        source = _source(one, answers[-1]) if answers else {}
+        print(json.dumps({**seen, "stacks": answers, "source": source}))
 
 
-def _rank(pid: int, run_dir: str) -> int | None:
-    """Return the rank whose trainer this is: the shim's child, with the shim's own command line."""
-    words = _read(f"{pid}/cmdline").split("\0")
-    parent = _status(pid, "PPid")
-    if run_dir not in words or not parent or words != _read(f"{parent}/cmdline").split("\0"):
+def _source(rank: Rank, stack: Stack) -> dict[str, str]:
+    """Return the text of a stack's lines, by `FILE:LINE`, from the files that the rank sees."""
+    lines: dict[str, str] = {}
+    for frame in stack:
+        file, number = frame["file"], frame["line"]
+        from_folder = "root" if os.path.isabs(file) else "cwd"
+        text = _read(f"{rank.pid}/{from_folder}/{file}").splitlines()
+        if number <= len(text):
+            lines[f"{file}:{number}"] = text[number - 1].strip()[:LONGEST]
+    return lines
+
+
+def _ranks(run_dir: str) -> list[Rank]:
+    """Return the processes of this run that are ranks: the workers, where a launcher started some.
+
+    Children of a rank share its memory, or answer in its name: the topmost one is the rank.
+    """
+    parents = {int(pid): _status(pid, "PPid") for pid in os.listdir("/proc") if pid.isdigit()}
+    above: dict[int, list[int]] = {}
+    for pid in parents:
+        line = [pid]
+        while (parent := int(parents.get(line[-1]) or 0)) and parent not in line:
+            line.append(parent)
+        above[pid] = line
+    ours = {pid for pid in parents if run_dir in _read(f"{pid}/cmdline").split("\0")}
+    found = [rank for pid in parents if ours & {*above[pid]} and (rank := _rank(pid))]
+    found = [one for one in found if one.kind == WORKER] or found
+    names = {(one.pid, one.rank) for one in found}
+    return [one for one in found if not names & {(pid, one.rank) for pid in above[one.pid][1:]}]
+
+
+def _rank(pid: int) -> Rank | None:
+    """Return the rank that a process answers as; None for others, and those of other users.
+
+    Another sampler has the memory open, too.
+    """
+    folder = f"/proc/{pid}/fd"
+    if not _answers(pid):
         return None
-    for line in _read(f"{pid}/environ").split("\0"):
-        name, _, value = line.partition("=")
-        if name in ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RUNNER_TASK_RANK"):
-            return int(value)
+    try:
+        for name in os.listdir(folder):
+            if match := LINKED.match(_link(pid, name)):
+                memory = os.open(f"{folder}/{name}", os.O_RDWR)
+                return Rank(pid, match[1], int(match[2]), memory)
+    except OSError:  # it has ended, or is another user's
+        return None
     return None
 
 
-def _counts(pid: int) -> tuple[int, int]:
+def _link(pid: int, descriptor: int | str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:  # it has closed it, or ended
+        return ""
+
+
+def _answers(pid: int) -> bool:
+    """Whether a process has a handler for SIGNAL, which would end it otherwise."""
+    return bool(int(_status(pid, "SigCgt") or "0", 16) >> (SIGNAL - 1) & 1)
+
+
+def _counts(rank: Rank) -> tuple[int, int]:
     """Return the main thread's clock ticks on a CPU, and how often it went to sleep by itself."""
-    thread = f"{pid}/task/{pid}"
+    thread = f"{rank.pid}/task/{rank.pid}"
     fields = _read(f"{thread}/stat").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12]) if fields else 0  # utime and stime, proc(5)
     return ticks, int(_status(thread, "voluntary_ctxt_switches") or 0)
@@ -59,12 +163,10 @@ def _status(process: int | str, wanted: str) -> str:
 
 
 def _read(name: str) -> str:
+    """Return the beginning of a file below /proc; a source may be anything, such as a pipe."""
     try:
-        with open(f"/proc/{name}", encoding="utf-8", errors="replace") as file:
-            return file.read()
+        descriptor = os.open(f"/proc/{name}", os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, encoding="utf-8", errors="replace") as file:
+            return file.read(LARGEST)
     except OSError:  # it has ended, or is another user's
         return ""
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import EXIT_STOPPED, HOROVOD, container, failure, gate, import_hook, rank_environment
+from . import (
+    EXIT_STOPPED,
+    HOROVOD,
+    container,
+    failure,
+    gate,
+    import_hook,
+    rank_environment,
+    stacks,
+)
 from .agents import AGENTS, Node, is_python
 from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
@@ -55,6 +64,8 @@ def run(
 def _hold_the_gate(terms: GateSettings) -> None:
     """Watch the imports of this process, and of each Python that it will start."""
     os.environ[VARIABLE] = terms.as_text()
+    os.environ[stacks.RANK] = str(terms.task.rank)
+    stacks.answer()
     theirs = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{HOOK}:{theirs}" if theirs else HOOK
     from . import frameworks

@@ -64,8 +64,8 @@ def test_to_look_at_it_runs_nothing_of_it(login: Login, bob: Stranger) -> None:
     folder = trap(bob, mark, id)
     program = f"open({mark!r}, 'w').close()"
     step = '{"step": 5, "steps": 9, "time": "2026-01-01T00:00:00+00:00"}'
-    bob.sh(f"""mkdir -p {folder}/code/injob/rank
-        echo {shlex.quote(program)} > {folder}/code/injob/rank/sample_ranks.py
+    bob.sh(f"""mkdir -p {folder}/code/injob
+        echo {shlex.quote(program)} > {folder}/code/injob/__main__.py
         echo {shlex.quote(step)} > {folder}/metrics.jsonl; chmod -R a+rX {folder}""")
     done = login.runner("status", folder)
     assert done.returncode == 0, done.stderr

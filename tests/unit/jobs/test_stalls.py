@@ -1,4 +1,4 @@
-"""Stalls: no step for too long, and the ranks that differ from those that wait for them."""
+"""Stalls: no progress for too long, and the ranks that differ from those that wait for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +16,9 @@ import pytest
 
 import runners.injob.rank
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.jobs import metrics_tail, stalls
+from runners.jobs import metrics_tail, rank_samples, stalls
 from runners.jobs.metrics_tail import Reading
-from runners.jobs.stalls import RankSample
+from runners.jobs.rank_samples import RankSample
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 
@@ -27,36 +29,45 @@ SHORT = (
     "or --requeue, which resumes from checkpoints"
 )
 INSPECTOR = """\
-0@n1 | [2026-11-21 20:00:00.1: W /horovod/common/stall_inspector.cc:107] One or more tensors were
+0@n1 | [2026-11-21 20:00:00.1: W /horovod/common/stall_inspector.cc:107] One or more tensors were \
+submitted to be reduced and are waiting for remainder of ranks for more than 60 seconds. This may
 0@n1 | Missing ranks:
 0@n1 | 1: [DistributedOptimizer.gradient.0, loss]
 0@n1 | 3: [loss]
-0@n1 |   step 10/100  epoch 1
 """
+INJOB = Path(runners.injob.rank.__file__).parent.parent
 
 
-def test_a_run_has_stalled_when_its_last_step_is_long_ago() -> None:
-    assert stalls.find_stall(READING, 1299.0, 300) is None
-    assert stalls.find_stall(None, 9999.0, 300) is None  # it has not begun to make steps
-    found = stalls.find_stall(READING, 1303.0, 300)
-    assert found is not None
-    assert stalls.in_words(found).startswith("no step for 5 min 3 s (the last one: 120); no rank")
+def test_progress_is_the_last_step_or_the_last_line_that_is_no_word_of_a_stall() -> None:
+    assert stalls.progress(READING, [], 9, 2000.0) == stalls.Progress(120, 0, 1000.0)
+    epoch = b"0@n1 | epoch 1\n"
+    assert stalls.progress(None, [epoch], len(epoch), 2000.0).line == len(epoch)
+    said = INSPECTOR.encode()
+    tail = [epoch, *(said + said).splitlines(keepends=True)]
+    quiet = stalls.progress(None, tail, len(b"".join(tail)), 2000.0)
+    assert quiet == stalls.Progress(None, len(epoch), 2000.0 - 2 * 60)
+
+
+def test_a_stall_is_told_with_what_the_ranks_do() -> None:
+    told = stalls.in_words(stalls.of_ranks(303.0, 120, [], []))
+    assert told == "no step for 5 min 3 s (the last one: 120): no rank differs from the others"
+    told = stalls.in_words(stalls.of_ranks(42.0, None, [], []))
+    assert told.startswith("no new line for 42 s: ")
 
 
 @pytest.mark.parametrize(
     ("sample", "why"),
     [
-        (RankSample(1, "n2", "T", 0.0, 0), "it is stopped (state T)"),
-        (RankSample(1, "n2", "D", 0.0, 0), "it waits for a disk or a file server"),
-        (RankSample(1, "n2", "R", 0.97, 2), "it computes, and the others wait"),
-        (RankSample(1, "n2", "S", 0.0, 0), "it sleeps, and the others look for it"),
+        (RankSample(1, "n2", "T", 0.0, 0), "is stopped (state T)"),
+        (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk or a file server"),
+        (RankSample(1, "n2", "R", 0.97, 2), "computes, and the others wait"),
+        (RankSample(1, "n2", "S", 0.0, 0), "sleeps, and the others look for it"),
     ],
 )
-def test_the_rank_that_does_something_else_lags(sample: RankSample, why: str) -> None:
-    found = stalls.find_stall(READING, 1400.0, 300, samples=[WAITS, sample])
-    assert found is not None
-    (line,) = found.lags
-    assert line.startswith(f"rank 1@n2: {why}")
+def test_without_stacks_the_rank_that_does_something_else_lags(
+    sample: RankSample, why: str
+) -> None:
+    assert stalls.of_ranks(400.0, 120, [], [WAITS, sample]).who.startswith(f"rank 1@n2 {why}")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +90,6 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stall_notice, "SECONDS_BETWEEN_LOOKS", 0.0)
-    monkeypatch.setattr(stalls, "find_stall", lambda *rest: None)
     paths = JobPaths(tmp_path)
     job = Job("1", "t", "slurm", str(paths.log), 1.0, "")
     running = Status(JobState.RUNNING, left=60.0)
@@ -93,45 +103,123 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
 
 
 def test_ranks_that_all_wait_alike_are_not_blamed() -> None:
-    assert stalls.lagging([WAITS, RankSample(1, "n2", "S", 0.05, 880)]) == []
+    assert rank_samples.blamed([WAITS, RankSample(1, "n2", "S", 0.05, 880)]) == []
 
 
 def test_what_horovod_says_of_missing_ranks_is_read() -> None:
-    lines = INSPECTOR.splitlines()
+    lines = [*INSPECTOR.splitlines(), "0@n1 |   step 10/100  epoch 1"]
     assert stalls.missing(lines) == [1, 3]
     assert stalls.missing(lines[:1]) == []
-    found = stalls.find_stall(
-        READING, 1400.0, 300, lines, [WAITS, RankSample(1, "n2", "S", 0.0, 900)]
-    )
-    assert found is not None
-    assert found.lags == ("rank 1@n2: Horovod misses it", "rank 3: Horovod misses it")
+    stopped = RankSample(1, "n2", "T", 0.0, 0)
+    told = stalls.in_words(stalls.of_ranks(400.0, 120, lines, [WAITS, stopped]))
+    assert told.endswith("rank 1@n2 is stopped (state T), by a signal or a debugger; "
+                         "Horovod misses rank 3")  # fmt: skip
 
 
 def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
-    assert stalls.parse("srun: lua: hello\n1 n2 T 0.00 3\n") == [RankSample(1, "n2", "T", 0.0, 3)]
+    line = (
+        '{"rank": 1, "host": "n2", "state": "S", "busy": 0.5, "wakes": 3, "steps": 9, "stacks": '
+        '[[{"file": "/a.py", "line": 8, "name": "f"}]], "source": {"/a.py:8": "sleep()"}}'
+    )
+    stack = (rank_samples.Frame("/a.py", 8, "f"),)
+    one = RankSample(1, "n2", "S", 0.5, 3, 9, (stack,), {"/a.py:8": "sleep()"})
+    assert rank_samples.parse(f"srun: lua: hello\n{line}\n") == [one]
+
+
+@contextmanager
+def shim(folder: Path, trainer: str) -> Iterator[int]:
+    """The process of a real shim's trainer, once it has made a file `started`."""
+    (folder / "train.py").write_text(trainer)
+    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
+    environment["RUNNER_TASK_JOB"] = "job"
+    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(folder)]
+    command = [sys.executable, str(INJOB), "rank", *options, "--", "train.py"]
+    running = subprocess.Popen(command, cwd=folder, env=environment)
+    try:
+        deadline = time.monotonic() + 20
+        while not (folder / "started").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text())
+    finally:
+        running.kill()
+        running.wait()
+
+
+def sample(folder: Path) -> list[RankSample]:
+    command = [sys.executable, str(INJOB), "sample", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return rank_samples.parse(done.stdout)
 
 
 def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
-    """A real shim with a trainer that is stopped."""
-    (tmp_path / "train.py").write_text(
-        "import time\nopen('started', 'w').close()\ntime.sleep(60)\n"
+    """One that sleeps, with a child of its own; then one that is stopped cannot answer."""
+    trainer = """
+import os, time
+to_read, to_write = os.pipe()
+if os.fork() == 0:
+    os.close(to_write)
+    os._exit(len(os.read(to_read, 1)))  # when its parent has ended
+open('started', 'w').close()
+time.sleep(60)
+"""
+    with shim(tmp_path, trainer) as pid:
+        (seen,) = sample(tmp_path)
+        assert (seen.rank, seen.place) == (0, "train.py line 8: time.sleep(60)")
+        os.kill(pid, signal.SIGSTOP)
+        (seen,) = sample(tmp_path)
+        assert (seen.rank, seen.state, seen.wakes, seen.stacks) == (0, "T", 0, ())
+
+
+def test_a_loop_that_holds_the_interpreter_answers_too(tmp_path: Path) -> None:
+    trainer = "open('started', 'w').close()\nwhile True:\n    pass\n"
+    with shim(tmp_path, trainer):
+        before, after = sample(tmp_path), sample(tmp_path)
+    assert after[0].own.line in (2, 3)
+    assert rank_samples.stand_still(before, after)
+
+
+def test_steps_of_pytorchs_optimizers_are_counted(tmp_path: Path) -> None:
+    """With a stand-in for the module, which is what is hooked: its post hook is called."""
+    (tmp_path / "torch" / "optim").mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").touch()
+    (tmp_path / "torch/optim/__init__.py").touch()
+    (tmp_path / "torch/optim/optimizer.py").write_text(
+        "hooks = []\nregister_optimizer_step_post_hook = hooks.append\n"
     )
-    rank = Path(runners.injob.rank.__file__).parent
-    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
-    environment["RUNNER_TASK_JOB"] = "job"
-    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
-    command = [sys.executable, str(rank.parent), "rank", *options, "--", "train.py"]
-    shim = subprocess.Popen(command, cwd=tmp_path, env=environment)
-    try:
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "started").exists():
-            assert time.monotonic() < deadline
+    trainer = (
+        "import time\nfrom torch.optim import optimizer\n"
+        "for step in range(300):\n    optimizer.hooks[0](None, (), {})\n"
+        "open('started', 'w').close()\ntime.sleep(60)\n"
+    )
+    with shim(tmp_path, trainer):
+        assert [one.steps for one in sample(tmp_path)] == [300]
+
+
+def test_a_file_that_took_the_place_of_the_memory_is_not_written(tmp_path: Path) -> None:
+    """As where a program closes all that it has not opened itself, and PyTorch's count is left."""
+    trainer = """
+import os, time
+for name in os.listdir("/proc/self/fd"):
+    if "runner-stack" in os.path.realpath(f"/proc/self/fd/{name}"):
+        kept = os.dup(int(name))
+        os.dup2(os.open("data", os.O_CREAT | os.O_RDWR), int(name))
+        break
+open('started', 'w').close()
+time.sleep(60)
+"""
+    with shim(tmp_path, trainer):
+        assert [one.stacks for one in sample(tmp_path)] == [()]
+        assert (tmp_path / "data").read_bytes() == b""
+
+
+def test_a_program_that_a_rank_becomes_is_not_ended_by_the_question(tmp_path: Path) -> None:
+    """It has neither the handler nor the memory."""
+    trainer = (
+        "import os\nopen('started', 'w').close()\nos.execvp('sh', ['sh', '-c', 'exec sleep 60'])\n"
+    )
+    with shim(tmp_path, trainer) as pid:
+        while Path(f"/proc/{pid}/comm").read_text().strip() != "sleep":
             time.sleep(0.02)
-        trainer = int(Path(f"/proc/{shim.pid}/task/{shim.pid}/children").read_text())
-        os.kill(trainer, signal.SIGSTOP)
-        sample = [sys.executable, str(rank / "sample_ranks.py"), str(tmp_path)]
-        (seen,) = stalls.parse(subprocess.run(sample, capture_output=True, text=True).stdout)
-        assert (seen.rank, seen.state, seen.wakes) == (0, "T", 0)
-    finally:
-        shim.kill()
-        shim.wait()
+        assert sample(tmp_path) == []
+        assert Path(f"/proc/{pid}/comm").read_text().strip() == "sleep"

@@ -16,6 +16,7 @@ def _gate() -> None:
     sys.path.insert(0, code)
     try:
         finder = importlib.import_module("injob.rank.import_hook").Finder
+        importlib.import_module("injob.rank.stacks").answer()
     finally:
         sys.path.remove(code)
 

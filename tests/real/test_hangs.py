@@ -1,0 +1,134 @@
+"""Jobs that hang, and one that only says nothing: what `--follow` and `explain` tell of them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import IMAGE, Login
+
+AFTER = 5  # seconds
+HANG = """
+def hang():
+    if kind == "sleep":
+        time.sleep(600)
+    while kind == "loop":
+        pass
+"""
+HOROVOD = f"""
+import sys, time
+import torch
+import horovod.torch as hvd
+kind = sys.argv[1]
+{HANG}
+hvd.init()
+for step in range(3):
+    hvd.allreduce(torch.ones(4), name="loss")
+print("begins", hvd.rank(), flush=True)
+if hvd.rank() == 1:
+    hang()
+hvd.allreduce(torch.ones(4), name="loss")
+"""
+DDP = f"""
+import sys, time
+import torch
+import torch.distributed as dist
+kind = sys.argv[1]
+{HANG}
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+print("begins", dist.get_rank(), flush=True)
+step = 0
+while True:
+    step += 1
+    if step == 5 and dist.get_rank() == 1:
+        hang()
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    time.sleep(0.1)
+"""
+# options, trainer, what rank 1 does, and in which line rank 0 waits
+REDUCES = 'hvd.allreduce(torch.ones(4), name="loss"), in synchronize (mpi_ops.py line '
+JOBS = {
+    "gloo-sleep": (["--controller", "gloo"], HOROVOD, "sleep", REDUCES),
+    "gloo-loop": (["--controller", "gloo"], HOROVOD, "loop", REDUCES),
+    "mpi-sleep": (["--controller", "mpi"], HOROVOD, "sleep", REDUCES),
+    "mpi-loop": (["--controller", "mpi"], HOROVOD, "loop", REDUCES),
+    "ddp-sleep": ([], DDP, "sleep", ".backward(), in _engine_run_backward (graph.py line "),
+    "ddp-loop": (["--launcher", "torchrun"], DDP, "loop", ".backward(), in _engine_run_backward"),
+}
+
+
+@pytest.fixture
+def running(login: Login) -> Iterator[list[str]]:
+    """The numbers of jobs that are ended with the test."""
+    ids: list[str] = []
+    yield ids
+    for id in ids:
+        login.runner("cancel", id)
+
+
+def launch(login: Login, name: str, running: list[str], kind: str) -> str:
+    """Start a job of that name; return its number once both ranks have begun."""
+    options, trainer = JOBS[name][:2]
+    file = login.write(f"{name}.py", trainer)
+    done = login.launch("-N", "2", "--parsable", *options, file, kind)
+    assert done.returncode == 0, done.stderr
+    running.append(done.stdout.strip())
+    log = f"runs/{name}-1/logs/job.log"
+    login.sh(f"until [ $(grep -cs 'begins [01]' {log}) = 2 ]; do sleep 0.2; done")
+    return running[-1]
+
+
+def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
+    """What `explain` says, asked again while it knows of nothing: a job may not hang yet."""
+    env = {"RUNNER_STALL_AFTER": str(AFTER)}
+    for _ in range(tries):
+        done = login.runner("explain", "--json", id, env=env)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        if answer["name"] != "running":
+            break
+    return answer
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: list[str]) -> None:
+    _, trainer, kind, waits = JOBS[name]
+    answer = explained(login, launch(login, name, running, kind), 4)
+    text = answer["cause"]
+    assert answer["name"] == "stall", text
+    lines = trainer.splitlines()
+    within = [number for number, line in enumerate(lines, 1) if line.strip() in ENDLESS[kind]]
+    assert any(f"rank 1@n2 is in {name}.py line {number}: " in text for number in within), text
+    assert f"rank 0@n1 waits in {name}.py line" in text
+    assert waits in text
+    stacks = login.sh(f"cat runs/{name}-1/stacks/rank-*.txt")
+    assert f'{name}.py", line {within[0]}, in hang' in stacks or kind == "loop"
+    assert "in hang" in stacks
+
+
+ENDLESS = {"sleep": ["time.sleep(600)"], "loop": ['while kind == "loop":', "pass"]}
+
+
+def test_follow_tells_it_and_a_quiet_training_is_left_alone(
+    login: Login, running: list[str]
+) -> None:
+    """Of a job whose optimizers step, in the same lines and without a word, nothing is told."""
+    file = login.write("train.py", DDP)
+    command = ["runner", "launch", "--image", IMAGE, "-N", "2", "--stall-after", str(AFTER)]
+    words = shlex.join([*command, "--follow", file, "sleep"])
+    login.sh(f"nohup {words} > follow.out 2>&1 &")
+    login.sh("for i in $(seq 600); do grep -q 'no new line' follow.out && exit; sleep 0.2; done; "
+             "cat follow.out; exit 1")  # fmt: skip
+    text = login.sh("cat follow.out")
+    assert "rank 1@n2 is in train.py line" in text
+    running += [json.loads(login.sh("cat runs/train-1/job.json"))["id"]]
+    assert "asks its ranks" in login.runner(
+        "status", running[0], env={"RUNNER_STALL_AFTER": str(AFTER)}
+    ).stdout  # fmt: skip
+    assert explained(login, launch(login, "ddp-sleep", running, "no"), 2)["name"] == "running"

@@ -1,0 +1,109 @@
+"""A quiet script is told of once its ranks, asked twice, have not moved; others never are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.injob import HERE
+from runners.launching import stall_notice
+from runners.launching.stall_notice import Stalls
+from runners.schedulers import local
+
+RUNNING = Status(JobState.RUNNING)
+LIMIT = 2.0
+SLEEPS = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
+MOVES = """
+import time
+print("started", flush=True)
+
+def forward():
+    time.sleep(0.03)
+    backward()
+
+def backward():
+    time.sleep(0.05)
+
+while True:
+    forward()
+    time.sleep(0.02)
+"""
+
+
+@contextmanager
+def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
+    """A real shim around a trainer that has written a line, as a job of this machine."""
+    paths = JobPaths(folder)
+    (folder / "train.py").write_text(trainer)
+    paths.log.parent.mkdir()
+    paths.code.mkdir()
+    paths.injob.symlink_to(HERE)
+    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
+    environment["RUNNER_TASK_JOB"] = "job"
+    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(folder)]
+    command = [sys.executable, str(paths.injob), "rank", *options, "--", "train.py"]
+    with paths.log.open("wb") as log:
+        shim = subprocess.Popen(command, cwd=folder, env=environment, stdout=log)
+    try:
+        deadline = time.monotonic() + 20
+        while b"started" not in paths.log.read_bytes():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        id = f"local-{shim.pid}-{local.start_time(shim.pid)}"
+        yield paths, Job(id, "train", "local", str(paths.log), time.time())
+    finally:
+        shim.kill()
+        shim.wait()
+
+
+def news(watch: Stalls, looks: int) -> list[str]:
+    """What a follower says in so many looks, half as far apart as the samples."""
+    said = []
+    for _ in range(looks):
+        watch.looked = 0.0
+        said.append(watch.news(RUNNING))
+        time.sleep(LIMIT / 2)
+    return [text for text in said if text]
+
+
+def test_a_script_that_hangs_is_told_once_and_that_it_goes_on(tmp_path: Path) -> None:
+    with job(tmp_path, SLEEPS) as (paths, record):
+        watch = Stalls(paths, record, LIMIT)
+        (text,) = news(watch, 8)
+        assert text.startswith("no new line for ")
+        assert "is in train.py line 3: time.sleep(600)" in text
+        stack = paths.stacks / "rank-0.txt"
+        assert 'train.py", line 3, in <module>\n    time.sleep(600)\n' in stack.read_text()
+        assert (paths.stacks.stat().st_mode | stack.stat().st_mode) & 0o077 == 0
+        with paths.log.open("ab") as log:
+            log.write(b"0@n1 | epoch 2\n")
+        assert news(watch, 1) == ["it goes on"]
+
+
+def test_a_quiet_script_whose_stack_changes_is_not_told(tmp_path: Path) -> None:
+    with job(tmp_path, MOVES) as (paths, record):
+        watch = Stalls(paths, record, LIMIT)
+        assert news(watch, 8) == []
+        assert watch.due > 0, "it was not even asked"
+
+
+def test_who_asks_waits_for_the_second_sample_only_where_the_job_is_quiet(tmp_path: Path) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        os.utime(paths.log, (0, time.time() - 90))
+
+    with job(tmp_path, SLEEPS) as (paths, record):
+        assert stall_notice.asked(paths, record, wait) is None
+        assert waits == []
+        os.utime(paths.log, (0, time.time() - 40))
+        watch = stall_notice.asked(paths, record, wait)
+        assert waits == [stall_notice.SECONDS_BETWEEN_SAMPLES]
+        assert watch is None, "the samples were not far enough apart"
