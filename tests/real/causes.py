@@ -313,8 +313,7 @@ TRAINING = (
     ),
     Cause(
         "download", "from urllib.request import urlopen\nurlopen('http://mnist.example/x.gz')",
-        explained="server-unreachable", said="does not reach", fix="--bind FOLDER",
-        certainty="likely",
+        explained="no-network", said="no route there", fix="download it here", certainty="likely",
     ),
 )  # fmt: skip
 LAST = (
