@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 STEPS, BATCH = 6, 4
@@ -159,6 +160,24 @@ def loops():
             model = model_of(of)
             optimizer = by_tf.DistributedOptimizer(sgd(of), op=hvd.Sum)
             equal(loop(model, optimizer, graph, hvd.DistributedGradientTape, of), expected, "both")
+
+
+@form
+def accumulates_in_keras_2():
+    """Horovod's own accumulation, in `fit` and in a loop of one's own."""
+    if not KERAS_2:
+        return
+    expected = model_of(KERAS_2)
+    expected.compile(sgd(KERAS_2), "mse")
+    x, y = data(None)
+    expected.fit(x, y, batch_size=2 * SIZE * BATCH, shuffle=False, verbose=0)
+    twice = {"backward_passes_per_step": 2, "average_aggregated_gradients": True}
+    for way in (fit, loop):
+        model = model_of(KERAS_2)
+        optimizer = by_tf.DistributedOptimizer(sgd(KERAS_2), **twice)
+        model.compile(optimizer, "mse")
+        model = fit(model, RANK) if way is fit else loop(model, optimizer, True, of=KERAS_2)
+        equal(model, weights(expected), way.__name__)
 
 
 def main():

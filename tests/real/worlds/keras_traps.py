@@ -258,6 +258,17 @@ def two_optimizers():
 
 
 @form
+def process_sets():
+    """Ranks 1 and up train a model, rank 0 another one."""
+    members = hvd.add_process_set(list(range(1, SIZE)))
+    model = model_of(keras, 3 + RANK)
+    model.compile(by_tf.DistributedOptimizer(sgd(keras), process_set=members), "mse")
+    every = hvd.allgather_object(weights(fit(model, RANK)))
+    assert all(np.array_equal(every[1], other) for other in every[2:])
+    assert not np.array_equal(every[0], every[1])
+
+
+@form
 def by_hand():
     """Weights broadcast by hand, of Keras' variables, and what Keras 2's loops call."""
     model = model_of(keras, 3 + RANK)
