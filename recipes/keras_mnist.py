@@ -180,6 +180,7 @@ def main() -> None:
             initial_epoch=epoch - 1,
             epochs=epoch,
             callbacks=called,
+            shuffle=False,  # the shards are
             verbose=0,
         )
         run.rate = float(optimizer.learning_rate.numpy())

@@ -35,7 +35,7 @@ model = tf.keras.Sequential([tf.keras.Input((64,)), dense(128, "relu"), dense(10
 optimizer = tf.keras.optimizers.SGD(args.base_lr * hvd.size(), momentum=0.9)
 loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 # Horovod: its optimizer first averages the gradients over all ranks.
-model.compile(hvd.DistributedOptimizer(optimizer), loss, ["accuracy"])
+model.compile(hvd.DistributedOptimizer(optimizer), loss, metrics=["accuracy"])
 
 
 class Metrics(tf.keras.callbacks.Callback):
