@@ -51,6 +51,8 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         draft.add(name, value)
     elif name == "exclusive" and value:
         draft.add("sbatch-arg", f"--exclusive={value}")
+    elif name in DIRECT and not value and SETTINGS[name].kind != "switch":
+        draft.lose(line, f"--{name} has no value")
     elif name in DIRECT:
         draft.add(name, value if SETTINGS[name].kind != "switch" else None)
     elif len(name) == 1:

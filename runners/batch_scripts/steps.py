@@ -190,6 +190,8 @@ class _Reader:
             self.image = read_.get("image") or literal(OF_DIRECTIVE, line)
         elif self.left:
             self.image = self.left.pop(0)
+        if self.left and _is_flag(self.left[0]):
+            self.problems.append((line, "what the image's runscript starts is not known"))
         return not read_.problem
 
     def _set(self, words: Sequence[Word]) -> None:

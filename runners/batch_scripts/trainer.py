@@ -38,11 +38,8 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     if _needs_shell(step, words, draft):
         _shell(draft, step, words)
         return
-    head = (
-        2
-        if len(words) > 1 and not words[0].text.endswith(".py") and words[1].start[:1] == "-"
-        else 1
-    )
+    own_options = words[1:] and words[1].start[:1] == "-" and not words[0].text.endswith(".py")
+    head = 2 if own_options else 1
     draft.trainer = words[:head]
     draft.note(words[0])
     for word in words[head:]:
@@ -85,9 +82,21 @@ def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
     if step.layer("agent") is not None:
         return False
+    if words[0].text.endswith(".py") and _in_container(words[0].text, draft):
+        return True
     on_rank = [word for word in words if any(_on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     return (bool(on_rank) and not hopeless) or bool(draft.exports) or _inside(step) is not None
+
+
+def _in_container(path: str, draft: Draft) -> bool:
+    """Whether a path is that of a bind in the container, which has another one outside."""
+    for name, value in draft.options:
+        source, _, rest = value.text.partition(":") if name == "bind" and value else ("", "", "")
+        inside = rest.partition(":")[0].rstrip("/")
+        if inside and inside != source.rstrip("/") and path.startswith(f"{inside}/"):
+            return True
+    return False
 
 
 def _on_rank(piece: Unknown) -> bool:

@@ -71,6 +71,10 @@ LINES = {
         f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py $SLURM_SUBMIT_DIR/data",
         "--image image.sif t.py -- $PWD/data",
     ),
+    "a path in the container": (
+        "srun apptainer exec -B $PWD:/work image.sif python /work/t.py",
+        "--image image.sif --bind $PWD:/work -- bash -c 'exec python /work/t.py'",
+    ),
     "a folder in the container": (
         "srun apptainer exec --pwd /work image.sif python t.py",
         "--image image.sif -- bash -c 'cd /work && exec python t.py'",
@@ -331,6 +335,8 @@ LOST = {
         "#PBS -l select=1:ncpus=4+2:ncpus=8\nmpiexec -n 3 python t.py",
         "1: a heterogeneous job",
     ),
+    "a runscript": ("apptainer run tool.sif --epochs 3", "1: what the image's runscript starts"),
+    "no value": (f"#SBATCH --account=\n{RUN} python t.py", "1: --account has no value"),
     "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
     "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),
     "a here-document": (
@@ -353,6 +359,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a heterogeneous job",
         "PBS's parts",
         "options by variable",
+        "a runscript",
         "an unknown option",
     ],
 )
