@@ -45,6 +45,10 @@ def _unique(notes: Iterable[Note]) -> list[Note]:
 
 def as_text(report: Report) -> Iterator[str]:
     """Yield the lines for a person: launch lines first."""
+    return iter("\n".join(_lines(report)).strip("\n").split("\n"))
+
+
+def _lines(report: Report) -> Iterator[str]:
     several = len(report.drafts) > 1
     for draft in report.drafts:
         if several or not draft.possible:
