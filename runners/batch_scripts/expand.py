@@ -10,6 +10,7 @@ from . import grammar
 from .words import (
     ADDRESS,
     ARGUMENT,
+    BATCH,
     BRANCH,
     COMMAND,
     ENVIRONMENT,
@@ -33,7 +34,9 @@ JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 # Variables that a job sets, by how they begin, and those of bash itself.
 OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
-BY_BASH = ("RANDOM", "SECONDS", "BASHPID", "HOSTNAME", "TMPDIR", "CUDA_VISIBLE_DEVICES")
+OWN = ("RANDOM", "SECONDS", "BASHPID", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_NAME")
+# The script's shell runs on the first node, and is no rank.
+OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 # The folder in which the script was submitted; there the launch line is typed.
 SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
@@ -83,7 +86,11 @@ class Scope:
             return self._unknown("PWD", ENVIRONMENT, line)
         if name in NODE_LISTS:
             return self._unknown(name, ADDRESS, line)
-        if name.startswith(OF_RUN) or name in BY_BASH or not name.isidentifier():
+        if name in OF_FIRST and not self.per_rank:
+            return literal("0", line)
+        if (name in OWN or not name.isidentifier()) and not self.per_rank:
+            return self._unknown(name, BATCH, line)
+        if name.startswith(OF_RUN) or name in (*OWN, "TMPDIR") or not name.isidentifier():
             return self._unknown(name, RUN, line)
         return self._unknown(name, self._kind(name), line)
 

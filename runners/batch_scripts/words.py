@@ -10,11 +10,14 @@ from typing import Union
 # Kinds of unknown pieces. ENVIRONMENT: the user's shell has the value when the job is launched, as
 # it had when the script was submitted. RUN: the scheduler sets it. ADDRESS: the job's nodes.
 # COMMAND: what a command prints. LOOKUP: the item of a list by the array task's number.
-# ARGUMENT: $1. BRANCH: set in a loop or a branch. FILE: perhaps set by a file that is sourced.
+# BATCH: the shell of the script has another value than a rank. ARGUMENT: $1. BRANCH: set in a loop
+# or a branch. FILE: perhaps set by a file that is sourced.
 ENVIRONMENT, RUN, ADDRESS, COMMAND = "environment", "run", "address", "command"
 LOOKUP, ARGUMENT, BRANCH, FILE = "lookup", "argument", "branch", "file"
+BATCH = "batch"
 WHO_KNOWS = {
     RUN: "only the job knows it",
+    BATCH: "the script's shell has a value of its own",
     ADDRESS: "it names nodes of the job",
     COMMAND: "a command of the job prints it",
     LOOKUP: "it depends on the number of the array's task",

@@ -36,12 +36,12 @@ if hvd.rank() == 0:
     print("ANSWER", hvd.size(), int(total), sys.argv[1:], flush=True)
 """
 DDP_JOB = f"""#!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=2 -t 5
+#SBATCH --nodes=2 --ntasks-per-node=2 -t 5 -J pair
 #SBATCH --output=job.log
 export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
 export MASTER_PORT=$((SLURM_JOB_ID % 10000 + 20000))
 export WORLD_SIZE=$SLURM_NTASKS OMP_NUM_THREADS=1
-ARGS=(--name "two words" --job $SLURM_JOB_NAME)
+ARGS=(--name "two words" --job $SLURM_JOB_NAME --of $SLURM_JOB_PARTITION)
 srun apptainer exec {IMAGE} bash -c 'RANK=$SLURM_PROCID python train.py "$@"' _ "${{ARGS[@]}}"
 """
 HOROVOD_JOB = f"""#!/bin/bash

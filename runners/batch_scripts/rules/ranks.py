@@ -213,6 +213,30 @@ def first_node_only(script: Script) -> Places:
 
 
 @rule(
+    "node-rank",
+    "Each node takes itself for the first one.",
+    """The shell of the script expands $SLURM_NODEID and $SLURM_PROCID before srun starts: they
+    are 0 there, and so the same on all nodes. Each agent believes to be the first, and waits for
+    others until its time-out. In `bash -c '...'` with single quotes each node expands its
+    own.""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD train.py""",
+    """#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+srun bash -c 'torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD train.py'""",
+)
+def node_rank(script: Script) -> Places:
+    for step in script.steps:
+        agent = step.layer("agent")
+        rank = agent.get("node-rank", "machine-rank") if agent is not None else None
+        many = (script.job.nodes or 1) > 1 and step.layer("starter") is not None
+        if rank is not None and rank.known == "0" and many and not step.command.loops:
+            what = "the node's rank is 0 on each node: the script's shell expands it"
+            yield rank.line, what, "srun bash -c '... $SLURM_NODEID ...', in single quotes"
+
+
+@rule(
     "no-rank-variables",
     "The launcher does not set the variables from which DDP learns its rank.",
     """init_process_group by env:// (its default) reads RANK, WORLD_SIZE, MASTER_ADDR and
@@ -280,5 +304,6 @@ RULES = (
     rank_count,
     unequal_nodes,
     first_node_only,
+    node_rank,
     no_rank_variables,
 )

@@ -50,6 +50,10 @@ LINES = {
         f"{RUN} python t.py --out runs/$SLURM_JOB_ID --lr 1",
         "--image image.sif -- bash -c 'exec python t.py --out \"runs/$SLURM_JOB_ID\" --lr 1'",
     ),
+    "the rank of the script's shell": (
+        f"{RUN} python t.py $SLURM_NODEID",
+        "--image image.sif t.py -- 0",
+    ),
     "an exported value of the job": (
         f"export RUN=$SLURM_JOB_ID\n{RUN} python t.py",
         "--image image.sif -- bash -c 'export RUN=\"$SLURM_JOB_ID\"; exec python t.py'",
@@ -301,6 +305,11 @@ OPEN = {
         "conda activate me\nsrun python t.py",
         "'<environment me>'",
         "1: <environment me>",
+    ),
+    "a value of the script's shell": (
+        "{run} python t.py --seed $RANDOM",
+        "'<$RANDOM>'",
+        "1: $RANDOM: the script's shell",
     ),
     "a folder of the job": (
         "cd $TMPDIR\n{run} python t.py",
