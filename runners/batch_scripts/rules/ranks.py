@@ -102,7 +102,7 @@ torchrun --standalone --nproc_per_node=4 train.py""",
 )
 def rank_count(script: Script) -> Places:
     job, text = script.job, script.text.lower()
-    parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "oneapi"))
+    parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "dask"))
     for step in script.steps:
         if step.command.loops or not step.layers or parts:
             continue

@@ -62,7 +62,8 @@ torchrun --standalone --nproc_per_node=4 train.py""",
 def cpus_missing(script: Script) -> Places:
     job = script.job
     asked = job.find("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node", "mincpus")
-    if asked or not job.wants_gpus or job.exclusive or job.find("ntasks-per-gpu"):
+    whole = job.exclusive or job.scheduler != "slurm"  # others give CPUs by chunks or whole nodes
+    if asked or whole or not job.wants_gpus or job.find("ntasks-per-gpu"):
         return
     for step in script.steps:
         agent, starter = step.layer("agent"), step.layer("starter")
