@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 
 from runners.cli.interactive.shell import shell_command
+from runners.cli.interactive.web_session import Visit
 from runners.core.errors import NotFound, Refused, UsageError
-from runners.core.job_record import JobPaths
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import BindMount, Dataset
 from runners.core.plan import Plan
+from runners.core.site import Site
 from runners.injob import addresses
 from runners.injob.serve import jupyter, tensorboard
 from runners.injob.serve.start import http_status, keeps_out
@@ -172,6 +174,18 @@ class TestWay:
         assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
         assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
         assert way.url in way.told()
+
+    def test_a_browser_in_the_cluster_is_told_the_nodes_name(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """By the node's IP address JupyterLab answers 403, also with the token."""
+        site, job = Site(("slurm",)), Job("42", "jupyter", "slurm", "", 1.0, "")
+        visit = Visit(JobPaths(tmp_path), job, site, "jupyter", False)
+        for way, shown in ((FOUND, 1), (replace(FOUND, address="127.0.0.1", loopback=True), 0)):
+            visit.way = tunnel.way(way, TOKEN, "login", "ada", False)
+            visit._print(way, Status(JobState.RUNNING), "kept")
+            said = capsys.readouterr().out
+            assert said.count(f"within the cluster:  http://n1:43210/lab?token={TOKEN}") == shown
 
     def test_to_an_ipv6_address(self) -> None:
         way = tunnel.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
