@@ -67,14 +67,16 @@ class Text:
 def text_of(facts: Facts) -> Text:
     """Return what is searched: the log too where the error does not say what happened."""
     record = facts.record
-    told = record.traceback if record else ()
+    told = list(record.traceback) if record else []
     logged = [line.text for line in facts.log.last] if facts.error and not told else []
-    messages, frames = parted(told or _from_error(logged, facts.error))
+    told = told or _from_error(logged, facts.error)
+    messages, frames = parted(told)
     if facts.error not in "\n".join(messages):
         messages.insert(0, facts.error)
     clear = bool(facts.error) and not VAGUE.search("\n".join(messages))
-    # Python ends with 1 after an error; with another code the line may be one that was handled.
-    unclear = not clear or bool(record and record.guessed and record.exit_code != 1)
+    # Python ends with 1 after an error and its traceback; other lines may be of one it handled.
+    pythons = bool(record and record.exit_code == 1) and any(TRACEBACK in line for line in told)
+    unclear = not clear or bool(record and record.guessed and not pythons)
     lines = _lines(facts) if unclear else ()
     return Text("\n".join(messages), "\n".join(frames), lines, facts.kind == kinds.EXIT)
 

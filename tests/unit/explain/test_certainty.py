@@ -329,3 +329,13 @@ def test_what_a_healthy_start_prints_is_no_cause(tmp_path: Path) -> None:
         paths.log.write_text(line)
         why = explain(paths, job, FAILED)
         assert why.certainty.value == "unsure", line
+
+
+def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path: Path) -> None:
+    lines = [
+        "ERROR  : Could not write info to setgroups: Permission denied",
+        "ERROR  : the container could not be started",
+    ]
+    paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
+    leave(paths, 0, 1.0, failure.of_process(1, lines))
+    assert explain(paths, job, FAILED).name == "apparmor"
