@@ -17,17 +17,18 @@ from runners.core.disk_space import Needs
 from runners.core.errors import SystemFault, UsageError
 from runners.core.places import Places
 
-from . import apptainer, build_record, build_steps, definition, process
+from . import apptainer, apt, build_record, build_steps, catalogue, definition, process
 from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
 from .build_steps import Progress, Step
 from .definition import Base
 from .foreign_horovod import Horovod
-from .plan import COMPRESSION
+from .plan import COMPRESSION, ZSTD
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
 NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
+OURS = "recipes"  # the label of our images and of those made from them
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
@@ -52,6 +53,7 @@ class OneDefinition:
     base: Base | None = None
     packages: AddedPackages | None = None  # to add to the base
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
+    apt: apt.Image | None = None  # of the image that a definition starts from
 
 
 def with_packages(packages: AddedPackages, output: Path) -> OneDefinition:
@@ -81,7 +83,12 @@ def with_definition(
         raise UsageError(f"cannot read the definition {path}: {error}") from None
     if base:
         text = definition.with_definition(base, text, path.name, given)
-    return OneDefinition(text, path.name, path.absolute().parent, output, given, ca=ca, base=base)
+    folder = path.absolute().parent
+    start = base.path if base else folder / definition.local_base(text, given)
+    debian = apt.find(start) if start.is_file() else None
+    if debian:
+        text = definition.with_start(text, apt.BEGIN)
+    return OneDefinition(text, path.name, folder, output, given, ca=ca, base=base, apt=debian)
 
 
 def check(asked: OneDefinition) -> None:
@@ -122,25 +129,36 @@ def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> l
     made = _build(asked, path, part, runtime.temporary)
     adding = Step("what it adds", True, partial(_fill_stage, asked, runtime, log), status=status)
     return [
-        *([adding] if asked.base else []),
+        *([adding] if asked.base or asked.apt else []),
         Step(asked.name, True, partial(runtime.build, made, log, asked.folder), status=status),
         Step("its test", True, partial(_test, asked, runtime, part, log), status=status),
     ]
 
 
 def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
-    binds = (f"{temporary / STAGE}:{definition.STAGE}:ro",) if asked.base else ()
-    return Build(path, output, asked.files, asked.given, binds, COMPRESSION)
+    staged = asked.base or asked.apt
+    binds = (f"{temporary / STAGE}:{definition.STAGE}:ro",) if staged else ()
+    return Build(path, output, asked.files, asked.given, binds, _compression(asked.base))
+
+
+def _compression(base: Base | None) -> str:
+    """As the packaged image is packed that the base is or was made from."""
+    if base is None or OURS not in base.labels:
+        return COMPRESSION
+    gpu = base.labels.get("cuda.version", "none") != "none"
+    return ZSTD.format(catalogue.IMAGES["gpu" if gpu else "cpu"].level)
 
 
 def _fill_stage(asked: OneDefinition, runtime: Apptainer, log: Path) -> None:
-    """Fill the folder that the build of a derived image binds. Raises RunnerError."""
-    assert asked.base is not None  # the step is for such an image
+    """Fill the folder that the build binds. Raises RunnerError."""
     stage, asking = runtime.temporary / STAGE, runtime.temporary / "asking"
     stage.mkdir()
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    labels = {**definition.labels(asked.base, now), **asked.labels}
-    (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
+    if asked.apt:
+        apt.fill(asked.apt, stage / "apt")
+    if asked.base:
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        labels = {**definition.labels(asked.base, now), **asked.labels}
+        (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
     if asked.packages:
         asking.mkdir()
         asked.packages.fetch(runtime, asking, stage, log)

@@ -26,7 +26,11 @@ HEADERS = (
 )
 ARGUMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*=(.*)$")
 PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-HEADER = re.compile(r"^([A-Za-z]+)\s*:")
+# NOTE: to Apptainer (1.4) a placeholder is in a comment when this stands before it in its line,
+# or between it and the one before.
+COMMENT = re.compile(r"#[^!]")
+HEADER = re.compile(r"^\s*([A-Za-z]+)\d*\s*:")
+STAGE_START = re.compile(r"^bootstrap:", re.IGNORECASE)
 # Where the files of a derived build are bound while it runs; nothing of it is in the image.
 STAGE = "/mnt"
 DIGEST_LABEL = "org.opencontainers.image.base.digest"
@@ -43,11 +47,14 @@ INSTALL = """\
         --invalidation-mode unchecked-hash || [ $? -eq 1 ]  # 1: some cannot be compiled
     {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
 """
-# An image of ours tells what is in it; that is told anew. `added.lock` adds the new hashes.
+# An image of ours tells what is in it; that is told anew. The new hashes join the lock, of
+# which the image's own test allows one.
 RENEW = """\
     cat {stage}/labels >> "$APPTAINER_LABELS"
     if [ -e /opt/horovod/sbom.cdx.json ]; then
-        [ ! -e {stage}/added.lock ] || cat {stage}/added.lock >> /opt/horovod/added.lock
+        for lock in /opt/horovod/*.lock; do
+            [ ! -e {stage}/added.lock ] || cat {stage}/added.lock >> "$lock"
+        done
         export TF_CPP_MIN_LOG_LEVEL=3
         /opt/horovod/bin/python -B -m horovod_image.sbom > /opt/horovod/sbom.new
         mv /opt/horovod/sbom.new /opt/horovod/sbom.cdx.json
@@ -57,14 +64,34 @@ RENEW = """\
 
 
 def lines(text: str) -> Iterable[tuple[int, str, str]]:
-    """Number, section and text of each line; headings are of their section, '' is the header."""
+    """Number, section and text of each line; headings are of their section, '' is the header.
+
+    A section that Apptainer cannot know, such as an indented one, has its whole line as its name.
+    """
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("%"):
-            section = line[1:].split()[0] if line[1:].split() else ""
-        elif HEADER.match(line) and line.lower().startswith("bootstrap"):
+        if is_heading(line):
+            name = line.lstrip("%").split(" ")[0].lower() if line.startswith("%") else ""
+            section = name or line.strip()
+        elif STAGE_START.match(line):
             section = ""
         yield number, section, line
+
+
+def is_heading(line: str) -> bool:
+    """Whether Apptainer takes a line for the start of a section, known or not."""
+    return line.lstrip().startswith("%")
+
+
+def placeholders(text: str) -> Iterable[tuple[int, str, str]]:
+    """Number and text of a line with a placeholder, and its name; those in comments are none."""
+    end = 0
+    for match in PLACEHOLDER.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        if not COMMENT.search(text[max(start, end) : match.start()]):
+            end = match.end()
+            number = text.count("\n", 0, match.start()) + 1
+            yield number, text[start:].partition("\n")[0], match[1]
 
 
 def arguments(text: str) -> Mapping[str, str]:
@@ -79,7 +106,7 @@ def arguments(text: str) -> Mapping[str, str]:
 def has_section(text: str, name: str) -> bool:
     """Whether a definition has the section %name with something in it."""
     return any(
-        section == name and line.strip() and not line.startswith("%")
+        section == name and line.strip() and not is_heading(line)
         for _, section, line in lines(text)
     )
 
@@ -95,23 +122,35 @@ def packages(definition: Path) -> list[str]:
 
 def check(text: str, name: str, given: Mapping[str, str]) -> None:
     """Raise UsageError, with the line, for what Apptainer would reject or silently ignore."""
-    if not any(line.lower().startswith("bootstrap") for line in text.splitlines()):
+    if not any(line.lower().lstrip().startswith("bootstrap") for line in text.splitlines()):
         raise UsageError(
             f"{name} has no line 'Bootstrap: ...': it is not a definition file\n"
             "Its first line is usually 'Bootstrap: docker'; the next 'From: debian:12-slim'."
         )
     for number, section, line in lines(text):
         where = f"{name}, line {number}"
-        if line.startswith("%") and section not in SECTIONS:
-            near = nearest(section, SECTIONS)
-            raise UsageError(f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}")
-        if not section:
+        if is_heading(line):
+            _check_heading(line, section, where)
+        elif not section:
             _check_header(line, where)
     _check_arguments(text, name, given)
 
 
+def _check_heading(line: str, section: str, where: str) -> None:
+    if section not in SECTIONS:
+        near = nearest(section, SECTIONS)
+        if not line.startswith("%") or not near:
+            near = (
+                "Every line that begins with % starts a section, also an indented one or one in a"
+                f" here-document. To write such a line: printf '%s\\n' '{line.strip()}'"
+            )
+        raise UsageError(f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}")
+    if section.startswith("app") and len(line.split()) < 2:
+        raise UsageError(f"{where}: %{section} needs the name of an app\n  | {line}")
+
+
 def _check_header(line: str, where: str) -> None:
-    if not line.strip() or line.lstrip().startswith(("#", "%")):
+    if not line.strip() or line.lstrip().startswith("#"):
         return
     match = HEADER.match(line)
     if match is None:
@@ -125,21 +164,20 @@ def _check_header(line: str, where: str) -> None:
 
 
 def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
-    defaults = arguments(text)
-    used = set(PLACEHOLDER.findall(text))
+    defaults, found = arguments(text), list(placeholders(text))
+    used = {word for _, _, word in found}
     for word in given:
         if word not in used:
             raise UsageError(
                 f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n"
                 f"{nearest(word, used) or 'It takes none.'}"
             )
-    for number, line in enumerate(text.splitlines(), start=1):
-        for word in PLACEHOLDER.findall(line):
-            if word not in defaults and word not in given:
-                raise UsageError(
-                    f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
-                    f"Give one: --build-arg {word}=...; or a default below %arguments."
-                )
+    for number, line, word in found:
+        if word not in defaults and word not in given:
+            raise UsageError(
+                f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
+                f"Give one: --build-arg {word}=...; or a default below %arguments."
+            )
 
 
 def with_base(text: str, bootstrap: str, reference: str) -> str:
@@ -176,6 +214,27 @@ def with_packages(base: str, python: str, proof: str = "") -> str:
     body = INSTALL.format(python=python, stage=STAGE) + test + RENEW.format(stage=STAGE)
     post = f"Bootstrap: localimage\nFrom: {base}\n\n%post\n{body}"
     return f"{post}\n%test\n{test}" if test else post
+
+
+def with_start(text: str, command: str) -> str:
+    """The definition with a command before all of its %post."""
+    found = text.splitlines()
+    first = next((n for n, line in enumerate(found) if is_heading(line)), len(found))
+    return "\n".join([*found[:first], "%post", f"    {command}", "", *found[first:]]) + "\n"
+
+
+def local_base(text: str, given: Mapping[str, str]) -> str:
+    """The image file that a definition of one stage starts from, "" when it is no file."""
+    header: dict[str, str] = {}
+    for _, section, line in lines(text):
+        if not section and (match := HEADER.match(line)):
+            key = match[1].lower()
+            if key in header:
+                return ""
+            header[key] = line.partition(":")[2].partition("#")[0].strip()
+    known = {**arguments(text), **given}
+    filled = {key: PLACEHOLDER.sub(lambda m: known.get(m[1], ""), header[key]) for key in header}
+    return filled.get("from", "") if filled.get("bootstrap", "").lower() == "localimage" else ""
 
 
 def with_definition(base: Base, text: str, name: str, given: Mapping[str, str]) -> str:

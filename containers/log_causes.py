@@ -34,6 +34,11 @@ CAUSES = (
         "Name an index with --index-url, or a folder with --wheelhouse.",
     ),
     Cause(
+        r"E: Unable to locate package \S+",
+        "apt knows no package of that name",
+        "Write 'apt-get update' before it in the same definition, and check the name.",
+    ),
+    Cause(
         r"certificate verify failed|SSL certificate problem|x509: certificate|"
         r"Certificate verification failed",
         "a server's certificate is not trusted",

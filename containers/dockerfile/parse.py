@@ -7,31 +7,40 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from runners.core.errors import UsageError
 
-HEREDOC = re.compile(r"(?<!<)<<-?(['\"]?)(\w+)\1")
+HEREDOC = re.compile(r"\d*<<(-?)(['\"]?)([^<>\s'\"|&;()]+)\2")
+DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*$")
 FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?\s+")
 WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD"})
 SHELL = ("/bin/sh", "-c")
 
 
 @dataclass(frozen=True)
+class Heredoc:
+    """A here-document; in a `raw` one, whose name is quoted, nothing is replaced."""
+
+    name: str
+    raw: bool
+    body: str  # without the closing line
+
+
+@dataclass(frozen=True)
 class Instruction:
     """One instruction: its word in capitals, flags such as (from, build), and what follows.
 
-    In `text` continued lines keep their backslash and newline; `bodies` are its heredocs, each
-    without the closing line.
+    In `text` continued lines keep their backslash and newline.
     """
 
     word: str
     flags: tuple[tuple[str, str], ...]
     text: str
     line: int
-    bodies: tuple[str, ...] = ()
+    heredocs: tuple[Heredoc, ...] = ()
 
     @property
     def flat(self) -> str:
@@ -43,18 +52,20 @@ class Instruction:
             found = json.loads(self.flat)
         except ValueError:
             return None
-        return [str(word) for word in found] if isinstance(found, list) else None
+        strings = isinstance(found, list) and all(isinstance(word, str) for word in found)
+        return list(found) if strings else None
 
-    def command(self) -> list[str]:
+    def command(self, shell: Sequence[str] = SHELL) -> list[str]:
         """The words that are run: those listed, or a shell with the text."""
         listed = self.listed()
-        return [*SHELL, self.flat] if listed is None else listed
+        return [*shell, self.flat] if listed is None else listed
 
 
 def parse(text: str, name: str) -> list[Instruction]:
     """Return the instructions of a Dockerfile; raise UsageError for what is none."""
-    if re.match(r"\s*#\s*escape\s*=\s*`", text, re.IGNORECASE):
-        raise UsageError(f"{name} has another escape character than the backslash")
+    for line in takewhile(DIRECTIVE.match, text.splitlines()):
+        if DIRECTIVE.sub(r"\1=\2", line).lower() == "escape=`":
+            raise UsageError(f"{name} has another escape character than the backslash")
     lines = iter(enumerate(text.splitlines(), start=1))
     found = [_instruction(number, line, lines, name) for number, line in lines if _says(line)]
     if not any(item.word == "FROM" for item in found):
@@ -75,15 +86,35 @@ def _instruction(
     parts = [line.strip()]
     while parts[-1].endswith("\\"):  # comments and empty lines between are left out
         parts.append(next((line.rstrip() for _, line in lines if _says(line)), ""))
-    word, _, rest = "\n".join(parts).partition(" ")
+    word, rest = (*re.split(r"\s+", "\n".join(parts), maxsplit=1), "")[:2]
     if not re.fullmatch(r"[A-Za-z]+", word):
         raise UsageError(f"{name}, line {number}: not an instruction", line)
     flags, text = _flags(rest.lstrip())
     if not text.strip():
         raise UsageError(f"{name}, line {number}: nothing follows {word}", line)
-    named = HEREDOC.findall(text) if word.upper() in WITH_HEREDOCS else []
-    bodies = tuple(_body(delimiter, lines) for _, delimiter in named)
-    return Instruction(word.upper(), flags, text, number, bodies)
+    keyword = word.upper()
+    found = heredocs(_after_onbuild(keyword, text)) if text else []
+    bodies = [Heredoc(key, raw, _body(key, tabs, lines, name)) for key, raw, tabs in found]
+    return Instruction(keyword, flags, text, number, tuple(bodies))
+
+
+def _after_onbuild(keyword: str, text: str) -> str:
+    """The text in which there may be here-documents; "" for an instruction without."""
+    first, _, rest = text.partition(" ") if keyword == "ONBUILD" else (keyword, "", text)
+    return rest if first.upper() in WITH_HEREDOCS else ""
+
+
+def heredocs(text: str) -> list[tuple[str, bool, bool]]:
+    """Name of each here-document that an instruction starts, whether it is raw, and has tabs."""
+    found = map(HEREDOC.fullmatch, words(text))
+    return [(match[3], match[2] != "", match[1] != "") for match in found if match]
+
+
+def again(item: Instruction, text: str) -> Instruction:
+    """The instruction that stands behind ONBUILD."""
+    word, _, rest = text.partition(" ")
+    flags, rest = _flags(rest.lstrip())
+    return Instruction(word.upper(), flags, rest, item.line, item.heredocs)
 
 
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
@@ -94,9 +125,14 @@ def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
     return tuple(found), text
 
 
-def _body(delimiter: str, lines: Iterator[tuple[int, str]]) -> str:
-    inside = takewhile(lambda numbered: numbered[1].strip() != delimiter, lines)
-    return "\n".join(line for _, line in inside)
+def _body(delimiter: str, tabs: bool, lines: Iterator[tuple[int, str]], name: str) -> str:
+    body = []
+    for _, line in lines:
+        stripped = line.lstrip("\t") if tabs else line
+        if stripped == delimiter:
+            return "\n".join(body)
+        body.append(stripped)
+    raise UsageError(f"{name}: the here-document {delimiter} does not end")
 
 
 # A word of ENV, LABEL or ARG: quoted parts, escaped characters, and the rest.
@@ -111,6 +147,11 @@ def words(text: str) -> list[str]:
 def shell(word: str) -> str:
     """The word as text for double quotes in a shell, where $NAME stays one."""
     return "".join(map(_part, re.findall(f"{PART}|.", word, re.DOTALL)))
+
+
+def plain(text: str) -> str:
+    """The text that a shell makes of what stands in double quotes."""
+    return re.sub(r'\\([$`"\\])', r"\1", text)
 
 
 def _part(part: str) -> str:

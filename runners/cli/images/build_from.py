@@ -14,7 +14,7 @@ import click
 
 from containers import added_packages, apptainer, build_definition, foreign_horovod, pip
 from containers.added_packages import AddedPackages
-from containers.build_definition import OneDefinition
+from containers.build_definition import OURS, OneDefinition
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
 
@@ -31,7 +31,6 @@ OF_OURS = ("base", "frozen", "arch")
 OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
 OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}
-OURS = "recipes"  # the label of our images and of those made from them, which have a bill
 
 
 def source(values: Mapping[str, Any]) -> pip.PackageSource:
@@ -78,7 +77,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
         progress.say(told(definition.packages.wanted))
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)
-    if base and OURS in base.labels:
+    if base and OURS in base.labels:  # such an image has a bill
         progress.say(f"bill of materials: {inside.extract_bill(definition.output)}")
     click.echo(definition.output)
     write_oci(definition.output, values)

@@ -22,7 +22,7 @@ From: debian:12
     tools=binutils
 %post
     other=1
-    %this is shell, not a section
+    # {{ no_argument }}; echo "%this is shell, not a section"
 """
 
 
@@ -47,6 +47,21 @@ def test_a_good_definition_passes() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "  # {{ x }}",
+        "%post\n  echo # {{ x }}\n  true",
+        "%POST\n  true",
+        "%%post # why\n  true",
+        "%apprun one\n  true",
+        "%post\n  echo 'bootstrap: x'",
+    ],
+)
+def test_what_apptainer_builds_passes(text: str) -> None:
+    definition.check(f" Bootstrap: docker\nFrom: a\n{text}\n", "x.def", {})
+
+
+@pytest.mark.parametrize(
     ("text", "given", "message"),
     [
         ("From: a\n", {}, "no line 'Bootstrap"),
@@ -66,6 +81,11 @@ def test_a_good_definition_passes() -> None:
             {},
             r"'base' has no value\n.*\n.*--build-arg",
         ),
+        ("Bootstrap: docker\n%post\n  %files\n", {}, "line 3: .*'%files'\n.*\nEvery line that begins"),
+        ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
+        ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
+        ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),
+        ("Bootstrap: docker\n%post\n  x#{{ y }}\n", {}, "line 3: 'y' has no value"),
         (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\ndid you mean bootstrap"),
     ],
 )
@@ -186,8 +206,8 @@ def test_one_user_alone_cannot_give_files_away() -> None:
 
 
 def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> None:
-    log = "x\nE: Unable to locate package nonsense\nFATAL:   While performing build: exit 100\n"
-    assert log_causes.explain(log) == "  | E: Unable to locate package nonsense"
+    log = "x\nE: Version '2' for 'x' was not found\nFATAL:   While performing build: exit 100\n"
+    assert log_causes.explain(log) == "  | E: Version '2' for 'x' was not found"
     assert log_causes.explain("all well\n") == ""
     pip = "x.cc:1:2: fatal error: no x.h\nERROR: Failed building wheel for horovod\n"
     assert log_causes.explain(pip) == "  | x.cc:1:2: fatal error: no x.h"

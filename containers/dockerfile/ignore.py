@@ -1,0 +1,103 @@
+"""What .dockerignore keeps out of the files that a Dockerfile copies.
+
+Docker's documentation, "Build context", .dockerignore files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+# Of a pattern: ** with what is before the next name, *, ?, a set, an escaped character.
+PART = re.compile(r"\*\*/?|\*|\?|\[[^]]*\]|\\.|.")
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """The patterns of one file, with whether each takes files in again; the last that fits wins."""
+
+    patterns: tuple[tuple[re.Pattern[str], bool], ...]
+
+    @classmethod
+    def read(cls, dockerfile: Path) -> Ignored:
+        """Those of `Dockerfile.dockerignore`, or of `.dockerignore` in the same folder."""
+        own, common = Path(f"{dockerfile}.dockerignore"), dockerfile.parent / ".dockerignore"
+        file = own if own.is_file() else common
+        return cls.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Ignored:
+        found = []
+        for line in filter(None, map(str.strip, text.splitlines())):
+            again = line.startswith("!")
+            pattern = str(PurePosixPath(line[again:].strip().lstrip("/")))
+            if not line.startswith("#") and pattern != ".":
+                found.append((re.compile(_expression(pattern)), again))
+        return cls(tuple(found))
+
+    def __contains__(self, path: str) -> bool:
+        """Whether a path, or a folder that it is in, is kept out."""
+        parts, kept_out = PurePosixPath(path).parts, False
+        below = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        for pattern, again in self.patterns:
+            if any(map(pattern.fullmatch, below)):
+                kept_out = not again
+        return kept_out
+
+    def below(self, context: Path, folder: str) -> list[str]:
+        """The paths to leave out below a folder: as few as say it."""
+        return list(self._walk(context, folder)[0]) if self.patterns else []
+
+    def _walk(self, context: Path, folder: str) -> tuple[list[str], bool]:
+        """What to leave out in a folder, and whether that is everything."""
+        found, everything = [], True
+        for entry in sorted((context / folder).iterdir()):
+            path = str(PurePosixPath(folder) / entry.name)
+            whole = path in self
+            if entry.is_dir() and not entry.is_symlink():
+                inner, all_inner = self._inside(context, path, whole)
+                whole = whole and all_inner
+                found += [] if whole else inner
+            found += [path] if whole else []
+            everything = everything and whole
+        return found, everything
+
+    def _inside(self, context: Path, path: str, whole: bool) -> tuple[list[str], bool]:
+        if whole and not any(again for _, again in self.patterns):
+            return [], True
+        return self._walk(context, path)
+
+
+def _expression(pattern: str) -> str:
+    return "".join(_translated(PART.findall(pattern)))
+
+
+def _translated(parts: list[str]) -> Iterator[str]:
+    for part in parts:
+        if part.startswith("**"):
+            yield "(?:.*/)?" if part.endswith("/") else ".*"
+        elif part in "*?":
+            yield {"*": "[^/]*", "?": "[^/]"}[part]
+        elif part.startswith("["):
+            yield part
+        else:
+            yield re.escape(part[-1])
+
+
+def matches(context: Path, pattern: str) -> list[str]:
+    """The paths in the context that a pattern of COPY fits, also those that begin with a dot."""
+    if not re.search(r"[*?[]", pattern):
+        return [pattern] if (context / pattern).exists() else []
+    found = [""]
+    for name in PurePosixPath(pattern).parts:
+        fits = re.compile(_expression(name))
+        found = [
+            str(PurePosixPath(folder) / entry.name)
+            for folder in found
+            if (context / folder).is_dir()
+            for entry in sorted((context / folder).iterdir())
+            if fits.fullmatch(entry.name)
+        ]
+    return found
