@@ -165,9 +165,7 @@ def _kept(options: Mapping[str, str]) -> dict[str, str]:
     return {name: options[name] for name in names if options.get(name)}
 
 
-def for_release(
-    sources: list[Source], machine: Mapping[str, str], codename: str
-) -> list[Source]:
+def for_release(sources: list[Source], machine: Mapping[str, str], codename: str) -> list[Source]:
     """Return the machine's sources as they are for a release of Debian.
 
     Debian's archive has all releases; another archive serves the release that it is named for.

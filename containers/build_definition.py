@@ -28,6 +28,8 @@ from .plan import COMPRESSION, ZSTD
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
 NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
+# Level of zstd for an image of a definition, or made from another; while trying, 5 is quick.
+PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
 OURS = "recipes"  # the label of our images and of those made from them
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
@@ -143,6 +145,10 @@ def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> B
 
 def _compression(base: Base | None) -> str:
     """As the packaged image is packed that the base is or was made from."""
+    if level := os.environ.get(PACK_LEVEL):
+        if not (level.isdecimal() and 1 <= int(level) <= STRONGEST):
+            raise UsageError(f"{PACK_LEVEL}={level}: not a level of zstd, 1 to {STRONGEST}")
+        return ZSTD.format(level)
     if base is None or OURS not in base.labels:
         return COMPRESSION
     gpu = base.labels.get("cuda.version", "none") != "none"

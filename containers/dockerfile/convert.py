@@ -1,48 +1,60 @@
-"""Turns a Dockerfile into a definition. What has no counterpart in Apptainer becomes a note.
-
-Each stage fills a Recipe of spython, whose own parser (0.3.14) reads line by line and knows no
-quotes, no continued lines, no ARG and no USER.
-"""
+"""Turns a Dockerfile into a definition. What has no counterpart in Apptainer becomes a note."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
 
-from .parse import HEREDOC, SHELL, Instruction, pairs, parse, shell, words
-from .stage import VARIABLE, Note, Reader, Stage, automatic, placeholder
+from runners.core.errors import UsageError
 
-# A RUN that changes its shell: in a Dockerfile the next one starts afresh, in %post it does not.
-CHANGES_SHELL = re.compile(r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.)\s", re.M)
-INTERPRETER = re.compile(r"#!\s*(.+)")
+from .copies import COPY, TAKE
+from .parse import Instruction, again, pairs, parse, shell, words
+from .runs import MOUNT, Runs
+from .stage import (
+    BARE,
+    STAGED,
+    Note,
+    Reader,
+    Stage,
+    automatic,
+    automatic_values,
+    joined,
+    placeholder,
+    with_arguments,
+)
+
 LOST = {
-    "USER": "in Apptainer everybody stays who they are outside; what follows runs as root in %post",
     "EXPOSE": "a container has the network of its host: nothing to do",
     "VOLUME": "bind a folder when it runs: --bind DIR:/volume",
     "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
-    "ONBUILD": "write it into the definitions that start from this image",
 }
-MOUNTS = {
-    "cache": "nothing is kept between builds: packages are fetched each time",
-    "bind": "name the files below %files",
-    "tmpfs": "the folder is an ordinary one while it is built",
-}
-SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"  # noqa: S105  none is here
-LATE = "%files come before all of %post; it matters where both touch a path"
+USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
+TRIGGER = "write it into the definitions that start from this image"
+# Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
+HOME = """\
+home() {
+        while IFS=: read -r name _ number _ _ folder _; do
+            [ "$1" != "$name" ] && [ "$1" != "$number" ] || echo "$folder"
+        done < /etc/passwd
+    }"""
+BASE_SCRIPT = "/.singularity.d/base-runscript"
+# Apptainer (1.4) writes ENTRYPOINT and CMD of the base so.
+KEEP_BASE_SCRIPT = f"""\
+case "$(cat /.singularity.d/runscript)" in
+        *OCI_ENTRYPOINT=*) cp /.singularity.d/runscript {BASE_SCRIPT} ;;
+    esac"""
 INDENT = "    "
 
 
-class Converter(Reader):
+class Converter(Runs):
     """Reads the instructions one after the other."""
 
-    def __init__(self, context: Path) -> None:
-        super().__init__(context)
+    def __init__(self, dockerfile: Path, left_out: str = "") -> None:
+        super().__init__(dockerfile, left_out)
         self.globals: dict[str, str] = {}
 
     def read(self, item: Instruction) -> None:
@@ -51,7 +63,8 @@ class Converter(Reader):
         if item.word == "ARG" and not self.stages:
             self._global(item)
         elif item.word in LOST:
-            self.note(item, f"{item.word} {item.flat}", LOST[item.word])
+            if item.flat.upper() != "NONE":
+                self.note(item, f"{item.word} {item.flat}", LOST[item.word])
         elif method:
             method(item)
         else:
@@ -59,21 +72,41 @@ class Converter(Reader):
 
     def _global(self, item: Instruction) -> None:
         for word in words(item.flat):
-            name, _, value = word.partition("=")
-            self.globals[name] = self.expand(item, shell(value), self.globals)
+            name, equals, value = word.partition("=")
+            if equals:
+                known = {**automatic_values(), **self.globals}
+                self.globals[name] = self.expand(item, shell(value), known)
 
     def read_from(self, item: Instruction) -> None:
         found = item.flat.split()
+        if len(found) not in (1, 3) or (len(found) == 3 and found[1].lower() != "as"):
+            raise UsageError(f"line {item.line}: not FROM IMAGE or FROM IMAGE AS NAME", item.flat)
         name = found[2] if len(found) > 2 else f"stage{len(self.stages)}"
         for flag, value in item.flags:
             self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
-        base = self.expand(item, found[0], self.globals)
+        base = self._base(item, found[0])
         earlier = self.named(base)
-        if earlier:
-            self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
-            self.stages.append(replace(deepcopy(earlier), name=name))
-        else:
+        if earlier is None:
             self.stages.append(Stage(name, base))
+            return
+        self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
+        again_here = replace(deepcopy(earlier), name=name, triggers=[], arguments={})
+        self.stages.append(again_here)
+        # The lines that are repeated name them.
+        again_here.arguments.update(earlier.arguments)
+        for trigger in earlier.triggers:
+            self.read(again(trigger, trigger.text))
+
+    def _base(self, item: Instruction, text: str) -> str:
+        known = {**automatic_values(), **self.globals}
+
+        def missing(name: str) -> str:
+            self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
+            return placeholder(name)
+
+        plain_names = re.findall(r"\$(?:(\w+)|\{(\w+)\})", text)
+        unknown = {a or b for a, b in plain_names} - set(known)
+        return self.expand(item, text, {**known, **{name: missing(name) for name in unknown}})
 
     def read_arg(self, item: Instruction) -> None:
         here = self.stage
@@ -82,146 +115,155 @@ class Converter(Reader):
             default = shell(value) if equals else self.globals.get(name, automatic(name))
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
-            known = {**self.globals, **here.variables, **here.arguments}
-            here.arguments[name] = self.expand(item, default or "", known)
-            self.post(f'export {name}="{placeholder(name)}"')
+            here.arguments[name] = self.expand(item, default or "", self.known())
+            if name not in here.variables:  # which ENV has set for good
+                self.export(name, placeholder(name))
 
     def read_env(self, item: Instruction) -> None:
-        here = self.stage
+        here, found = self.stage, {}
         for name, value in pairs(item.flat):
-            text = self.with_arguments(item, value)
-            here.variables[name] = VARIABLE.sub(
-                lambda match: here.variables.get(match[1] or match[2], match[0]), text
-            )
-            here.recipe.environ.append(f'{name}="{text}"')
-            self.post(f'export {name}="{text}"')
+            found[name] = self.in_shell(item, value)  # with the variables from before this line
+        for name, text in found.items():
+            here.variables[name] = text
+            here.environ.append(f'export {name}="{text}"')
+            self.export(name, text)
 
     def read_label(self, item: Instruction) -> None:
         for name, value in pairs(item.flat):
             text = " ".join(self.static(item, value).split())
-            self.stage.recipe.labels.append([name, text])
+            self.stage.labels.append((self.static(item, shell(name)), text))
 
     def read_maintainer(self, item: Instruction) -> None:
-        self.stage.recipe.labels.append(["org.opencontainers.image.authors", item.flat])
+        self.stage.labels.append(("org.opencontainers.image.authors", item.flat))
 
     def read_shell(self, item: Instruction) -> None:
         self.stage.shell = tuple(item.command())
 
-    def read_run(self, item: Instruction) -> None:
-        self._run_flags(item)
-        self.stage.ran = True
-        listed = item.listed()
-        if listed is not None:
-            self.post(shlex.join(listed))
-        elif item.bodies:
-            self.post(_with_bodies(item))
-        elif self.stage.shell != SHELL:
-            self.post(f"{shlex.join(self.stage.shell)} {shlex.quote(item.text)}")
-        else:
-            self.post(_apart(item.text) if CHANGES_SHELL.search(item.text) else item.text)
+    def read_user(self, item: Instruction) -> None:
+        self.note(item, f"USER {item.flat}", USER)
+        user = self.static(item, shell(item.flat)).partition(":")[0]
+        self.stage.install.append(f"HOME=$(home {with_arguments(user)}); HOME=${{HOME:-/}}")
 
-    def _run_flags(self, item: Instruction) -> None:
-        for flag, value in item.flags:
-            kind = dict(part.partition("=")[::2] for part in value.split(",")).get("type", "bind")
-            remedy = MOUNTS.get(kind, SECRET) if flag == "mount" else "%post has the host's network"
-            self.note(item, f"RUN --{flag}={value}", remedy)
+    def read_onbuild(self, item: Instruction) -> None:
+        self.stage.triggers.append(item)
 
     def read_workdir(self, item: Instruction) -> None:
         here = self.stage
-        here.folder = str(PurePosixPath(here.folder) / self.static(item, shell(item.flat)))
-        here.recipe.workdir = shlex.quote(here.folder)
-        self.post(f"mkdir -p {here.recipe.workdir}")
-        self.post(f"cd {here.recipe.workdir}")
+        path = self.static(item, shell(item.flat))
+        if not path.startswith(("/", "{{")) and not here.has_folder:
+            what = f"WORKDIR {path} without one before it"
+            self.note(item, what, "here it is below /; Docker takes the base's working directory")
+        here.folder, here.has_folder = self.below(path), True
+        if not here.bare:
+            self.post(f"mkdir -p {with_arguments(here.folder)}")
+            self.post(f"cd {with_arguments(here.folder)}")
 
     def read_entrypoint(self, item: Instruction) -> None:
-        self.stage.entrypoint = item.command()
+        here = self.stage
+        here.entrypoint = item.command(here.shell)
+        if not here.has_command:
+            here.command = None  # that of a stage which this one goes on from
 
     def read_cmd(self, item: Instruction) -> None:
-        self.stage.command = item.command()
+        self.stage.command = item.command(self.stage.shell)
+        self.stage.has_command = True
 
 
-def _apart(text: str) -> str:
-    """In a shell of its own; a comment at the end must not swallow the parenthesis."""
-    return f"(\n{text}\n    )" if "#" in text else f"({text})"
-
-
-def _with_bodies(item: Instruction) -> str:
-    text, names = item.text, [match[2] for match in HEREDOC.finditer(item.text)]
-    if text.startswith("<<"):  # the body is the script itself
-        match = INTERPRETER.match(item.bodies[0])
-        text = f"{match[1] if match else SHELL[0]} <<'{names[0]}'"
-    return "\n".join([text, *(f"{body}\n{name}" for body, name in zip(item.bodies, names))])
-
-
-def convert(path: Path, text: str) -> tuple[str, list[Note]]:
+def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[str, list[Note]]:
     """Return the definition of a Dockerfile, and what is missing in it.
 
-    Raises UsageError when it is no Dockerfile.
+    `target` is the stage to end with, "" for the last; `name` is that of the definition, which no
+    COPY takes with it. Raises UsageError when it is no Dockerfile, or has no such stage.
     """
-    converter = Converter(path.absolute().parent)
+    reader = Converter(path.absolute(), name)
     for item in parse(text, path.name):
-        if item.word != "ARG" and not converter.stages and item.word != "FROM":
-            converter.note(item, f"{item.word} before FROM", "it belongs to no image")
+        if item.word == "FROM" and target and reader.named(target):
+            break
+        if item.word not in ("ARG", "FROM") and not reader.stages:
+            reader.note(item, f"{item.word} before FROM", "it belongs to no image")
         else:
-            converter.read(item)
-    if converter.copied_late:
-        converter.note(converter.copied_late, "COPY after RUN", LATE)
-    return _write(converter), sorted(converter.notes, key=lambda note: note.line)
+            reader.read(item)
+    if target and reader.named(target) is not reader.stage:
+        raise UsageError(f"{path.name} has no stage {target}")
+    for trigger in reader.stage.triggers:
+        reader.note(trigger, f"ONBUILD {trigger.flat}", TRIGGER)
+    return _write(reader), sorted(reader.notes, key=lambda note: note.line)
 
 
 def _write(reader: Reader) -> str:
     stages, last = reader.needed(), reader.stage
-    last.recipe.entrypoint = _runscript(last.entrypoint, last.command)
-    blocks = [block for stage in stages for block in _blocks(stage, len(stages) > 1)]
+    blocks = [block for one in stages for block in _blocks(one, len(stages) > 1, one is last)]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _blocks(stage: Stage, named: bool) -> Iterator[list[str]]:
+def _blocks(stage: Stage, named: bool, last: bool) -> Iterator[list[str]]:
+    """The sections of a stage, headings first."""
     source = [f"From: {stage.base}"] if stage.base != "scratch" else []
     bootstrap = "docker" if source else "scratch"
     yield [f"Bootstrap: {bootstrap}", *source, *([f"Stage: {stage.name}"] if named else [])]
-    if stage.arguments:
-        arguments = stage.arguments.items()
-        yield ["%arguments", *(f"{INDENT}{name}={value}" for name, value in arguments)]
-    yield from _sections(stage.recipe, INDENT)
+    sections = {
+        "arguments": [f"{name}={value}" for name, value in stage.arguments.items()],
+        "setup": [*_setup(stage.setup), *stage.setup],
+        "files": [_pair(pair) for pair in stage.files],
+        **{f"files from {name}": list(map(_pair, pairs)) for name, pairs in stage.layers.items()},
+        "labels": [f"{name} {value}" for name, value in stage.labels],
+        "post": _post(stage, last),
+        "environment": stage.environ,
+    }
+    script = _runscript(stage)
+    if last and script:
+        sections |= {"runscript": script, "startscript": script}
+    for name, lines in sections.items():
+        if lines:
+            yield [f"%{name}", *(f"{INDENT}{line}" for line in lines)]
 
 
-def _sections(recipe: Any, indent: str) -> list[list[str]]:
-    """The sections of a definition that spython writes of a recipe, headings first.
-
-    NOTE: its section writers, not SingularityWriter.convert (0.3.14), which drops empty lines, as
-    in a heredoc, joins ENTRYPOINT and CMD, and always writes a script.
-    """
-    from spython.main.parse.writers import singularity as writer
-
-    found = [writer.create_keyval_section(recipe.files, "files", None)] if recipe.files else []
-    for stage, copies in recipe.layer_files.items():
-        found.append(writer.create_keyval_section(copies, "files", stage))
-    if recipe.labels:
-        found.append(writer.create_keyval_section(recipe.labels, "labels", None))
-    if recipe.install:
-        found.append(writer.finish_section(_not_user(recipe.install), "post"))
-    if recipe.environ:
-        found.append(writer.create_env_section(recipe.environ, "environment"))
-    if recipe.entrypoint:
-        script = [*([f"cd {recipe.workdir}"] if recipe.workdir else []), recipe.entrypoint]
-        found += [writer.finish_section(script, name) for name in ("runscript", "startscript")]
-    return [[lines[0], *(f"{indent}{line.lstrip(' ')}" for line in lines[1:])] for lines in found]
+def _pair(pair: tuple[str, str]) -> str:
+    return " ".join(f'"{path}"' if " " in path else path for path in pair)
 
 
-def _not_user(lines: list[str]) -> list[str]:
-    """spython takes a line that begins with USER, such as USERS=2, for Docker's instruction."""
-    return [f" {line}" for line in lines]
+def _setup(lines: list[str]) -> list[str]:
+    """What comes before the commands on the building machine."""
+    if any(line.startswith("take ") for line in lines):
+        return [TAKE % STAGED]
+    return ["set -e", "umask 022"] if lines else []
 
 
-def _runscript(entrypoint: list[str] | None, command: list[str] | None) -> str:
-    """What runs without words of the user's; "" when the base's own shall.
+def _post(stage: Stage, last: bool) -> list[str]:
+    keeps = last and _keeps_base_script(stage)
+    if not stage.works and not keeps:
+        return []
+    lines = stage.install
+    begins = {"copy ": COPY, "mounted ": MOUNT, "HOME=$(home": HOME}
+    functions = [text for start, text in begins.items() if any(x.startswith(start) for x in lines)]
+    end = []
+    if last and any(STAGED in line for line in lines):
+        end.append(f"rm -rf {STAGED}")
+    if keeps:
+        end.append(KEEP_BASE_SCRIPT)
+    return ["umask 022", *functions, *lines, *end]
+
+
+def _keeps_base_script(stage: Stage) -> bool:
+    """Whether a CMD goes to the ENTRYPOINT that the base may have."""
+    return stage.command is not None and stage.entrypoint is None and not BARE.search(stage.base)
+
+
+def _runscript(stage: Stage) -> list[str]:
+    """What runs without words of the user's; nothing when the base's own shall.
 
     As in Docker, the user's words take the place of CMD and follow ENTRYPOINT.
     """
-    if entrypoint and tuple(entrypoint[:2]) == SHELL:
-        return f"exec {shlex.join(entrypoint)}"
-    default = f"[ $# -gt 0 ] || set -- {shlex.join(command)}\n{INDENT}" if command else ""
+    entrypoint, command = stage.entrypoint, stage.command
+    if entrypoint is None and command is None:
+        return []
+    lines = [f"cd {with_arguments(stage.folder)}"] if stage.has_folder else []
+    if entrypoint and tuple(entrypoint[:-1]) == stage.shell:
+        return [*lines, f"exec {joined(entrypoint)}"]
+    if command:
+        lines.append(f"[ $# -gt 0 ] || set -- {joined(command)}")
     if entrypoint:
-        return f'{default}exec {shlex.join(entrypoint)} "$@"'
-    return f'{default}exec "$@"' if command else ""
+        return [*lines, f'exec {joined(entrypoint)} "$@"']
+    if _keeps_base_script(stage):
+        lines.append(f'[ ! -e {BASE_SCRIPT} ] || SINGULARITY_NO_EVAL=1 exec {BASE_SCRIPT} "$@"')
+    return [*lines, 'exec "$@"']

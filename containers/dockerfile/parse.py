@@ -126,7 +126,7 @@ def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def _body(delimiter: str, tabs: bool, lines: Iterator[tuple[int, str]], name: str) -> str:
-    body = []
+    body: list[str] = []
     for _, line in lines:
         stripped = line.lstrip("\t") if tabs else line
         if stripped == delimiter:

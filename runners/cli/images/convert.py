@@ -44,8 +44,9 @@ FOUND = 1  # exit code of --check, as that of other linters
     "--check", is_flag=True, help="only check a batch script; exit code 1 if something is wrong"
 )
 @common_options.as_json
+@click.option("--target", default="", metavar="STAGE", help="stage of a Dockerfile to end with")
 def convert_command(
-    file: Path, output: Path | None, kind: str | None, check: bool, as_json: bool
+    file: Path, output: Path | None, kind: str | None, check: bool, as_json: bool, target: str
 ) -> None:
     """Convert a Dockerfile to a definition file, or a batch script to a `runner launch` line.
 
@@ -58,15 +59,16 @@ def convert_command(
     """
     text = _text(file)
     if kind != "dockerfile" and (kind or _is_batch(text, file.name)):
-        if output is not None:
-            raise UsageError("--output is for a definition", "a launch line is printed")
+        if output is not None or target:
+            option = "--output" if output is not None else "--target"
+            raise UsageError(f"{option} is for a definition", "a launch line is printed")
         _batch(text, file, check, as_json)
         return
     if check or as_json:
         raise UsageError(
             f"{file} is read as a Dockerfile", "--check and --json are for batch scripts"
         )
-    _dockerfile(text, file, output)
+    _dockerfile(text, file, output, target)
 
 
 def _text(file: Path) -> str:
@@ -115,10 +117,11 @@ def _read(text: str, file: Path) -> Script:
         raise UsageError(f"{file} is nested too deeply to be read") from None
 
 
-def _dockerfile(text: str, file: Path, output: Path | None) -> None:
+def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:
     from containers.dockerfile.convert import convert
 
-    made, notes = convert(file, text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    made, notes = convert(file, text, target, output.name if output else "")
     if output is None:
         click.echo(made, nl=False)
     else:

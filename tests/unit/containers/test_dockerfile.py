@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from containers import definition
-from containers.dockerfile.convert import convert
+from containers.dockerfile.convert import HOME, convert
+from containers.dockerfile.copies import COPY, TAKE
 from containers.dockerfile.parse import pairs, parse
 from runners.core.errors import Refused, UsageError
 
@@ -31,19 +33,23 @@ USER nobody
 ENTRYPOINT ["hello", "a b"]
 CMD ["--loud"]
 """
-DEFINITION = """\
+DEFINITION = f"""\
 Bootstrap: docker
 From: debian:12-slim
 Stage: compiler
 
-%files
-    hello.c /src/
+%setup
+    {TAKE % "/.copied"}
+    take 1 hello.c
 
 %post
+    umask 022
+    {COPY}
     mkdir -p /src
     cd /src
-    cc -o hello hello.c && \\
-    strip hello
+    copy 0:0 /src/ /.copied/1/hello.c
+    (cc -o hello hello.c && \\
+    strip hello)
 
 Bootstrap: docker
 From: debian:12-slim
@@ -53,21 +59,27 @@ Stage: stage1
     GREETING=good day
 
 %files from compiler
-    /src/hello /opt/bin/hello
+    /src/hello /.copied/1/hello
 
 %labels
     org.example.kind small example
-    greeting {{ GREETING }}
+    greeting {{{{ GREETING }}}}
 
 %post
-    export GREETING="{{ GREETING }}"
-    export HELLO_GREETING="{{ GREETING }}"
+    umask 022
+    {COPY}
+    {HOME}
+    export GREETING="{{{{ GREETING }}}}"
+    export HELLO_GREETING="{{{{ GREETING }}}}"
     export PATH="/opt/bin:$PATH"
+    copy 0:0 /opt/bin/hello /.copied/1/hello
     mkdir -p /work
     cd /work
+    HOME=$(home nobody); HOME=${{HOME:-/}}
+    rm -rf /.copied
 
 %environment
-    export HELLO_GREETING="{{ GREETING }}"
+    export HELLO_GREETING="{{{{ GREETING }}}}"
     export PATH="/opt/bin:$PATH"
 
 %runscript
@@ -99,7 +111,8 @@ def test_a_whole_dockerfile(tmp_path: Path) -> None:
 
 def part(tmp_path: Path, text: str) -> str:
     """What instructions turn into, below the header."""
-    return converted(tmp_path, f"FROM a\n{text}\n")[0].partition("From: a\n")[2].strip()
+    made = converted(tmp_path, f"FROM a\n{text}\n")[0].partition("From: a\n")[2].strip()
+    return made.replace("    umask 022\n", "", 1).replace(f"    {COPY}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -107,29 +120,51 @@ def part(tmp_path: Path, text: str) -> str:
     [
         ("RUN a \\\n  b", "%post\n    a \\\n  b"),
         ("RUN USERS=2 a", "%post\n    USERS=2 a"),
-        ("RUN <<E\na\n\nb\nE", "a\n\nb\nE"),
-        ("RUN a \\\n  label", "%post\n    a \\\n  label"),
+        ("RUN a && b", "%post\n    (a && b)"),
+        ("RUN a; b", "%post\n    (set +e; a; b)"),
+        ("RUN A=1", "%post\n    (A=1)"),
+        ("RUN echo 'a; b' ${C} $(d)", "%post\n    echo 'a; b' ${C} $(d)"),
+        ("RUN <<E\na\n\nb\nE", "/bin/sh -c 'a\n\nb'"),
         ('RUN ["a", "b c"]', "%post\n    a 'b c'"),
         ("RUN cd /x && make", "%post\n    (cd /x && make)"),
         ("RUN export A=1 # why", "%post\n    (\nexport A=1 # why\n    )"),
         ('SHELL ["/bin/bash", "-ec"]\nRUN a "b"', "%post\n    /bin/bash -ec 'a \"b\"'"),
-        ("RUN <<E\nmake $x\nE", "%post\n    /bin/sh <<'E'\nmake $x\nE"),
-        ("RUN <<E\n#!/usr/bin/env python3\n1\nE", "/usr/bin/env python3 <<'E'"),
+        ("RUN <<E\n#!/usr/bin/env python3\n1\nE", "printf '%s\\n' '#!/usr/bin/env python3\n1' > "),
         ("RUN python3 <<E > /x\n1\nE", "%post\n    python3 <<E > /x\n1\nE"),
-        ("COPY <<E /d/f\n1\nE", "cat > /d/f <<E\n1\nE"),
+        ("RUN cat <<E\n %x\nE", "%post\n    /bin/sh -c 'cat <<E\n ''%x\nE'"),
+        ("RUN echo {{ x }}", "%post\n    /bin/sh -c 'echo {''{ x }}'"),
+        ("RUN echo $((1<<2))", "(set +e; echo $((1<<2)))"),
+        ("RUN pip install --user a", "%post\n    pip install a"),
+        ("COPY <<E /d/f\n$\nE", "'$' > /.copied/1/E\n    copy 0:0 /d/f /.copied/1/E"),
+        ("ENV A=1\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
+        ("ENV A=1\nCOPY <<'E' /f\n$A\nE", "printf '%s\\n' '$A' > "),
         ("MAINTAINER A B", "%labels\n    org.opencontainers.image.authors A B"),
         ("LABEL a=b c='d  e'", "%labels\n    a b\n    c d e"),
         ("ENV A b c", '%environment\n    export A="b c"'),
         ('ENV A="x \\"y\\" $B" C=\'$D\'', '    export A="x \\"y\\" $B"\n    export C="\\$D"'),
+        ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
+        ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
         ("WORKDIR /a\nWORKDIR b", "mkdir -p /a/b\n    cd /a/b"),
-        ("ADD https://x.example/y.tgz /z/", "curl -fsSL https://x.example/y.tgz -o /z/y.tgz"),
-        ("ADD y.tar.gz /z", "mkdir -p /z && tar -xf /opt/.added/y.tar.gz -C /z"),
-        ("ADD --chmod=755 y /z", "%files\n    y /z\n\n%post\n    chmod -R 755 /z"),
-        ('COPY ["a b", "c/"]', '%files\n    "a b" /c/'),
-        ("COPY folder /z", "%files\n    folder/. /z"),
-        ("CMD a b", "[ $# -gt 0 ] || set -- /bin/sh -c 'a b'\n    exec \"$@\""),
+        ("ADD https://x.example/y.tgz /z/", "curl -fsSL https://x.example/y.tgz -o "),
+        ("ADD https://x.example/y.tgz /z/", "copy 0:0 /z/ /.copied/1/y.tgz"),
+        ("ADD y.tar.gz /z", 'tar -xpf y.tar.gz -C "$APPTAINER_ROOTFS/.copied/1"'),
+        ("ADD --unpack=false y.tar.gz /z", "take 1 y.tar.gz"),
+        ("ADD https://x.example/y.git#v1:sub /z", "checkout --quiet v1 || "),
+        ("ADD https://x.example/y.git#v1:sub /z", "copy 0:0 /z /.copied/1/sub"),
+        ("ADD --chmod=755 y /z", "chmod -R 755 /.copied/1/y\n    copy 0:0 /z /.copied/1/y"),
+        ("COPY --chown=ann y /z", "chown -hR ann: /.copied/1/y\n    copy ann: /z /.copied/1/y"),
+        ("COPY --chown=5 y /z", "copy 5:5 /z /.copied/1/y"),
+        ('COPY ["a b", "c/"]', "copy 0:0 /c/ '/.copied/1/a b'"),
+        ("WORKDIR /w\nCOPY folder .", "copy 0:0 /w/ /.copied/1/folder"),
+        ("COPY f* /z/", "take 1 folder"),
+        ("COPY --from=b:1 /x/* /y/", "    /x/* /.copied/1/\n"),
+        ("RUN --mount=type=cache,target=/c a", "mounted /c ''\n    cd /\n    a\n    unmounted /c"),
+        ("CMD a b", "[ $# -gt 0 ] || set -- /bin/sh -c 'a b'\n"),
+        ("CMD a b", 'base-runscript "$@"\n    exec "$@"'),
         ("ENTRYPOINT a b", "%runscript\n    exec /bin/sh -c 'a b'\n"),
+        ('SHELL ["s", "-x"]\nENTRYPOINT a b', "%runscript\n    exec s -x 'a b'\n"),
         ('ENTRYPOINT ["a"]', '%runscript\n    exec a "$@"\n'),
+        ("ENTRYPOINT []", '%runscript\n    exec "$@"\n'),
     ],
 )
 def test_one_instruction(text: str, made: str, tmp_path: Path) -> None:
@@ -141,17 +176,81 @@ def test_without_an_entry_the_bases_own_stays(tmp_path: Path) -> None:
     assert "%runscript" not in part(tmp_path, "RUN a")
 
 
+def test_the_names_of_stages_have_no_case(tmp_path: Path) -> None:
+    made, _ = converted(tmp_path, "FROM a AS Builder\nRUN 1\nFROM b\nCOPY --from=builder /x /x")
+    assert "\n%files from Builder\n" in made
+    assert "From: builder" not in made
+
+
+def test_a_stage_to_end_with(tmp_path: Path) -> None:
+    text = "FROM a AS one\nRUN 1\nFROM b AS two\nRUN 2\n"
+    assert "From: b" not in convert(tmp_path / "Dockerfile", text, "One")[0]
+    with pytest.raises(UsageError, match="Dockerfile has no stage three"):
+        convert(tmp_path / "Dockerfile", text, "three")
+
+
+def test_triggers_run_where_another_stage_goes_on(tmp_path: Path) -> None:
+    made, notes = converted(tmp_path, "FROM a AS one\nONBUILD RUN 1\nFROM one\nRUN 2\n")
+    assert "    1\n    2\n" in made
+    assert len(notes) == 1
+
+
+def test_nothing_is_run_in_an_image_without_a_shell(tmp_path: Path) -> None:
+    text = "FROM a AS one\nRUN 1\nFROM scratch\nENV X=1\nWORKDIR /w\nCOPY --from=one /x y/\nCMD z"
+    made, _ = converted(tmp_path, text)
+    assert "    copy 0:0 /.copied/1/w/y/ /x\n" in made
+    last = made.partition("Bootstrap: scratch")[2]
+    assert "%files from one\n    /.copied/1/* /\n" in last
+    assert "%post" not in last
+
+
+def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
+    for name in ("a/__pycache__/x", "a/b.py", "secret", "keep/secret", "my.def"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".dockerignore").write_text("**/__pycache__\n# no\nsecret\nkeep\n!keep/secret\n")
+    made, _ = convert(tmp_path / "Dockerfile", "FROM a\nCOPY . /x\n", "", "my.def")
+    left_out = "--exclude=./a/__pycache__ --exclude=./secret --exclude=./my.def"
+    assert f"    take 1 {left_out} .\n" in made
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$A", "a.b.c"),
+        ("${A}x", "a.b.cx"),
+        ("${A:-x}${E:-x}${N:-x}", "a.b.cxx"),
+        ("${A-x}${E-x}${N-x}", "a.b.cx"),
+        ("${A:+x}${E:+x}${N:+x}", "x"),
+        ("${A+x}${E+x}${N+x}", "xx"),
+        ("${N:-${A}/${E:-y}}", "a.b.c/y"),
+        ("${A#*.}", "b.c"),
+        ("${A##*.}", "c"),
+        ("${A%.*}", "a.b"),
+        ("${A%%.*}", "a"),
+        ("${A/./-}", "a-b.c"),
+        ("${A//./-}", "a-b-c"),
+        ("\\$A", "$A"),
+    ],
+)
+def test_each_form_of_a_variable(text: str, value: str, tmp_path: Path) -> None:
+    made = part(tmp_path, f"ENV A=a.b.c E=\nWORKDIR /w/{text}\nRUN x")
+    assert f"    cd {shlex.quote(f'/w/{value}'.rstrip('/'))}\n" in made
+
+
 def test_what_the_last_image_does_not_need_is_left_out(tmp_path: Path) -> None:
     text = "FROM a AS one\nRUN 1\nFROM one AS two\nRUN 2\nFROM b\nCOPY --from=x.example/c:1 /y /y"
     made, _ = converted(tmp_path, text)
     assert "From: a" not in made
     assert "Stage: image0" in made
-    assert "%files from image0\n    /y /y" in made
+    assert "%files from image0\n    /y /.copied/1/y" in made
 
 
 def test_a_stage_may_go_on_where_another_ends(tmp_path: Path) -> None:
     made, notes = converted(tmp_path, "FROM a AS one\nENV X=1\nRUN 1\nFROM one\nRUN 2\n")
-    assert made.startswith('Bootstrap: docker\nFrom: a\n\n%post\n    export X="1"\n    1\n    2\n')
+    assert made.startswith(
+        'Bootstrap: docker\nFrom: a\n\n%post\n    umask 022\n    export X="1"\n    1\n    2\n'
+    )
     assert notes == ["line 4: FROM one, a stage: the lines of that stage are repeated"]
 
 
@@ -170,24 +269,34 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ("RUN --mount=type=secret,id=x y", "line 2: RUN --mount=type=secret,id=x: hand it over"),
         ("RUN --network=none y", "line 2: RUN --network=none: "),
         ("ARG X", "line 2: ARG X has no default: --build-arg X=..."),
-        ("ARG X=1\nENV Y=${X:-2}", "line 3: ${X:...}: write {{ X }} in its place"),
+        ("ARG X\nENV Y=${X:-2}", "line 3: ${X:-...} is '2', of the default of ARG X: --build-arg"),
+        ("ENV Y=$X/z", "line 2: $X is not set in this Dockerfile: the base's value"),
         ("LABEL a=$NIX", "line 2: $NIX has no value here"),
         ("COPY absent /x", "line 2: absent is not beside the Dockerfile"),
-        ("COPY --chown=a:b here /x", "line 2: --chown=a:b: "),
-        ("COPY --from=b:1 /x /y", "line 2: COPY --from=b:1 /x /y: if it is a folder, write /x/."),
-        ("RUN 1\nCOPY here /x", "line 3: COPY after RUN: %files come before all of %post"),
-        ("COPY folder /x", "line 2: COPY folder: .dockerignore is not heard"),
+        ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
+        ("WORKDIR x", "line 2: WORKDIR x without one before it: here it is below /"),
+        ("COPY --exclude=a folder /x", "line 2: COPY --exclude: nothing is left out"),
+        ("FROM scratch\nCOPY --from=b:1 /x /y", "line 3: COPY --from=b:1 /x /y: if it is a folder"),
         (
-            "ADD https://x.example/y.git /y",
-            "line 2: ADD https://x.example/y.git: write 'git clone'",
+            "FROM scratch\nCOPY folder /y",
+            "line 3: COPY folder into an image without a shell: links",
         ),
+        ("COPY folder /x", "line 2: COPY folder: .dockerignore leaves out what is there now"),
+        ("COPY folder/gone /x", "line 2: folder/gone is in .dockerignore: Docker does not find it"),
+        ("RUN pip install --user x", "line 2: pip install --user: left out, so that all users"),
+        (
+            "RUN pip install horovod",
+            "line 2: pip install horovod: it fails: there is no cmake; pip's",
+        ),
+        ("RUN X=1 pip3 install -q 'horovod[torch]==0.28.1'", "line 2: pip install horovod: "),
         ("NONSENSE x", "line 2: NONSENSE is not known"),
     ],
 )
 def test_what_is_lost_is_listed(text: str, note: str, tmp_path: Path) -> None:
-    for name in ("here", ".dockerignore"):
-        (tmp_path / name).write_text("")
+    (tmp_path / "here").write_text("")
+    (tmp_path / ".dockerignore").write_text("folder/gone\n")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/gone").write_text("")
     _, notes = converted(tmp_path, f"FROM a\n{text}\n")
     assert [said for said in notes if said.startswith(note)], notes
 
@@ -199,6 +308,8 @@ def test_what_is_lost_is_listed(text: str, note: str, tmp_path: Path) -> None:
         ("FROM a\n{ x }\n", "line 2: not an instruction"),
         ("ARG X=1\nFROM \n", "line 2: nothing follows FROM"),
         ("# escape=`\nFROM a\n", "another escape character"),
+        ("# syntax=x\n# escape = `\nFROM a\n", "another escape character"),
+        ("FROM a\nRUN cat <<E\n", "the here-document E does not end"),
     ],
 )
 def test_what_is_no_dockerfile_is_refused(text: str, message: str) -> None:
@@ -219,9 +330,8 @@ def test_quoted_settings_are_read_as_docker_does() -> None:
     ("instruction", "words"),
     [
         ("COPY link /x", "link is "),
-        ("COPY folder /x", "folder/deep/link is "),
-        ("COPY . /x", "is /etc/hostname"),
-        ("COPY fo* /x", "folder/deep/link is "),
+        ("COPY folder/deep/link /x", "folder/deep/link is "),
+        ("COPY folder/deep/* /x/", "folder/deep/link is "),
         ("COPY ../beside /x", "beside"),
         ("COPY ../not-there-yet /x", "not-there-yet"),
         ("ARG FROM=../beside\nCOPY $FROM /x", "beside"),
@@ -242,9 +352,12 @@ def test_what_leads_out_of_the_folder_is_not_copied(
         convert(context / "Dockerfile", f"FROM debian:12\n{instruction}\n")
 
 
-def test_a_link_within_the_folder_is_copied(tmp_path: Path) -> None:
+def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/away").symlink_to("/etc/hostname")
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("file")
-    made, notes = convert(tmp_path / "Dockerfile", "FROM debian:12\nCOPY link /x\n")
-    assert "link /x" in made
+    made, notes = convert(tmp_path / "Dockerfile", "FROM a\nCOPY link folder /x/\n")
+    assert "    cp -aH --no-preserve=ownership link " in made
+    assert "    take 1 folder\n" in made
     assert notes == []

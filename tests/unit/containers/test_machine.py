@@ -81,7 +81,11 @@ def test_what_apptainer_builds_passes(text: str) -> None:
             {},
             r"'base' has no value\n.*\n.*--build-arg",
         ),
-        ("Bootstrap: docker\n%post\n  %files\n", {}, "line 3: .*'%files'\n.*\nEvery line that begins"),
+        (
+            "Bootstrap: docker\n%post\n  %files\n",
+            {},
+            "line 3: .*'%files'\n.*\nEvery line that begins",
+        ),
         ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
         ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
         ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),

@@ -1,0 +1,141 @@
+"""RUN: each in a shell of its own, which ends as Docker's does, and what it mounts.
+
+%post is one script that ends at the first command that fails, but not where `a && b` fails at a.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from .copies import Copies
+from .parse import SHELL, Instruction, shell
+from .stage import NO_TEXT, STAGED, joined, quoted, with_arguments
+
+# A list of commands, or one that changes the shell it runs in.
+LIST = re.compile(r"&&|\|\||[;&|(){}`]|\n|\bif\b|\bfor\b|\bwhile\b|\bcase\b")
+CHANGES_SHELL = re.compile(
+    r"(?:^|[;&|(\n]\s*)(?:cd|export|set|umask|exit|exec|source|\.|trap|eval|unset)(?:\s|$)"
+    r"|^\s*(?:\w+=\S*\s*)+$",
+    re.MULTILINE,
+)
+MORE_THAN_AND = re.compile(r";|\n|(?<!&)&(?!&)|`|\bif\b|\bfor\b|\bwhile\b|\bcase\b|[{}()]")
+# Quoted text, and what a shell puts in.
+VALUES = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^}]*\}|\$\([^()]*\)")
+CONTINUED = re.compile(r"\\\n\s*")
+INTERPRETER = re.compile(r"#!.+")
+PIP_USER = re.compile(r"(\bpip[\d.]*\s+install\b[^\n;&|]*?)\s--user\b")
+HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
+# What a mount hides comes back after it; in Docker nothing of it is in the image.
+MOUNT = """\
+mounted() {
+        [ ! -e "$1" ] || mv "$1" "$1.hidden"
+        mkdir -p "$(dirname "$1")"
+        if [ "$2" ]; then cp -a "$2" "$1"; else mkdir "$1"; fi
+    }
+    unmounted() {
+        rm -rf "$1"
+        [ ! -e "$1.hidden" ] || mv "$1.hidden" "$1"
+    }"""
+SECRET = "hand it over while it is built: export APPTAINERENV_NAME=..., and store nothing"  # noqa: S105  none is here
+
+
+class Runs(Copies):
+    """Reads RUN."""
+
+    def read_run(self, item: Instruction) -> None:
+        self._look(item)
+        mounts = [self._mount(item, value) for flag, value in item.flags if flag == "mount"]
+        for flag, value in item.flags:
+            if flag != "mount":
+                self.note(item, f"RUN --{flag}={value}", "%post has the host's network and rights")
+        targets = [(target, source) for target, source in mounts if target]
+        for target, source in targets:
+            self.post(f"mounted {with_arguments(target)} {with_arguments(source)}")
+        if targets:
+            self.post(f"cd {with_arguments(self.stage.folder)}")
+        self.post(self._command(item))
+        for target, _ in reversed(targets):
+            self.post(f"unmounted {with_arguments(target)}")
+
+    def _command(self, item: Instruction) -> str:
+        listed, text = item.listed(), PIP_USER.sub(r"\1", item.text)
+        if listed is not None:
+            return joined([word for word in listed if not _is_user_option(word, listed)])
+        if text.startswith("<<") and item.heredocs:
+            return self._script(item)
+        whole = "\n".join([text, *(f"{part.body}\n{part.name}" for part in item.heredocs)])
+        if self.stage.shell != SHELL or NO_TEXT.search(whole):
+            return f"{shlex.join(self.stage.shell)} {quoted(whole)}"
+        return _apart(text, whole)
+
+    def _script(self, item: Instruction) -> str:
+        """A here-document that is the command itself."""
+        body = PIP_USER.sub(r"\1", item.heredocs[0].body)
+        if not INTERPRETER.match(body):
+            return f"{shlex.join(self.stage.shell)} {quoted(body)}"
+        file = f"{STAGED}/run-{item.line}"
+        write = f"mkdir -p {STAGED}\n    printf '%s\\n' {quoted(body)} > {file}"
+        return f"{write}\n    chmod 755 {file}\n    {file}"
+
+    def _mount(self, item: Instruction, value: str) -> tuple[str, str]:
+        """Where something is mounted, "" for what cannot be, and the files to see there."""
+        parts = dict(part.partition("=")[::2] for part in shell(value).split(","))
+        target = parts.get("target") or parts.get("dst") or parts.get("destination") or ""
+        kind = parts.get("type", "bind")
+        if kind in ("secret", "ssh") or not target:
+            self.note(item, f"RUN --mount={value}", SECRET)
+            return "", ""
+        path = self.below(self.static(item, target))
+        if kind != "bind":
+            return path, ""
+        source = self.static(item, parts.get("source") or parts.get("src") or "/")
+        if path == self.stage.folder or path == "/":
+            self.note(item, f"RUN --mount={value}", "it hides the working directory: use COPY")
+            return "", ""
+        return path, self.staged(item, parts.get("from"), source)
+
+    def _look(self, item: Instruction) -> None:
+        """Say what a command does that comes to nothing, or fails late."""
+        text = " ".join([item.flat, *(part.body for part in item.heredocs)])
+        if PIP_USER.search(text) or (item.listed() and "--user" in (item.listed() or [])):
+            self.note(
+                item,
+                "pip install --user",
+                "left out, so that all users have the packages: here they would be in root's home,"
+                " which nobody sees who runs the image",
+            )
+        if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
+            self.note(item, "pip install horovod", self._horovod(text))
+
+    def _horovod(self, text: str) -> str:
+        before = "\n".join([*self.stage.install, text])
+        why = []
+        if not re.search(r"\bcmake\b", before):
+            why.append("there is no cmake")
+        if "--no-build-isolation" not in before:
+            why.append("pip's build isolation hides torch from it (--no-build-isolation)")
+        why.append("Horovod 0.28.1, the last release, does not compile with torch 2.1 or newer")
+        return (
+            f"it fails: {'; '.join(why)}. Leave the line out, and afterwards:"
+            " runner build --from my.sif --horovod"
+        )
+
+
+def _is_user_option(word: str, listed: list[str]) -> bool:
+    return word == "--user" and "install" in listed and any("pip" in one for one in listed)
+
+
+def _apart(text: str, whole: str) -> str:
+    """In a shell of its own, if there is more than one command or it changes the shell.
+
+    A comment at the end or a here-document must not swallow the parenthesis.
+    """
+    flat = CONTINUED.sub(" ", text)
+    without = VALUES.sub("''", flat)
+    if not LIST.search(without) and not CHANGES_SHELL.search(flat):
+        return whole
+    start = "set +e" if MORE_THAN_AND.search(without) else ""
+    if "#" in text or whole != text or "\n" in flat:
+        return f"({start}\n{whole}\n    )"
+    return f"({start}; {whole})" if start else f"({whole})"

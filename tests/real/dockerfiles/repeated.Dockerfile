@@ -1,0 +1,13 @@
+FROM HOST/debian:12-slim AS base
+WORKDIR /work
+ENV A=1
+COPY src .
+ONBUILD RUN echo onbuild > /triggered
+ONBUILD COPY data /onbuild
+FROM base AS next
+RUN echo $A > a; cd /; echo b > b
+FROM next
+COPY --from=base /work/train.py /from-base
+RUN pwd > /where && exit 0
+RUN umask 077; export B=2; touch private
+RUN echo "[$B]" > public

@@ -1,0 +1,136 @@
+"""Dockerfiles are converted and built, and the trees are those that Podman builds of them.
+
+Podman of Debian 13 knows here-documents and ADD of git references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .conftest import IMAGE
+from .servers import registry, website
+from .yard import Yard, yard
+
+__all__ = ["yard"]
+
+CASES = Path(__file__).parent / "dockerfiles"
+# One system for both, under the names that the Dockerfiles have: that of the CPU image, Debian 12.
+BASE = f"""Bootstrap: localimage
+From: {IMAGE}
+%post
+  rm -rf /opt/horovod /trainers /usr/share/doc /usr/share/zoneinfo
+"""
+WHERE = "--root $PWD/podman --runroot $PWD/run"
+PODMAN = f"""
+export XDG_RUNTIME_DIR=$PWD/run; mkdir -p run
+podman() {{ command podman {WHERE} "$@"; }}
+"""
+MAKE_BASE = """
+apptainer build --fakeroot --sandbox tree base.def > /dev/null 2>&1
+unshare --user --map-root-user --map-auto sh -c '
+    cd tree; rm -rf .singularity.d .exec .run .shell .test singularity environment
+    tar --numeric-owner -cf ../base.tar .; cd ..; rm -rf tree'
+"""
+# A context with what is hard to copy.
+CONTEXT = """
+mkdir -p "$1/data/deep/er" "$1/src/__pycache__"; cd "$1"
+echo 1 > "one file.txt"; echo 2 > data/two; chmod 640 data/two; echo 3 > data/.hidden
+ln -s two data/link; ln -s /nowhere data/dangling; ln -s .. data/deep/up; echo 4 > data/deep/er/four
+ln -s data/two top-link
+echo 'print("hello")' > src/train.py; echo x > src/__pycache__/train.pyc; chmod 755 src/train.py
+echo secret > .env; echo 5 > .dotted; printf '#!/bin/sh\\necho tool\\n' > tool; chmod 4755 tool
+printf '**/__pycache__\\n.env\\n*.def\\n*.sif\\n!src\\n' > .dockerignore
+tar -cf packed.tar.gz -z --owner=7 --group=8 data
+cp packed.tar.gz looks-like.bin
+"""
+GIT = """
+mkdir -p web/x work; git init -q -b main work; cd work
+git config user.email a@example.org; git config user.name a
+mkdir sub; echo one > sub/file; git add .; git commit -qm one; git tag v1
+echo two > sub/file; git commit -qam two
+git clone -q --bare . ../web/x/y.git; git -C ../web/x/y.git update-server-info
+echo fetched > ../web/file.txt
+"""
+
+
+@dataclass
+class Bench:
+    """The registry with the bases, the web, and the folder in which both programs build."""
+
+    yard: Yard
+    host: str
+    web: str
+
+    def podman(self, script: str) -> str:
+        return self.yard.sh(f"{PODMAN}\n{script}")
+
+    def text(self, name: str) -> str:
+        text = (CASES / f"{name}.Dockerfile").read_text(encoding="utf-8")
+        return text.replace("HOST", self.host).replace("WEB", self.web)
+
+    def built_by_podman(self, name: str) -> list[str]:
+        walk = "python3 /opt/kit/tests/real/tree_lines.py"
+        self.podman(f"""podman build -q --tls-verify=false --isolation chroot --network host \\
+            --format docker -t {name} {name} > {name}.out 2>&1 || (cat {name}.out; exit 1)""")
+        mount = f"$(podman {WHERE} image mount {name})"
+        return sorted(self.podman(f"podman unshare sh -c '{walk} {mount}'").splitlines())
+
+    def built_by_runner(self, name: str) -> tuple[list[str], str]:
+        done = self.yard.runner("convert", f"{name}/Dockerfile", "-o", f"{name}/my.def")
+        assert done.returncode == 0, done.stderr
+        environ = {"RUNNER_PACK_LEVEL": "1"}
+        made = self.yard.build(f"{name}/my.def", "-o", f"{name}.sif", env=environ)
+        log = "cat scratch/horovod-runner/logs/*.log | tail -40"
+        assert made.returncode == 0, made.stderr + self.yard.sh(log)
+        lines = self.yard.sh(f"""
+            apptainer build --fakeroot --sandbox tree {name}.sif > /dev/null 2>&1
+            unshare --user --map-root-user --map-auto sh -c '
+                python3 /opt/kit/tests/real/tree_lines.py tree; rm -rf tree'""")
+        return sorted(lines.splitlines()), done.stderr
+
+
+@pytest.fixture(scope="module")
+def bench(yard: Yard) -> Iterator[Bench]:
+    yard.write("base.def", BASE)
+    yard.sh(MAKE_BASE)
+    yard.sh(GIT)
+    with registry(yard, "registry") as server, website(yard, "web") as web:
+        made = Bench(yard, server.host, web.host)
+        made.podman("podman import -q base.tar base > /dev/null; rm base.tar")
+        for name in ("debian:12-slim", "python:3.11-slim", "team/base:3.11"):
+            made.podman(f"podman push -q --tls-verify=false base {server.host}/{name}")
+        try:
+            yield made
+        finally:
+            made.podman("podman unshare rm -rf podman")
+
+
+FAST = ("context", "stages", "heredocs")
+SLOW = sorted({path.stem for path in CASES.glob("*.Dockerfile")} - set(FAST))
+
+
+def compare(bench: Bench, name: str) -> str:
+    bench.yard.sh(f"set -- {name}\n{CONTEXT}")
+    bench.yard.write(f"{name}/Dockerfile", bench.text(name))
+    expected = bench.built_by_podman(name)
+    made, said = bench.built_by_runner(name)
+    missing = [line for line in expected if line not in set(made)]
+    more = [line for line in made if line not in set(expected)]
+    assert (missing, more) == ([], [])
+    assert len(made) > 3000
+    return said
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_the_trees_are_equal(bench: Bench, name: str) -> None:
+    compare(bench, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_the_trees_of_more_are_equal(bench: Bench, name: str) -> None:
+    compare(bench, name)
