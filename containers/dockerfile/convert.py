@@ -34,6 +34,7 @@ LOST = {
 }
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 TRIGGER = "write it into the definitions that start from this image"
+ROOT = "who runs the image cannot read it: install elsewhere, or end with RUN chmod 755 /root"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
 home() {
@@ -124,6 +125,11 @@ class Converter(Runs):
         for name, value in pairs(item.flat):
             found[name] = self.in_shell(item, value)  # with the variables from before this line
         for name, text in found.items():
+            if "/root/" in text:
+                self.note(item, f"{name} names /root", ROOT)
+            if name == "PIP_USER":
+                self.note(item, name, "left out, so that all users have the packages")
+                continue
             here.variables[name] = text
             here.environ.append(f'export {name}="{text}"')
             self.export(name, text)

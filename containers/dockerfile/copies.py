@@ -66,7 +66,10 @@ class Copies(Reader):
             self.read_copy(item)
             return
         for source in paths[:-1]:
-            if GIT.search(source):
+            is_git = bool(GIT.search(source))
+            if self.stage.bare and (is_git or self._is_archive(source)):
+                self._into_bare(item, source, paths[-1])
+            elif is_git:
                 self._put(item, paths[-1], self._clone(item, source))
             elif source.startswith(("http://", "https://")):
                 self._put(item, paths[-1], self._fetch(item, source))
@@ -74,6 +77,18 @@ class Copies(Reader):
                 self._put(item, paths[-1], self._unpack(item, source))
             else:
                 self._from_here(item, [source], paths[-1])
+
+    def _into_bare(self, item: Instruction, source: str, target: str) -> None:
+        """An archive into an image in which nothing can be run: it is often the whole system."""
+        if self.stage.base != "scratch" or "://" in source or GIT.search(source):
+            what = f"ADD {source} into an image without a shell"
+            self.note(item, what, "fetch or unpack it in an earlier stage, and COPY --from there")
+            return
+        # Nothing is in the image yet, so that no link of it is followed.
+        to = f'"$APPTAINER_ROOTFS"{with_arguments(self._target(item, target))}'
+        for path in self._in_context(item, source):
+            self.stage.setup += [f"mkdir -p {to}", f"tar -xpf {with_arguments(path)} -C {to}"]
+        self.stage.unpacked = True
 
     def read_copy(self, item: Instruction) -> None:
         """COPY: from beside the Dockerfile, from a stage or image, or the text that follows."""
@@ -104,6 +119,8 @@ class Copies(Reader):
         if not document.raw:
             text = self.static(item, text)
         path = f"{STAGED}/{self._number()}/{document.name}"
+        if self.stage.bare:
+            return path
         self.post(f"mkdir -p {with_arguments(str(PurePosixPath(path).parent))}")
         self.post(f"printf '%s\\n' {with_arguments(text)} > {with_arguments(path)}")
         return path
@@ -129,6 +146,8 @@ class Copies(Reader):
         return str(PurePosixPath(STAGED, number, folder))
 
     def _fetch(self, item: Instruction, source: str) -> str:
+        if self.stage.bare:
+            return source
         name = re.sub(r"[?#].*", "", source).rpartition("/")[2] or "index.html"
         number = self._number()
         file = f"{HERE.format(number)}/{with_arguments(name)}"
@@ -147,6 +166,8 @@ class Copies(Reader):
 
     def _is_archive(self, source: str) -> bool:
         path = self.context / source.strip("/")
+        if source.startswith(("http://", "https://")):
+            return False
         if not path.is_file() or not self.is_inside(source.strip("/")):
             return bool(ARCHIVE.search(source))
         return tarfile.is_tarfile(path) or path.suffix == ".zst"
@@ -288,6 +309,10 @@ class Copies(Reader):
 
     def _put(self, item: Instruction, target: str, *paths: str) -> None:
         flags = dict(item.flags)
+        if self.stage.bare:
+            what = f"{item.word} {item.flat} into an image without a shell"
+            self.note(item, what, "make the file in an earlier stage, and COPY --from there")
+            return
         for flag in flags:
             if flag not in ("from", "link", "parents", "chown", "chmod", *OF_ADD):
                 self.note(item, f"{item.word} --{flag}", "nothing is left out: remove it in %post")

@@ -66,6 +66,7 @@ def parse(text: str, name: str) -> list[Instruction]:
     for line in takewhile(DIRECTIVE.match, text.splitlines()):
         if DIRECTIVE.sub(r"\1=\2", line).lower() == "escape=`":
             raise UsageError(f"{name} has another escape character than the backslash")
+    text = text.removeprefix("\ufeff")
     lines = iter(enumerate(text.splitlines(), start=1))
     found = [_instruction(number, line, lines, name) for number, line in lines if _says(line)]
     if not any(item.word == "FROM" for item in found):

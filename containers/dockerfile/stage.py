@@ -57,6 +57,7 @@ class Stage:
     entrypoint: list[str] | None = None
     command: list[str] | None = None
     has_command: bool = False  # of its own, not of the stage that it goes on from
+    unpacked: bool = False  # whether an archive was, which may be a whole system
     works: bool = False  # whether anything is done in %post
     triggers: list[Instruction] = field(default_factory=list)  # of ONBUILD
     copies: int = 0
@@ -64,7 +65,7 @@ class Stage:
     @property
     def bare(self) -> bool:
         """Whether there is no shell to run commands in."""
-        return bool(BARE.search(self.base)) and not self.works
+        return bool(BARE.search(self.base)) and not self.works and not self.unpacked
 
     @property
     def uses(self) -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import IMAGE
-from .servers import registry, website
+from .servers import registry, start, website
 from .yard import Yard, yard
 
 __all__ = ["yard"]
@@ -52,9 +52,12 @@ mkdir -p web/x work; git init -q -b main work; cd work
 git config user.email a@example.org; git config user.name a
 mkdir sub; echo one > sub/file; git add .; git commit -qm one; git tag v1
 echo two > sub/file; git commit -qam two
-git clone -q --bare . ../web/x/y.git; git -C ../web/x/y.git update-server-info
+git clone -q --bare . ../web/x/y.git
 echo fetched > ../web/file.txt
 """
+
+
+FREE_PORT = 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
 
 
 @dataclass
@@ -64,13 +67,14 @@ class Bench:
     yard: Yard
     host: str
     web: str
+    git: str
 
     def podman(self, script: str) -> str:
         return self.yard.sh(f"{PODMAN}\n{script}")
 
     def text(self, name: str) -> str:
         text = (CASES / f"{name}.Dockerfile").read_text(encoding="utf-8")
-        return text.replace("HOST", self.host).replace("WEB", self.web)
+        return text.replace("HOST", self.host).replace("WEB", self.web).replace("GIT", self.git)
 
     def built_by_podman(self, name: str) -> list[str]:
         walk = "python3 /opt/kit/tests/real/tree_lines.py"
@@ -98,15 +102,19 @@ def bench(yard: Yard) -> Iterator[Bench]:
     yard.write("base.def", BASE)
     yard.sh(MAKE_BASE)
     yard.sh(GIT)
+    port = yard.sh(f"python3 -c '{FREE_PORT}'").strip()
+    serve = f"git daemon --reuseaddr --export-all --listen=127.0.0.1 --port={port} --base-path=web"
+    git = start(yard, "git", f"{serve} web", f"echo {port}")
     with registry(yard, "registry") as server, website(yard, "web") as web:
-        made = Bench(yard, server.host, web.host)
+        made = Bench(yard, server.host, web.host, git.host)
         made.podman("podman import -q base.tar base > /dev/null; rm base.tar")
         for name in ("debian:12-slim", "python:3.11-slim", "team/base:3.11"):
             made.podman(f"podman push -q --tls-verify=false base {server.host}/{name}")
         try:
             yield made
         finally:
-            made.podman("podman unshare rm -rf podman")
+            git.kill()
+            made.yard.sh("unshare --user --map-root-user --map-auto rm -rf podman")
 
 
 FAST = ("context", "stages", "heredocs")

@@ -3,5 +3,4 @@ RUN mkdir -p /into/data && echo old > /into/data/two && echo kept > /into/data/k
 ADD packed.tar.gz /into
 ADD looks-like.bin /other/
 ADD src /src/
-ADD --unpack=false packed.tar.gz /whole.tar.gz
 COPY packed.tar.gz /copied.tar.gz

@@ -5,7 +5,7 @@ COPY src/train.py /app
 COPY . /all/
 RUN echo changed > /all/data/two && ls /all
 COPY data/two /all/data
-COPY data/two top-link "one file.txt" /several/
+COPY ["data/two", "top-link", "one file.txt", "/several/"]
 COPY dat? /globbed
 COPY .dot* tool /tools/
 COPY --chmod=600 src /private

@@ -15,8 +15,7 @@ RUN <<END
     echo "$word $def $ghi" >> /letters
   done
 END
-RUN <<END
-#!/usr/bin/python3
+RUN python3 - <<END
 print("%s" %
 "python", file=open("/python", "w"))
 END

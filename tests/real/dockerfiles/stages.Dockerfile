@@ -1,5 +1,5 @@
 ARG TAG
-FROM HOST/team/base:${TAG:-3.11} AS Builder
+FROM HOST/team/base:${TAG:-3.11} AS builder
 RUN mkdir -p /out/bin /out/lib/deep && echo x > /out/bin/x && chmod 4711 /out/bin/x \
     && ln -s ../bin/x /out/lib/x && ln -s /nowhere /out/lib/gone && echo d > /out/lib/deep/d \
     && chown -R 12:34 /out/lib && chmod 1777 /out/lib/deep
@@ -10,7 +10,7 @@ FROM middle AS unused
 RUN false
 FROM HOST/debian:12-slim
 COPY --from=builder /out /usr/local
-COPY --from=BUILDER /out/lib /usr/local/lib
+COPY --from=builder /out/lib /usr/local/lib
 COPY --from=0 /out/lib/x /linked
 COPY --from=middle /one /out-of-middle
 COPY --from=builder /out/* /globbed/

@@ -204,6 +204,16 @@ def test_nothing_is_run_in_an_image_without_a_shell(tmp_path: Path) -> None:
     assert "%post" not in last
 
 
+def test_an_archive_may_be_the_whole_system(tmp_path: Path) -> None:
+    made, notes = converted(tmp_path, "FROM scratch\nADD root.tar.xz /\nRUN x\nCOPY y /z\n")
+    assert (
+        '    mkdir -p "$APPTAINER_ROOTFS"/\n    tar -xpf root.tar.xz -C "$APPTAINER_ROOTFS"/\n'
+        in made
+    )
+    assert "    x\n    copy 0:0 /z /.copied/1/y\n" in made
+    assert [note.partition(":")[0] for note in notes] == ["line 2", "line 4"]  # not there now
+
+
 def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
     for name in ("a/__pycache__/x", "a/b.py", "secret", "keep/secret", "my.def"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
@@ -273,6 +283,13 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ("ENV Y=$X/z", "line 2: $X is not set in this Dockerfile: the base's value"),
         ("LABEL a=$NIX", "line 2: $NIX has no value here"),
         ("COPY absent /x", "line 2: absent is not beside the Dockerfile"),
+        ("FROM scratch\nADD https://x.example/y /y", "line 3: ADD https://x.example/y /y into an"),
+        (
+            "FROM scratch\nADD https://x.example/y.git /y",
+            "line 3: ADD https://x.example/y.git into",
+        ),
+        ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E /x into an image without a shell"),
+        ("ENV PATH=/root/.local/bin:$PATH", "line 2: PATH names /root: who runs the image cannot"),
         ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
         ("WORKDIR x", "line 2: WORKDIR x without one before it: here it is below /"),
         ("COPY --exclude=a folder /x", "line 2: COPY --exclude: nothing is left out"),
