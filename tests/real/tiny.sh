@@ -26,7 +26,7 @@ for folder in bin lib lib64; do ln -s usr/$folder root/$folder; done
 for folder in etc opt tmp proc sys dev root var/tmp home mnt media srv; do mkdir -p "root/$folder"; done
 echo 'root:x:0:0:root:/root:/bin/sh' > root/etc/passwd
 echo 'root:x:0:' > root/etc/group
-for program in sh cat ls mkdir touch chmod chown head id sleep env sort rm mv test sed getopt cut; do  # fakeroot wants the last ones
+for program in sh cat ls mkdir touch chmod chown cp dirname head id sleep env sort rm mv test sed getopt cut; do  # fakeroot wants the last ones
     add "$program"
 done
 image shell.sif
