@@ -23,6 +23,7 @@ LARGEST = 2**18  # bytes of stacks, or of a source file
 LONGEST = 200  # characters of a line
 LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
 TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
+TRAINER = "/injob/rank/trainer.py"
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Rank:
         text = os.pread(self.memory, min(size - start, LARGEST), start).decode("utf-8", "replace")
         self.read = size
         found = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
-        return [{**one.groupdict(), "line": int(one["line"])} for one in found if one]
+        return _of_trainer([{**one.groupdict(), "line": int(one["line"])} for one in found if one])
 
     def steps(self) -> int:
         """Return the steps of its optimizers; let go of the stacks that it has written."""
@@ -82,6 +83,15 @@ def main(argv: list[str]) -> None:
         seen.update(busy=round(busy, 2), wakes=sleeps - sleeps_before, steps=one.steps())
         source = _source(one, answers[-1]) if answers else {}
         print(json.dumps({**seen, "stacks": answers, "source": source}))
+
+
+def _of_trainer(stack: Stack) -> Stack:
+    """Return a stack without the frames of the shim that runs the trainer, and runpy's."""
+    ours = (number for number, frame in enumerate(stack) if frame["file"].endswith(TRAINER))
+    stack = stack[: next(ours, len(stack))]
+    while stack and stack[-1]["file"].endswith(("runpy.py", "<frozen runpy>")):
+        stack.pop()
+    return stack
 
 
 def _source(rank: Rank, stack: Stack) -> dict[str, str]:
