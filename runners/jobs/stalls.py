@@ -41,7 +41,7 @@ class Stall:
 
     seconds: float
     step: int | None
-    who: str = ""
+    who: str
     missed: tuple[int, ...] = ()
 
 
@@ -69,7 +69,8 @@ def of_ranks(
     """Return a stall with who lags, by the log's last lines and by what was seen of each rank."""
     seen = {one.rank for one, _ in rank_samples.blamed(samples)}
     missed = tuple(rank for rank in missing(tail) if rank not in seen)
-    return Stall(seconds, step, rank_samples.in_words(samples), missed)
+    unknown = "no rank differs from the others" if samples else "its nodes did not answer"
+    return Stall(seconds, step, rank_samples.in_words(samples) or unknown, missed)
 
 
 def short_of_time(first: Reading, latest: Reading, left: float | None) -> float | None:
@@ -103,5 +104,4 @@ def in_words(stall: Stall) -> str:
     what = "no new line" if stall.step is None else "no step"
     last = "" if stall.step is None else f" (the last one: {stall.step})"
     missed = [f"Horovod misses rank {rank}" for rank in stall.missed]
-    who = "; ".join(filter(None, [stall.who, *missed]))
-    return f"{what} for {since}{last}: {who or 'no rank differs from the others'}"
+    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed])

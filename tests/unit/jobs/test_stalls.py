@@ -50,6 +50,8 @@ def test_progress_is_the_last_step_or_the_last_line_that_is_no_word_of_a_stall()
 
 def test_a_stall_is_told_with_what_the_ranks_do() -> None:
     told = stalls.in_words(stalls.of_ranks(303.0, 120, [], []))
+    assert told == "no step for 5 min 3 s (the last one: 120): its nodes did not answer"
+    told = stalls.in_words(stalls.of_ranks(303.0, 120, [], [WAITS, WAITS]))
     assert told == "no step for 5 min 3 s (the last one: 120): no rank differs from the others"
     told = stalls.in_words(stalls.of_ranks(42.0, None, [], []))
     assert told.startswith("no new line for 42 s: ")
