@@ -12,6 +12,10 @@ from ..steps import Layer, Step
 from .rule import Places, rule
 
 
+# Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
+TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
+
+
 def tasks_per_node(job: Job, starter: Layer | None) -> int | None:
     """Return the tasks that a step starts on each node, None where that is not known."""
     if starter is None:
@@ -103,11 +107,14 @@ torchrun --standalone --nproc_per_node=4 train.py""",
 def rank_count(script: Script) -> Places:
     job, text = script.job, script.text.lower()
     parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "dask"))
+    training = any(word in text for word in TRAINS)
     for step in script.steps:
         if step.command.loops or not step.layers or parts:
             continue
         yield from _on_nodes(job, step)
-        yield from _on_gpus(job, step)
+        starter = step.layer("starter")
+        if training or step.layer("agent") or starter is None or starter.name == "srun":
+            yield from _on_gpus(job, step)
         yield from _on_tasks(job, step)
 
 
@@ -231,7 +238,10 @@ def node_rank(script: Script) -> Places:
         agent = step.layer("agent")
         rank = agent.get("node-rank", "machine-rank") if agent is not None else None
         many = (script.job.nodes or 1) > 1 and step.layer("starter") is not None
-        if rank is not None and rank.known == "0" and many and not step.command.loops:
+        meets = agent is not None and agent.options.has("rdzv-backend", "rdzv-endpoint")
+        if meets or step.command.loops:
+            continue  # a rendezvous numbers the nodes itself
+        if rank is not None and rank.known == "0" and many:
             what = "the node's rank is 0 on each node: the script's shell expands it"
             yield rank.line, what, "srun bash -c '... $SLURM_NODEID ...', in single quotes"
 
