@@ -11,7 +11,6 @@ from ..script import Script
 from ..steps import Layer, Step
 from .rule import Places, rule
 
-
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
 
