@@ -62,6 +62,7 @@ NAV = {
     ],
     "Concepts": [
         "docs/concepts/worlds",
+        "docs/concepts/one-model",
         "docs/concepts/scale",
         "docs/concepts/parallelism",
         "docs/concepts/images",

@@ -7,6 +7,7 @@ or CPU does not fit the image (rank/hardware.py); 90 is the check of the host's 
 (hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a resumable checkpoint.
 92 is a node's that could not have data or image on its own disk (data/stage), 93 a node's that
 could not load a module (script). 94 is a session's that has no server to show (inside/serve).
+95 is the shim's, when the ranks train different models (rank/referee.py).
 """
 
 from __future__ import annotations

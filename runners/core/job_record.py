@@ -102,6 +102,9 @@ class JobPaths(Folder):
     stopped = PathBelow("stopped.json", "Written by ranks that saved their work and stopped early.")
     failures = PathBelow("failures", "One record for each rank that failed.")
     stacks = PathBelow("stacks", "For its owner alone: where each rank was when the job stalled.")
+    weights = PathBelow(
+        "weights.json", "Whether all ranks have the same weights, as a JSON object."
+    )
     code = PathBelow("code", "The shim (wrapper) as of submission.")
     injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
     enter = PathBelow("code/enter", "The script that runs a command in the run's container.")

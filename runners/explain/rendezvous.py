@@ -207,6 +207,14 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
 
 KINDS = (
     Row(
+        "different-weights",
+        kinds.DIFFERENT_WEIGHTS,
+        "the ranks train different models ({parameter} differs): {cause}",
+        lambda facts, named: advice(named["remedy"]),
+        likely="the ranks' weights were compared, and differ; why is told by what the trainer made "
+        "of the wrappers of Horovod, PyTorch or Keras",
+    ),
+    Row(
         "misleading-host-name",
         kinds.MISLEADING_NAME,
         "the host name {host} does not resolve to its interface {interface}, and Gloo uses "

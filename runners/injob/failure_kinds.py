@@ -19,6 +19,7 @@ PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
 WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
 NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME = "no-interface", "port-taken", "misleading-host-name"
 RENDEZVOUS, NO_WORLD_FORMED, SEVERAL_WORLDS = "rendezvous", "no-world", "several-worlds"
+DIFFERENT_WEIGHTS = "different-weights"
 # Checks before the trainer
 DRIVER, CPU, HOST_MPI = "driver", "cpu", "host-mpi"
 # A node's, before any rank
@@ -33,6 +34,7 @@ KINDS = {
     ENDED_WITH_OTHERS: (),
     WORLD_SIZE: ("tasks", "world", "framework"),
     SEVERAL_WORLDS: ("tasks", "world", "framework", "why"),
+    DIFFERENT_WEIGHTS: ("parameter", "cause", "remedy"),
     # alone: frameworks that formed a world of one; imports: what the trainer had imported
     NO_WORLD_FORMED: ("tasks", "alone", "imports"),
     IN_INIT: (),

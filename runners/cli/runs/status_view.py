@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...core import job_record
+from ...core import files, job_record
 from ...core.errors import SystemFault
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...explain import read_facts
@@ -45,6 +45,8 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
         found.update(saved_step=job_record.saved_step(paths), go_on=end.resume_command(paths, job))
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
+    if weights := files.read_json(paths.weights):
+        found["weights"] = f"{weights['result']}: {weights['text']}"
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
     failed = status.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
     first = read_facts.first(paths, job) if failed else None

@@ -21,6 +21,8 @@ SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
 # them it needs Python, which ends it there if Python is ending too: "terminate called without an
 # active exception", SIGABRT, of a rank that had done all its work (PyTorch 2.13, issue 190489).
 SECONDS_TO_LET_GO = 0.3
+# What pipelines and experts use, each rank of which has layers of its own
+SENDING = ("send", "isend", "batch_isend_irecv", "all_to_all", "all_to_all_single")
 
 
 @functools.lru_cache(maxsize=1)
@@ -30,14 +32,7 @@ def gate() -> Gate:
 
 def wrap(hook: str, module: ModuleType) -> None:
     """Wrap what forms the world, or makes steps, in a module that has just been imported."""
-    wraps: dict[str, Callable[[Any], None]] = {
-        "horovod": _horovod,
-        "torch": _torch,
-        "tensorflow": _tensorflow,
-        "mpi": _mpi,
-        "optimizer": stacks.count_steps,
-    }
-    wraps[hook](module)
+    WRAPPERS[hook](module)
 
 
 def watch_end() -> None:
@@ -88,6 +83,7 @@ def _horovod(module: Any) -> None:
         gate().formed(HOROVOD, this.size(), this.rank(), part=on_purpose)
 
     _around(module.HorovodBasics, "init", before, after)
+    _report_weights_before(module.HorovodBasics, "shutdown")
 
 
 def _torch(module: Any) -> None:
@@ -102,6 +98,50 @@ def _torch(module: Any) -> None:
             print(GLOO_WITH_GPUS, flush=True)
 
     _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
+    _report_weights_before(module, "destroy_process_group")
+    for name in SENDING:
+        if hasattr(module, name):
+            _let_differ(module, name, f"ranks send each other tensors ({name})")
+
+
+def _report_weights_before(owner: Any, name: str) -> None:
+    """Let the last weights be reported while the world is still there."""
+    if hasattr(owner, name):
+        _around(owner, name, lambda *_, **__: gate().report_last_weights(), lambda *_, **__: None)
+
+
+def _let_differ(owner: Any, name: str, reason: str) -> None:
+    """Let different weights be no alarm, once a function has been called."""
+    _around(owner, name, functools.partial(gate().let_differ, reason), lambda *_, **__: None)
+
+
+def _optimizers(module: ModuleType) -> None:
+    """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
+    stacks.count_steps(module)
+    if gate().terms.check:
+        from .watch_torch import Watch  # here, because few processes train
+
+        gate().watches.append(Watch(sys.modules["torch"], gate().report_weights))
+
+
+def _tapes(module: Any) -> None:
+    """Know of variables that Horovod's tapes leave to each rank."""
+    tape = getattr(module, "_DistributedGradientTape", None)
+    if hasattr(tape, "register_local_source"):
+        reason = "a tape has variables that are local to a rank (register_local_source)"
+        _let_differ(tape, "register_local_source", reason)
+
+
+def _keras(module: Any) -> None:
+    """Watch which variables Keras' optimizers train."""
+    owner = getattr(module, "BaseOptimizer", None) or getattr(module, "_BaseOptimizer", None)
+    if not gate().terms.check or owner is None:
+        return
+    from .watch_keras import Watch
+
+    watch = Watch(gate().report_weights)
+    gate().watches.append(watch)
+    _around(owner, "build", watch.built, lambda *_, **__: None)
 
 
 def _tensorflow(module: Any) -> None:
@@ -167,3 +207,14 @@ def _check_mpi(module: Any) -> None:
         gate().alone(MPI)
     else:
         gate().formed(MPI, size, module.COMM_WORLD.Get_rank())
+
+
+WRAPPERS: dict[str, Callable[[Any], None]] = {
+    "horovod": _horovod,
+    "torch": _torch,
+    "tensorflow": _tensorflow,
+    "mpi": _mpi,
+    "optimizers": _optimizers,
+    "keras": _keras,
+    "tapes": _tapes,
+}

@@ -103,6 +103,9 @@ class Gate:
         self.calling: set[str] = set()
         self.told: set[str] = set()
         self.in_a_world = False
+        self.world = (0, 1)  # rank and size
+        self.may_differ = ""  # why each rank may have weights of its own
+        self.watches: list[Any] = []
         self.at_end: list[Callable[[], None]] = []
 
     def called(self, framework: str) -> None:
@@ -133,7 +136,7 @@ class Gate:
             return
         if self.terms.check and not fits(self.terms, size, os.environ):
             self.refuse(framework, size, rank, started(self.terms))
-        self.in_a_world = True
+        self.in_a_world, self.world = True, max(self.world, (rank, size), key=lambda one: one[1])
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.terms.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
@@ -141,9 +144,26 @@ class Gate:
 
     def ended(self) -> None:
         """Note that the trainer has come to its end, and well. Collective."""
+        self.report_last_weights()
         for do in self.at_end:
             do()
         self._tell("", reports.ENDED, imports=imported())
+
+    def let_differ(self, reason: str, *args: Any, **kwargs: Any) -> None:
+        self.may_differ = reason
+
+    def report_weights(self, **fields: Any) -> None:
+        """Tell the shim of an optimizer's weights, where they are to equal others'."""
+        rank, size = self.world
+        if rank:
+            fields.pop("names", None)
+        fields["may_differ"] = fields.get("may_differ") or self.may_differ
+        if size > 1:
+            self._tell("", reports.WEIGHTS, rank=rank, size=size, process=os.getpid(), **fields)
+
+    def report_last_weights(self) -> None:
+        for watch in self.watches:
+            watch.end()
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""

@@ -1,4 +1,4 @@
-"""Hands a framework to the gate as soon as it has been imported, in whichever process that is.
+"""Hands a framework to frameworks.py as soon as it has been imported, in whichever process.
 
 Every Python of the job loads this at its start, so it imports nothing itself.
 """
@@ -10,7 +10,11 @@ HOOKS = {  # module -> the function of frameworks.py that wraps it
     "torch.distributed.distributed_c10d": "torch",
     "tensorflow.python.distribute.collective_all_reduce_strategy": "tensorflow",
     "mpi4py.MPI": "mpi",
-    "torch.optim.optimizer": "optimizer",
+    "horovod.tensorflow": "tapes",
+    "torch.optim.optimizer": "optimizers",
+    "keras.src.optimizers.base_optimizer": "keras",
+    "keras.src.optimizers.optimizer": "keras",  # of Keras 2
+    "tf_keras.src.optimizers.optimizer": "keras",
 }
 TYPE_CHECKING = False
 if TYPE_CHECKING:

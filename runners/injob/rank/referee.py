@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
-from . import failure, gate, reports
+from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, scorecard
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
 from .rendezvous import join
 from .reports import Inbox, Report
+from .scorecard import Scorecard
+from .weight_causes import cause_of
+from .weights import LAST_TRACED, Result, WeightsVerdict
 from .world_causes import why_several
 from .worlds import Membership, State, WorldVerdict, judge
 
@@ -46,6 +50,9 @@ class Referee:
         self.members: dict[str, set[Membership]] = {}
         self.by: dict[str, str] = {}
         self.right: set[str] = set()
+        self.card = Scorecard()
+        if not terms.task.rank:
+            scorecard.forget(terms.run_dir)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
             session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
@@ -73,6 +80,8 @@ class Referee:
             self._read_mail()
         if not self.code:
             self._judge_at_end()
+        if not self.code and any(one.size > 1 for known in self.members.values() for one in known):
+            self._judge_weights(over=True)
 
     def _all_gone(self) -> bool:
         """Whether no other rank will tell more."""
@@ -103,6 +112,10 @@ class Referee:
             self.gone.add(task)
         elif report.state == reports.FORMED:
             self._formed(task, report)
+        elif report.state == reports.WEIGHTS:
+            self.card.hear(report.fields)
+            if report.fields["step"] == LAST_TRACED:
+                self._judge_weights(over=False)
 
     def _formed(self, task: int, report: Report) -> None:
         framework, fields = report.framework, report.fields
@@ -123,6 +136,22 @@ class Referee:
             if not self.right and verdict.state is not State.RIGHT:
                 self._refuse(framework, verdict)
                 return
+
+    def _judge_weights(self, over: bool) -> None:
+        verdict, facts = self.card.verdict(over)
+        if verdict.result is Result.DIFFERENT:
+            self._refuse_weights(verdict, facts)
+        elif over:
+            print(scorecard.line(verdict), flush=True)
+        if over or verdict.result is Result.DIFFERENT:
+            scorecard.keep(verdict, self.terms.run_dir)
+
+    def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
+        framework = next((one for one in FRAMEWORKS if one in self.members), "")
+        cause, remedy = cause_of(verdict, framework, facts)
+        fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
+        problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
+        self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
 
     def _refuse(self, framework: str, verdict: WorldVerdict) -> None:
         tasks = self.terms.task.size

@@ -25,9 +25,10 @@ from . import FRAMEWORKS
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
 # Of the trainer itself, in place of a framework: it has ended well, and Python is on its way out.
 ENDED = "ended"
+WEIGHTS = "weights"  # of an optimizer (weights.py)
 # Of the rendezvous' thread: there is mail from other ranks' shims.
 MAIL = "mail"
-STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, MAIL)
+STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, MAIL)
 LONGEST = 1 << 18
 TOKEN = 16  # bytes
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module lacks it
@@ -98,11 +99,12 @@ class Inbox:
     def _heard(self, report: Report) -> None:
         if report.state == FORMED:
             self.formed.add(report.framework)
+        if report.state in (FORMED, WEIGHTS):
             self.unread.append(report)
         if report.state == ENDED:
             self.ended = True
             self.imports = [str(one) for one in report.fields.get("imports", ())]
-        elif report.state != MAIL and self.last.get(report.framework) != WRONG:
+        elif report.state not in (WEIGHTS, MAIL) and self.last.get(report.framework) != WRONG:
             self.last[report.framework] = report.state
 
 

@@ -288,6 +288,13 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
             0,
             "runner launch --ntasks-per-node N ... train.py",
         ),
+        (
+            kinds.DIFFERENT_WEIGHTS,
+            {"parameter": "fc.weight", "cause": "no gradients ...", "remedy": "DDP(model)"},
+            "different-weights",
+            0,
+            "DDP(model)",
+        ),
         (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
         (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
         (

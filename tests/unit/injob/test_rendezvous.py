@@ -387,6 +387,30 @@ def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
     assert world.hub.all_told.wait(5)
 
 
+def mail(store: Store, count: int) -> list[tuple[str, bytes]]:
+    """Return what has come, once there are as many."""
+    deadline = time.monotonic() + 10
+    while len(store.mail) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return [(frame.key, frame.value) for frame in store.mail]
+
+
+def test_what_ranks_tell_reaches_rank_0_and_its_verdict_all() -> None:
+    """Also what is told before rank 0 has come; nobody else gives a verdict."""
+    world = World(2, seconds=60)
+    second, woken = world.store(1), list[str]()
+    second.wake = lambda: woken.append("second")
+    join.tell(second.port, second.prefix, join.TELL, "early")
+    first = world.store(0)
+    join.tell(second.port, second.prefix, join.LAST, "last")
+    assert mail(first, 2) == [("1", b"early"), ("1", b"last")]
+    join.tell(second.port, second.prefix, join.VERDICT, "false")
+    join.tell(first.port, first.prefix, join.VERDICT, "true")
+    assert mail(second, 1) == [("", b"true")]
+    assert mail(first, 3)[2:] == [("", b"true")]
+    assert woken == ["second"]
+
+
 def test_without_a_hub_the_store_says_so() -> None:
     store = Store()
     gloo = {"interface": "", "address": ""}

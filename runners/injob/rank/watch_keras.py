@@ -1,0 +1,104 @@
+"""Reports of Keras' optimizers: what their variables are at the end.
+
+A graph of TensorFlow runs Python once, when it is traced, so its steps cannot be counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import Any, Callable
+
+from .torch_weights import FEW, MANY, VALUES, cpu_model
+from .watch_torch import KEPT_BYTES, OPTIMIZERS
+from .weights import END
+
+LOCAL = "variables are local to a rank (register_local_var)"
+SETS = "there are process sets of some of the ranks"
+
+
+class Watch:
+    """One process's. `tell` sends the fields of a report."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self.tell = tell
+        self.trained: dict[int, tuple[Any, list[Any]]] = {}  # an optimizer, and its variables
+        self.told: dict[int, int] = {}  # steps
+
+    def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
+        """Note what an optimizer trains; as many as are small, for they stay until the end."""
+        found = list(variables or next(iter(named.values()), ()))
+        size = sum(4 * _count(one) for one in found)
+        if len(self.trained) < OPTIMIZERS and size < KEPT_BYTES:
+            self.trained[id(optimizer)] = optimizer, found
+
+    def end(self) -> None:
+        """Report the last weights."""
+        for number, (optimizer, variables) in enumerate(self.trained.values()):
+            self._end(number, optimizer, variables)
+
+    def _end(self, number: int, optimizer: Any, variables: list[Any]) -> None:
+        name = f"keras {number}"
+        try:
+            steps = int(optimizer.iterations)
+            if steps and self.told.get(number) != steps and variables:
+                self.told[number] = steps
+                self._report(name, optimizer, variables, steps)
+        except Exception as error:  # the training is right as it is
+            reason = f"the check failed ({type(error).__name__}: {error})"[:200]
+            self.tell(optimizer=name, step=END, traces={}, losses=[], sharded=reason)
+
+    def _report(self, name: str, optimizer: Any, variables: list[Any], steps: int) -> None:
+        arrays = [_array(one) for one in variables]
+        each = max(1, VALUES // len(arrays))
+        shapes = [(one.shape, str(one.dtype)) for one in arrays]
+        self.tell(
+            optimizer=name,
+            step=END,
+            steps=steps,
+            changed=False,
+            traces={},
+            losses=[],
+            sharded="",
+            may_differ=_may_differ(optimizer),
+            shapes=zlib.crc32(repr(shapes).encode()),
+            processor=cpu_model(),
+            names=[str(getattr(one, "path", one.name)) for one in variables],
+            checksums=[zlib.crc32(_spread(one, MANY).tobytes()) for one in arrays],
+            values=[_spread(one, min(each, FEW)).astype("float64").tolist() for one in arrays],
+            facts={"library": "keras", "wrapped": _wrapped(optimizer)},
+        )
+
+
+def _may_differ(optimizer: Any) -> str:
+    """Return why variables may rightly be different; a set of Horovod's is out of sight here."""
+    if getattr(optimizer, "_local_vars", None):
+        return LOCAL
+    basics: Any = getattr(sys.modules.get("horovod.common.process_sets"), "_basics", None)
+    initialized = basics is not None and basics.is_initialized()
+    return SETS if initialized and len(basics._get_process_set_ids_and_ranks()) > 1 else ""
+
+
+def _count(variable: Any) -> int:
+    count = 1
+    for size in variable.shape:
+        count *= int(size or 1)
+    return count
+
+
+def _array(variable: Any) -> Any:
+    """Return the values as an array of NumPy: a variable of Keras 3, or of TensorFlow."""
+    if hasattr(variable, "numpy"):
+        return variable.numpy()
+    return sys.modules["keras.src.backend"].convert_to_numpy(variable)
+
+
+def _spread(array: Any, count: int) -> Any:
+    flat = array.reshape(-1)
+    return flat[:: max(1, flat.size // count)][:count]
+
+
+def _wrapped(optimizer: Any) -> bool:
+    """Whether Horovod has made a class of its own for it."""
+    own = vars(type(optimizer)).values()
+    return any(str(getattr(one, "__module__", "")).startswith("horovod") for one in own)

@@ -1,0 +1,81 @@
+"""Reports of weights as they come from the ranks' processes, and what is kept of the verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from runners.injob.rank import scorecard
+from runners.injob.rank.scorecard import Scorecard
+from runners.injob.rank.weights import END, LAST_TRACED, Result
+
+TRACED = [1, *range(4, LAST_TRACED + 1)]
+
+
+def fields(rank: int, sum_: int, process: int = 0, **more: Any) -> dict[str, Any]:
+    """A report as it comes, after the 66th step: JSON has no numbers as keys."""
+    traces = {str(step): sum_ for step in TRACED}
+    return {
+        "rank": rank, "size": 2, "process": process, "optimizer": "torch 0", "step": LAST_TRACED,
+        "traces": traces, "losses": [], "checksums": [sum_], "values": [[sum_]], "names": ["w"],
+        **more,
+    }  # fmt: skip
+
+
+def test_reports_of_all_ranks_are_put_together() -> None:
+    card = Scorecard()
+    card.hear(fields(0, 1))
+    assert card.verdict(over=False)[0].result is Result.OPEN
+    card.hear(fields(1, 2, facts={"ddp": 1}))
+    assert card.verdict(over=False)[0].result is Result.DIFFERENT
+
+
+def test_ranks_that_were_started_again_are_not_compared_with_their_former_selves() -> None:
+    card = Scorecard()
+    card.hear(fields(0, 1, process=10))
+    card.hear(fields(1, 1, process=20))
+    card.hear(fields(0, 2, process=11))
+    assert card.verdict(over=False)[0].result is Result.OPEN
+    card.hear(fields(1, 2, process=21))
+    assert card.verdict(over=True)[0].result is Result.EQUAL
+
+
+def test_the_worst_of_several_optimizers_counts() -> None:
+    card = Scorecard()
+    for rank in (0, 1):
+        card.hear(fields(rank, 1))
+        card.hear(fields(rank, 5 + rank, optimizer="torch 1"))
+    assert card.verdict(over=False)[0].result is Result.DIFFERENT
+
+
+def test_a_check_that_failed_is_said() -> None:
+    card = Scorecard()
+    for rank in (0, 1):
+        value = fields(rank, 1, step=END, sharded="the check failed (ValueError: x)")
+        card.hear(value)
+    verdict, _ = card.verdict(over=True)
+    assert scorecard.line(verdict) == (
+        "runner: weights not checked: the check failed (ValueError: x)"
+    )
+
+
+def test_a_job_without_an_optimizer_is_not_checked() -> None:
+    verdict, _ = Scorecard().verdict(over=True)
+    assert scorecard.line(verdict).startswith("runner: weights not checked: no optimizer of")
+
+
+def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
+    card = Scorecard()
+    for rank in (0, 1):
+        card.hear(fields(rank, 1))
+    verdict, _ = card.verdict(over=True)
+    scorecard.keep(verdict, str(tmp_path))
+    kept = json.loads((tmp_path / "weights.json").read_text())
+    assert kept == {"version": 1, "result": "equal", "text": "after 65 steps"}
+    for text, expected in (('{"loss": 1}', {"loss": 1, "weights": kept}), ("[1]", [1])):
+        (tmp_path / "result.json").write_text(text)
+        scorecard.keep(verdict, str(tmp_path))
+        assert json.loads((tmp_path / "result.json").read_text()) == expected
+    scorecard.forget(str(tmp_path))
+    assert not (tmp_path / "weights.json").exists()
