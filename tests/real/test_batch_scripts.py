@@ -114,3 +114,17 @@ def test_the_limit_of_a_partition_is_asked(login: Login, parser: str) -> None:
     login.write("job.sh", "#!/bin/bash\n#SBATCH --time=400-00:00:00\nsrun python train.py\n")
     _, text = convert(login, parser, "--check", "job.sh")
     assert ("time-limit" in text) is (limit != "infinite"), text
+
+
+def test_the_slurm_of_this_machine_takes_over_the_cpus(login: Login, parser: str) -> None:
+    """Slurm 24.11 does, and then it is no finding."""
+    login.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH -n 1 -c 2 -o job.log\nsrun bash -c 'echo CPUS $SLURM_CPUS_PER_TASK'\n"
+        "srun python train.py\n",
+    )
+    login.sh("echo > train.py; sbatch --wait job.sh || true")
+    assert "CPUS 2" in login.sh("cat job.log")
+    assert convert(login, parser, "--check", "job.sh") == (0, "")
+    _, text = convert(login, parser, "job.sh")
+    assert "does not take over --cpus-per-task since Slurm 22.05" in text

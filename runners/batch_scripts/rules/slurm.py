@@ -19,11 +19,26 @@ def _sruns(script: Script) -> Iterator[tuple[Step, Layer]]:
             yield step, starter
 
 
+VERSIONS = "since Slurm 22.05 (until 23.02)"
+
+
+def takes_over_cpus(version: str) -> bool:
+    """Whether srun of this Slurm, "" for an unknown one, takes over --cpus-per-task of the job.
+
+    NOTE: CHANGELOG of 22.05 ("srun no longer inherits SLURM_CPUS_PER_TASK") and of 23.11 ("get back
+    the previous behavior").
+    """
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    return bool(numbers) and not (22, 5) <= numbers < (23, 11)
+
+
 @rule(
     "srun-cpus-per-task",
     "srun gives each task one CPU.",
-    """Since Slurm 22.05 srun does not take over --cpus-per-task of the job. A rank has one CPU
-    for its threads and data loaders, whatever the directive says.""",
+    """In Slurm 22.05 and 23.02 srun does not take over --cpus-per-task of the job: a rank has
+    one CPU for its threads and data loaders, whatever the directive says. Before, and since
+    23.11, it does. A script that repeats it is right everywhere. Where the Slurm of this machine
+    is another, this is no finding.""",
     """#SBATCH --ntasks=4
 #SBATCH --cpus-per-task=8
 srun python train.py""",
@@ -33,6 +48,8 @@ srun --cpus-per-task=$SLURM_CPUS_PER_TASK python train.py""",
 )
 def srun_cpus_per_task(script: Script) -> Places:
     cpus = script.job.count("cpus-per-task") or 1
+    if takes_over_cpus(script.site.slurm_version):
+        return
     for step, srun in _sruns(script):
         variables = {**step.command.exports, **step.command.given}
         bound = "mask" in _text(srun, "cpu-bind") or "map" in _text(srun, "cpu-bind")
@@ -41,8 +58,8 @@ def srun_cpus_per_task(script: Script) -> Places:
             continue
         ranks = ranks_per_node(script.job, step) if step.layer("agent") else 1
         whose = f"{ranks} ranks" if ranks and ranks > 1 else "each task"
-        what = "srun does not take over --cpus-per-task since Slurm 22.05: 1 CPU for "
-        yield srun.line, what + whose, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
+        what = f"srun does not take over --cpus-per-task {VERSIONS}: 1 CPU for {whose}"
+        yield srun.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
 @rule(
@@ -86,7 +103,7 @@ def cpus_missing(script: Script) -> Places:
     "gpus-per-task",
     "Each rank sees its own GPU only; GPUs of one node may not copy to each other directly.",
     """--gpus-per-task binds each task to its GPU. NCCL then cannot use direct copies (P2P)
-    between the GPUs of a node, and goes through the memory of the host. Since Slurm 24.05
+    between the GPUs of a node, and goes through the memory of the host. Since Slurm 23.11
     --gres-flags=allow-task-sharing lets tasks reach the others.""",
     """#SBATCH --ntasks=4
 #SBATCH --gpus-per-task=1

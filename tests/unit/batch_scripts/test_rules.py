@@ -209,6 +209,18 @@ def test_a_secret_is_not_repeated() -> None:
     assert "--env HF_TOKEN " in report.drafts[0].text
 
 
+@pytest.mark.parametrize(
+    ("version", "finds"),
+    [("", True), ("21.08.8", False), ("22.05.8", True), ("23.02.1", True), ("23.11.0", False)],
+)
+def test_srun_took_over_the_cpus_before_and_does_again(version: str, finds: bool) -> None:
+    text = "#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=8\nsrun python train.py"
+    site = Site(slurm_version=version)
+    assert codes(text, site) == ({"srun-cpus-per-task"} if finds else set())
+    notes = [note.text for note in read(text, site).notes["notes"]]
+    assert any("does not take over" in note for note in notes) is not finds
+
+
 def test_the_limit_of_the_sites_profile() -> None:
     site = Site(profile=Profile("alvis", rules=Rules(max_time={"*": "7-00:00:00"})))
     text = "#SBATCH --time={}\nsrun python train.py"
