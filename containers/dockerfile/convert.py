@@ -28,7 +28,6 @@ from .stage import (
 
 LOST = {
     "EXPOSE": "a container has the network of its host: nothing to do",
-    "VOLUME": "bind a folder when it runs: --bind DIR:/volume",
     "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
 }
@@ -149,6 +148,12 @@ class Converter(Runs):
         self.note(item, f"USER {item.flat}", USER)
         user = self.static(item, shell(item.flat)).partition(":")[0]
         self.stage.install.append(f"HOME=$(home {with_arguments(user)}); HOME=${{HOME:-/}}")
+
+    def read_volume(self, item: Instruction) -> None:
+        self.note(item, f"VOLUME {item.flat}", "bind a folder when it runs: --bind DIR:/volume")
+        for word in item.listed() or map(shell, words(item.flat)):
+            if not self.stage.bare:
+                self.post(f"mkdir -p {with_arguments(self.static(item, word))}")
 
     def read_onbuild(self, item: Instruction) -> None:
         self.stage.triggers.append(item)

@@ -145,11 +145,10 @@ class Reader:
                 return self._of_argument(item, name, operator, word)
             if in_shell and (known is None or re.search(r"(?<!\\)\$", known)):
                 return self._left_to_the_shell(item, name, operator, word)
+            settled = None if known is None else self.expand(item, known, {})
             if known is None:
                 self.note(item, f"${name} has no value here", "write the value into the definition")
-            if operator:
-                return apply(known, operator, word)
-            return known
+            return apply(settled, operator, word) if operator else settled
 
         return substitute(text, value)
 

@@ -42,7 +42,7 @@ echo 1 > "one file.txt"; echo 2 > data/two; chmod 640 data/two; echo 3 > data/.h
 ln -s two data/link; ln -s /nowhere data/dangling; ln -s .. data/deep/up; echo 4 > data/deep/er/four
 ln -s data/two top-link
 echo 'print("hello")' > src/train.py; echo x > src/__pycache__/train.pyc; chmod 755 src/train.py
-echo secret > .env; echo 5 > .dotted; printf '#!/bin/sh\\necho tool\\n' > tool; chmod 4755 tool
+echo secret > .env; echo 5 > .dotted; printf '#!/bin/sh\\necho tool\\n' > tool; chmod 750 tool
 printf '**/__pycache__\\n.env\\n*.def\\n*.sif\\n!src\\n' > .dockerignore
 tar -cf packed.tar.gz -z --owner=7 --group=8 data
 cp packed.tar.gz looks-like.bin

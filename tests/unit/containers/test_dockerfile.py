@@ -137,6 +137,8 @@ def part(tmp_path: Path, text: str) -> str:
         ("RUN pip install --user a", "%post\n    pip install a"),
         ("COPY <<E /d/f\n$\nE", "'$' > /.copied/1/E\n    copy 0:0 /d/f /.copied/1/E"),
         ("ENV A=1\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
+        ("ENV A=${N:-1}\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
+        ('VOLUME ["/data", "/b"]', "%post\n    mkdir -p /data\n    mkdir -p /b"),
         ("ENV A=1\nCOPY <<'E' /f\n$A\nE", "printf '%s\\n' '$A' > "),
         ("MAINTAINER A B", "%labels\n    org.opencontainers.image.authors A B"),
         ("LABEL a=b c='d  e'", "%labels\n    a b\n    c d e"),
