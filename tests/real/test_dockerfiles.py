@@ -114,7 +114,7 @@ def bench(yard: Yard) -> Iterator[Bench]:
             yield made
         finally:
             git.kill()
-            made.yard.sh("unshare --user --map-root-user --map-auto rm -rf podman")
+            made.podman("podman rmi --all --force > /dev/null; podman unshare rm -rf podman")
 
 
 FAST = ("context", "stages", "heredocs")

@@ -10,7 +10,7 @@ COPY src/train.py ${PLACE:+/set}/
 COPY src/train.py /front/${FILE#*.}/
 COPY src/train.py /back/${FILE%%.*}/
 COPY src/train.py /changed/${FILE//a/o}/
-COPY src/train.py "/quoted $FILE/"
+COPY ["src/train.py", "/quoted $FILE/"]
 COPY src/train.py /plain/\$FILE/
 RUN echo "$OLD $PLACE ${NAME} ${EMPTY-unset}" > /seen; pwd >> /seen
 ENV PATH=/opt/a:$PATH
