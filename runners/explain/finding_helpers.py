@@ -100,7 +100,10 @@ def host(facts: Facts) -> str:
 
 def place(facts: Facts) -> tuple[Line, str, int] | None:
     """Return the user's own line that was being run at the end: its evidence, file and number."""
-    for line in reversed(facts.log.last):
+    worker = facts.first.worker if facts.first else None
+    label = "" if worker is None else f"[rank{worker}]: "
+    theirs = [line for line in facts.log.last if line.text.startswith(label)]
+    for line in reversed(theirs or facts.log.last):
         found = PLACE.match(line.text)
         if found and not OTHERS.search(found["file"]):
             return line, found["file"], int(found["line"])

@@ -101,7 +101,9 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     worker = _worker(lines)
     first = replace(first, worker=worker)
     theirs = [line for line in lines if line.startswith(f"[rank{worker}]: ")]
-    error = _error(reversed(theirs)) or _error(reversed(lines))
+    error = _error(reversed(theirs))
+    guessed = record.guessed and not error  # torchrun itself says that this worker was the first
+    error = error or _error(reversed(lines))
     if not error:  # a launcher's summary may be longer than what was kept
         own = [line.text for line in log.errors if line.rank == record.rank]
         error = _error(own)
@@ -109,7 +111,7 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
         return first
     message = f"exit code {record.exit_code}: {error}"
     kind = kinds.PEER_LOST if kinds.of_lost_peer(error) else record.kind
-    record = replace(record, message=message, kind=kind, error=error)
+    record = replace(record, message=message, kind=kind, error=error, guessed=guessed)
     return replace(first, how=message, record=record)
 
 

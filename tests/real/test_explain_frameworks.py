@@ -92,3 +92,30 @@ def test_a_worker_of_tensorflows_that_dies_is_the_first_to_fail(login: Login, ra
     assert done.returncode, done.stdout + done.stderr
     said = json.loads(login.runner("explain", "--json").stdout)
     assert (said["name"], said["rank"]) == ("rank-killed", rank), json.dumps(said, indent=2)
+
+
+WORKER = """\
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(2)
+dist.all_reduce(total)
+if dist.get_rank() == 1:
+    raise ValueError("boom")
+dist.all_reduce(total)
+"""
+
+
+def test_below_torchrun_the_worker_that_failed_is_named(login: Login) -> None:
+    """Its neighbour on the node fails too, by the broken connection, and writes last."""
+    login.write("worker.py", WORKER)
+    options = ("-N", "2", "--ntasks-per-node", "2", "--launcher", "torchrun")
+    done = login.launch(*options, "--wait", "worker.py")
+    assert done.returncode, done.stdout + done.stderr
+    said = json.loads(login.runner("explain", "--json").stdout)
+    shown = json.dumps(said, indent=2)
+    assert (said["name"], said["rank"], said["certainty"]) == ("rank-exception", 1, "certain"), (
+        shown
+    )
+    assert "ValueError: boom" in said["cause"], shown
+    assert "+6 " in said["fix"]["text"], shown
+    assert "worker.py" in said["fix"]["text"], shown

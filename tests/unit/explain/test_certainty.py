@@ -94,6 +94,9 @@ TORCHRUN = """\
 0@n1 | [rank3]:   File "/w/train.py", line 7, in <module>
 0@n1 | [rank3]:     raise KeyError('weights')
 0@n1 | [rank3]: KeyError: 'weights'
+0@n1 | [rank2]: Traceback (most recent call last):
+0@n1 | [rank2]:   File "/w/train.py", line 9, in <module>
+0@n1 | [rank2]: RuntimeError: [/x/gloo/transport/tcp/pair.cc:537] Connection closed by peer
 0@n1 | Traceback (most recent call last):
 0@n1 |   File "/opt/venv/bin/torchrun", line 8, in <module>
 0@n1 |     sys.exit(main())
@@ -115,6 +118,7 @@ def test_below_torchrun_it_is_the_worker_and_its_file(tmp_path: Path) -> None:
     why = explain(paths, job, FAILED)
     assert (why.rank, why.host, why.who) == (3, "n1", "rank 3@n1"), why
     assert "rank 3@n1 ended with KeyError: 'weights'" in why.cause
+    assert why.certainty.value == "certain"
     assert "+7 /w/train.py" in str(why.fix)
 
 
