@@ -116,8 +116,11 @@ class Converter(Runs):
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             here.arguments[name] = self.expand(item, default or "", self.known())
-            if name not in here.variables:  # which ENV has set for good
-                self.export(name, placeholder(name))
+            if name in here.variables:  # which ENV has set for good
+                continue
+            self.export(name, placeholder(name))
+            if default is None:
+                here.install.append(f'[ "${name}" ] || unset {name}')
 
     def read_env(self, item: Instruction) -> None:
         here, found = self.stage, {}
