@@ -25,7 +25,7 @@ COLLECTIVE_LINE = re.compile(
 )
 # TensorFlow runs each step in one call, at one line: only there it matters whether a thread wakes
 ONE_CALL = re.compile(r"/tensorflow/python/eager/")
-WAKES_OF_SAMPLING = 10
+WAKES_OF_SAMPLING = 4  # from sleep, by a sample's three questions
 PLACES = 3  # to name
 
 
@@ -44,6 +44,8 @@ Stack = tuple[Frame, ...]  # the innermost frame first
 class RankSample:
     """What one rank's main thread did for a second: `busy` of a CPU, `wakes` from sleep.
 
+    `sleeps` is how often it went to sleep since its start.
+
     `state` is a letter of proc(5): R runs, S sleeps, D waits for a disk, T is stopped. `steps` are
     those of PyTorch's optimizers so far. `stacks` are empty where the rank did not answer; `source`
     is the text of the last one's lines, by `FILE:LINE`, where it can be read.
@@ -57,6 +59,7 @@ class RankSample:
     steps: int = 0
     stacks: tuple[Stack, ...] = ()
     source: Mapping[str, str] = field(default_factory=dict)
+    sleeps: int = 0
 
     @property
     def name(self) -> str:
@@ -134,7 +137,7 @@ def _stands_still(before: RankSample, after: RankSample) -> bool:
     if before.steps != after.steps or not all(_alike(stacks[0], other) for other in stacks[1:]):
         return False
     runs_in_one_call = any(ONE_CALL.search(frame.file) for frame in after.stack)
-    return not runs_in_one_call or max(before.wakes, after.wakes) <= WAKES_OF_SAMPLING
+    return not runs_in_one_call or after.sleeps - before.sleeps <= WAKES_OF_SAMPLING
 
 
 def _alike(one: Stack, other: Stack) -> bool:

@@ -80,7 +80,9 @@ def main(argv: list[str]) -> None:
         (ticks, sleeps), (ticks_before, sleeps_before) = _counts(one), before[one]
         busy = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK") / SECONDS
         seen = {"rank": one.rank, "host": host, "state": (_status(one.pid, "State") or "gone")[0]}
-        seen.update(busy=round(busy, 2), wakes=sleeps - sleeps_before, steps=one.steps())
+        seen.update(
+            busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=one.steps()
+        )
         source = _source(one, answers[-1]) if answers else {}
         print(json.dumps({**seen, "stacks": answers, "source": source}))
 

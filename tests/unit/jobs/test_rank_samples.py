@@ -118,9 +118,9 @@ def test_a_rank_stands_still_if_neither_its_stack_nor_its_steps_move(
 
 
 def test_a_step_in_one_call_of_tensorflow_moves_if_its_thread_wakes_up() -> None:
-    steps = [replace(at(0, STEP), wakes=40)]
-    assert not rank_samples.stand_still(steps, steps)
-    assert rank_samples.stand_still([at(0, STEP)], [at(0, STEP)])
+    before, sampled, stepped = (replace(at(0, STEP), sleeps=count) for count in (900, 903, 907))
+    assert rank_samples.stand_still([before], [sampled])
+    assert not rank_samples.stand_still([before], [stepped])
 
 
 def test_without_stacks_nobody_is_said_to_stand_still() -> None:
