@@ -115,13 +115,21 @@ def _let_differ(owner: Any, name: str, reason: str) -> None:
     _around(owner, name, functools.partial(gate().let_differ, reason), lambda *_, **__: None)
 
 
+def _watch(watch: Any) -> None:
+    """Let the last weights be reported however this process ends: trainers call os._exit too."""
+    if not gate().watches:
+        atexit.register(gate().report_last_weights)
+        _around(os, "_exit", lambda *_, **__: gate().report_last_weights(), lambda *_: None)
+    gate().watches.append(watch)
+
+
 def _optimizers(module: ModuleType) -> None:
     """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
     stacks.count_steps(module)
     if gate().terms.check:
         from .watch_torch import Watch  # here, because few processes train
 
-        gate().watches.append(Watch(sys.modules["torch"], gate().report_weights))
+        _watch(Watch(sys.modules["torch"], gate().report_weights))
 
 
 def _tapes(module: Any) -> None:
@@ -140,7 +148,7 @@ def _keras(module: Any) -> None:
     from .watch_keras import Watch
 
     watch = Watch(gate().report_weights)
-    gate().watches.append(watch)
+    _watch(watch)
     _around(owner, "build", watch.built, lambda *_, **__: None)
 
 

@@ -5,6 +5,7 @@ A graph of TensorFlow runs Python once, when it is traced, so its steps cannot b
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from typing import Any, Callable
@@ -24,6 +25,7 @@ class Watch:
         self.tell = tell
         self.trained: dict[int, tuple[Any, list[Any]]] = {}  # an optimizer, and its variables
         self.told: dict[int, int] = {}  # steps
+        os.register_at_fork(after_in_child=self.trained.clear)  # those are the parent's
 
     def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
         """Note what an optimizer trains; as many as are small, for they stay until the end."""

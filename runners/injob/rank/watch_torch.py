@@ -6,7 +6,6 @@ other, and none waits: checksums go to the shim.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import sys
@@ -69,16 +68,7 @@ class Watch:
         optimizers.register_optimizer_step_pre_hook(self.before)
         optimizers.register_optimizer_step_post_hook(self.after)
         self._watch_losses()
-        atexit.register(self.end)
         os.register_at_fork(after_in_child=self.trainings.clear)  # those are the parent's
-        leave = os._exit
-
-        def leave_told(code: int) -> None:
-            with contextlib.suppress(Exception):
-                self.end()
-            leave(code)
-
-        os._exit = leave_told  # type: ignore[assignment]
 
     def _watch_losses(self) -> None:
         backward, plain = self.torch.Tensor.backward, self.torch.Tensor
