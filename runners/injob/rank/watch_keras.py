@@ -77,8 +77,10 @@ def _may_differ(optimizer: Any) -> str:
     if getattr(optimizer, "_local_vars", None):
         return LOCAL
     basics: Any = getattr(sys.modules.get("horovod.common.process_sets"), "_basics", None)
-    initialized = basics is not None and basics.is_initialized()
-    return SETS if initialized and len(basics._get_process_set_ids_and_ranks()) > 1 else ""
+    try:
+        return SETS if basics and len(basics._get_process_set_ids_and_ranks()) > 1 else ""
+    except ValueError:  # these are another framework's, which is not initialized: Horovod 0.28
+        return ""
 
 
 def _count(variable: Any) -> int:
