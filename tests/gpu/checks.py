@@ -87,7 +87,7 @@ def compiles(bench: Bench) -> str:
 
 def refuses_two_ranks(bench: Bench) -> str:
     """Two ranks on one GPU are refused before the start."""
-    output = bench.launch("--ntasks", str(len(gpus()) + 1), "torch_mnist", code=2)
+    output = bench.launch("--ntasks", str(len(gpus()) + 1), "torch_mnist", code=80)
     return output.strip().splitlines()[0]
 
 

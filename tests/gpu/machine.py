@@ -74,7 +74,8 @@ class Bench:
 
     def launch(self, *words: str, code: int | None = 0, gpus: int = 1, **environ: str) -> str:
         """Launch on this machine and wait. See `runner`."""
-        place = ["--scheduler", "local", "--image", str(self.image), "--wait"]
+        wait = [] if "--follow" in words else ["--wait"]
+        place = ["--scheduler", "local", "--image", str(self.image), *wait]
         place += ["--gpus", str(gpus)] if gpus else []
         kind = ["--runtime", "none"] if (self.image / "bin/python3").exists() else []
         return self.runner("launch", *place, *kind, *words, code=code, **environ)
