@@ -6,6 +6,7 @@ Most trainings are two ranks of one container, started by the shim itself; some 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_different_models_end_with_95_and_what_to_change(place: Login, name: str
 def test_different_models_of_keras_end_with_95(place: Login, name: str) -> None:
     done = two_ranks(place, "gloo", name, script="trainings_tf.py")
     assert done.returncode == 95, done.stdout + done.stderr
-    assert "kernel differs" in done.stdout
+    assert re.search("kernel(:0)? differs", done.stdout)
     assert "neither optimizer nor tape is wrapped" in done.stdout
 
 
@@ -85,7 +86,8 @@ def test_equal_models_of_keras(place: Login, name: str) -> None:
 
 EQUAL = ("ddp", "accumulates", "two_optimizers", "zero_redundancy", "frozen_and_averaged_copy")
 RIGHT = {
-    "one after another": ("none", (*EQUAL, "local_sgd", "many_steps"), "equal"),
+    "one after another": ("none", (*EQUAL, "many_steps"), "equal"),
+    "averaged every 8 steps": ("none", ("local_sgd",), "not-checked"),
     "Horovod": ("gloo", ("horovod_right", "passes_per_step"), "equal"),
     "Adasum": ("mpi", ("adasum",), "equal"),
     "ends the world": ("none", ("ends_the_world",), "equal"),
