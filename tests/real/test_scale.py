@@ -78,7 +78,8 @@ def _numbers(login: Login) -> None:
     assert len(value["points"]) == 4
     for point in value["points"]:
         assert point["rate"]["n"] == 2
-        assert point["rate"]["low"] < point["rate"]["value"] < point["rate"]["high"]
+        assert point["rate"]["value"] > 0
+        assert [point["rate"][end] for end in ("low", "high")] == [None, None], "of two runs"
         assert point["budget"]["launch"] > 0
     assert {each["variant"] for each in value["comparisons"]} == {"mpi"}
     assert "few-runs" in {each["kind"] for each in value["cautions"]}
