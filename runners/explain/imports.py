@@ -175,13 +175,14 @@ def environment_module(facts: Facts) -> Explanation | None:
     return certain(facts, cause, fix, *before, line, because=because)
 
 
-# Where a package is in the user's home, the home is the cause, whatever the import says.
+# Where a package is in the user's home, the home is the cause, whatever the import says; where the
+# job's script names the module, Lmod's words are only its evidence.
 FROM_OUTSIDE = (
     Signature("import-leak", import_leak),
+    Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
     *signatures((GLIBC,), in_error),
 )
 SIGNATURES = (
     *signatures((DRIVER, CPU), of_kind),
     Signature("python-module-missing", python_module),
-    Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
 )

@@ -20,13 +20,15 @@ def plain(text: "str") -> "str":
     return COLOUR.sub("", text)
 
 
-def write_json(path: "str", value: "object", mode: "int" = 0o666) -> None:
+def write_json(
+    path: "str", value: "object", mode: "int" = 0o666, indent: "int | None" = None
+) -> None:
     """Write a file by rename, so that nobody reads half of it. Raises OSError."""
     part = f"{path}.{os.urandom(8).hex()}.part"  # processes of several nodes may write one file
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file)
+            json.dump(value, file, indent=indent)
         os.replace(part, path)
     except OSError:  # a full disk
         with contextlib.suppress(OSError):

@@ -98,4 +98,4 @@ def keep(verdict: WeightsVerdict, run_dir: str) -> None:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
         if isinstance(result, dict):
-            run_files.write_json(path, {**result, "weights": value})
+            run_files.write_json(path, {**result, "weights": value}, indent=2)

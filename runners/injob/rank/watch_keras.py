@@ -42,7 +42,7 @@ class Watch:
     def _end(self, number: int, optimizer: Any, variables: list[Any]) -> None:
         name = f"keras {number}"
         try:
-            steps = int(optimizer.iterations)
+            steps = int(_array(optimizer.iterations))  # a MirroredVariable is no number
             if steps and self.told.get(number) != steps and variables:
                 self.told[number] = steps
                 self._report(name, optimizer, variables, steps)
