@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
 
 SECONDS_FOR_OTHERS = 30.0  # that rank 0 waits at its end for the others' last reports
+SECONDS_FOR_LAST_WORDS = 2.0  # on their way through rank 0's own store
 TICK_SECONDS = 0.05
 
 
@@ -73,23 +74,34 @@ class Referee:
         self._send(join.LAST, Report(reports.ENDED))
         if self.terms.task.rank:
             return
-        self._read_mail()
-        until = time.monotonic() + SECONDS_FOR_OTHERS
-        while not self.code and not self._all_gone() and time.monotonic() < until:
-            time.sleep(TICK_SECONDS)
-            self._read_mail()
+        self._wait(self._all_gone, SECONDS_FOR_OTHERS)
+        # What a rank told last may come after the end of its connection was seen.
+        self._wait(self._all_told, SECONDS_FOR_LAST_WORDS)
         if not self.code:
             self._judge_at_end()
         if not self.code and any(one.size > 1 for known in self.members.values() for one in known):
             self._judge_weights(over=True)
 
+    def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
+        """Hear the others until it is enough, or a training is found to be wrong."""
+        until = time.monotonic() + seconds
+        self._read_mail()
+        while not self.code and not enough() and time.monotonic() < until:
+            time.sleep(TICK_SECONDS)
+            self._read_mail()
+
+    def _all_told(self) -> bool:
+        """Whether each rank has told its last, or none will."""
+        others_failed = failure.of_others(self.terms.task, self.terms.run_dir)
+        alone = self.session is None or self.session.hub is None
+        return alone or others_failed or len(self.gone) >= self.terms.task.size
+
     def _all_gone(self) -> bool:
-        """Whether no other rank will tell more."""
+        """Whether no other rank is there to tell more."""
         if self.session is None or self.session.hub is None:
             return True
         left = {rank for rank, one in self.session.hub.roll.members.items() if one.ended}
-        others_failed = failure.of_others(self.terms.task, self.terms.run_dir)
-        return others_failed or len(self.gone | left) >= self.terms.task.size
+        return self._all_told() or len(self.gone | left) >= self.terms.task.size
 
     def _send(self, what: str, report: Report) -> None:
         if self.session is None:
