@@ -99,7 +99,7 @@ def test_time_limit_and_a_job_that_slurm_has_forgotten(login: Login) -> None:
     assert login.runner("wait", late).returncode == 83
     assert explained(login, late)["name"] == "time-limit"
     assert "--time 00:02:00" in explained(login, late)["fix"]["text"]
-    assert explained(login, late)["other_fixes"] == [], "it saves nothing that --requeue could go on from"
+    assert explained(login, late)["other_fixes"] == [], "the trainer saves nothing"
     deadline = time.monotonic() + 150
     while early in login.sh("squeue -h --states=all -o %i"):
         assert time.monotonic() < deadline
