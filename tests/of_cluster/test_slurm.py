@@ -79,7 +79,7 @@ def test_neuron_has_a_partition_for_each_kind_of_node() -> None:
     assert parts[0] == (
         "PartitionName=amd_a100nv_8 Nodes=gpu01,gpu02 Default=YES MaxTime=2-00:00:00 State=UP"
     )
-    assert len(parts) == 7
+    assert len(parts) == 8  # seven kinds, and one whose GPUs are divided (MIG)
     assert lines(like("neuron"), "JobSubmitPlugins") == ["JobSubmitPlugins=lua"]
 
 
