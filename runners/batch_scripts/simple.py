@@ -203,7 +203,6 @@ class Simple:
         for child in grammar.below(node, "command_substitution"):
             self._substitute(child)
 
-    # Compound commands.
-
     def _substitute(self, node: Node) -> Word:
+        """Read the commands of $(...); the reader of compound commands, a subclass, does it."""
         raise NotImplementedError
