@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..injob import failure_kinds as kinds
-from .facts import Failure, FirstFailure, LogFacts, Lost
+from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
 FOLLOWS = ("Terminated", "Exited with exit code 143")
@@ -95,7 +95,14 @@ def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
 def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     """Return the failure with its own error in place of that on top, where it can be found."""
     record = first.record if first else None
-    if first is None or record is None or not _on_top(record, log):
+    if first is None or record is None:
+        return first
+    if told := _told_by_another(record, log):
+        named = NAMED.search(told.text)
+        rank, host = (int(named["rank"]), named["host"]) if named else (first.rank, first.host)
+        first = replace(first, rank=rank, host=host, evidence=(*first.evidence, str(told)))
+        return _with_error(first, record, told.text)
+    if not _on_top(record, log):
         return first
     lines = record.traceback or [line.text for line in log.last]
     worker = _worker(lines)
@@ -109,10 +116,25 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
         error = _error(own)
     if not error:
         return first
+    return _with_error(first, replace(record, guessed=guessed), error)
+
+
+def _with_error(first: FirstFailure, record: Failure, error: str) -> FirstFailure:
     message = f"exit code {record.exit_code}: {error}"
     kind = kinds.PEER_LOST if kinds.of_lost_peer(error) else record.kind
-    record = replace(record, message=message, kind=kind, error=error, guessed=guessed)
+    record = replace(record, message=message, kind=kind, error=error)
     return replace(first, how=message, record=record)
+
+
+def _told_by_another(record: Failure, log: LogFacts) -> Line | None:
+    """Return the line `error: ...` of another rank, which speaks for a silent one.
+
+    srun may end that rank before it can leave a record.
+    """
+    if not record.silent or any(line.rank == record.rank for line in log.errors):
+        return None
+    others = (line for line in log.errors if line.rank not in (None, record.rank))
+    return next((line for line in others if line.text.startswith("error: ")), None)
 
 
 def _worker(lines: Sequence[str]) -> int | None:

@@ -343,6 +343,19 @@ def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) ->
     assert said.evidence[0].startswith("failures/rank-0.json: 0@n0 | ")
 
 
+def test_a_rank_that_was_ended_before_it_left_a_record_tells_by_its_line(tmp_path: Path) -> None:
+    words = "training diverged: the loss is nan in step 2"
+    said = explained(tmp_path, f"0@n0 | error: {words}\n", (1, 1.0, ""))
+    assert (said.name, said.rank, said.host) == ("training-diverged", 1, "n1")
+    assert said.evidence == (
+        "failures/rank-1.json: 1@n1 | exit code 1",
+        f"logs/job.log:1: 0@n0 | error: {words}",
+    )
+    line = f"0@n0 | error: on rank 2@n5: {words}\n"
+    said = explained(tmp_path / "named", line, (1, 1.0, ""))
+    assert (said.name, said.rank, said.host) == ("training-diverged", 2, "n5")
+
+
 @pytest.mark.parametrize("piece", [64, 1 << 20])
 def test_the_last_lines_are_those_of_the_first_rank_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
