@@ -94,10 +94,10 @@ unit: $(VENV)/.ready ## the fast tests
 	$(IN_VENV) python -m pytest -q -n 2 tests/unit
 
 .PHONY: real
-real: $(VENV)/.ready cluster-possible build-cpu ## the tests on real clusters but for the slow ones, two files at a time
+real: $(VENV)/.ready cluster-possible build-cpu ## the tests on real clusters but for the slow ones, two files at a time; three that fail run again
 	trap '$(END_CLUSTERS)' EXIT; \
 	$(CLUSTER) up --nodes 2; \
-	$(IN_VENV) python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 -v $(LANE) tests/real
+	$(IN_VENV) python -m tests.real $(LANE)
 
 .PHONY: cluster-possible
 cluster-possible:
