@@ -56,6 +56,9 @@ build-cpu: $(VENV)/.ready ## build the CPU image, without root; nothing when not
 .PHONY: build-gpu
 build-gpu: $(VENV)/.ready ## build the GPU image, without root and without a GPU
 	$(KIT) build gpu
+.PHONY: build-gpu13
+build-gpu13: $(VENV)/.ready ## the same with CUDA 13: driver 580 and newer, no TensorFlow
+	$(KIT) build gpu13
 
 .PHONY: test-gpu bench-gpu
 test-gpu: $(VENV)/.ready ## prove IMAGE (a .sif or an environment) on this machine's GPUs: a report of one page

@@ -29,7 +29,6 @@ from . import (
     build_record,
     build_steps,
     debian,
-    definition,
     process,
     sif_write,
     trainers,
@@ -171,7 +170,7 @@ class Builder:
     def base_command(self, path: Path, layer: Path) -> list[str]:
         """What fills the base of a definition with Debian packages. Raises Refused."""
         archive = debian.find_archive(self.apptainer.environ, debian.apt_sources())
-        image, packages = self.plan.image, definition.packages(path)
+        image, packages = self.plan.image, self.plan.image.packages(path)
         wanted = image.codename, image.components, packages, layer
         return debian.argv(archive, *wanted, architecture=image.architecture)
 
@@ -201,7 +200,11 @@ class Builder:
             definition=plan.wheel_definition,
             output=plan.places.temporary / "horovod_wheel.sif",
             files={"containers": HERE, BASE: plan.base_archive(plan.wheel_definition)},
-            given={**self.base_arguments(), "lock": plan.image.lock},
+            given={
+                **self.base_arguments(),
+                "lock": plan.image.lock,
+                "packages": " ".join(plan.image.packages(plan.wheel_definition)),
+            },
             binds=(f"{plan.wheels}:/mnt:ro", f"{result}:/srv"),
         )
 

@@ -9,6 +9,8 @@ from runners.core.disk_space import Needs
 from runners.core.errors import Refused, UsageError
 from runners.core.machine import AMD64, ARM64
 
+from . import definition
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 BUILD_INPUT, SOURCE_INPUT = "horovod_build.in", "horovod_source.in"
@@ -37,7 +39,14 @@ class Image:
     # Sections of Debian's archive; CUDA's compiler is in non-free, what it needs in contrib.
     components: tuple[str, ...] = ("main",)
     provided: frozenset[str] = frozenset()  # packages that others ask for and the image leaves out
+    requirements: tuple[str, ...] = ()  # what the lock is made from
     build_inputs: tuple[str, ...] = (BUILD_INPUT,)  # what compiling Horovod needs besides
+    compiler_packages: tuple[str, ...] = ()  # of Debian, beside those of the wheel's definition
+
+    def packages(self, path: Path) -> list[str]:
+        """Return the Debian packages that one of its definitions asks for. Raises UsageError."""
+        more = self.compiler_packages if path.name == self.wheel_definition else ()
+        return [*definition.packages(path), *more]
 
 
 IMAGES = {
@@ -47,6 +56,7 @@ IMAGES = {
         definition="horovod_cpu.def",
         wheel_definition="horovod_wheel.def",
         lock="horovod_cpu.lock",
+        requirements=("horovod_cpu.in",),
         slim="horovod_cpu.slim",
         level=19,
         # Measured: with the compilers 3.3 GB unpacked, then 0.8 packed; 66,000 files.
@@ -66,6 +76,7 @@ IMAGES = {
         definition="horovod_gpu.def",
         wheel_definition="horovod_wheel_gpu.def",
         lock="horovod_gpu.lock",
+        requirements=("horovod_gpu.in", "horovod_gpu_both.in"),
         slim="horovod_gpu.slim",
         level=17,
         # Measured: with the compilers 13 GB unpacked, then 9.5 and 3.9 packed; 60,000 files.
@@ -77,6 +88,26 @@ IMAGES = {
         glibc_minor=41,
         python="3.13",
         components=("main", "contrib", "non-free"),
+        compiler_packages=("nvidia-cuda-toolkit",),
+    ),
+    # PyTorch alone: TensorFlow has no build with CUDA 13.
+    "gpu13": Image(
+        short="gpu13",
+        name="horovod_gpu13",
+        definition="horovod_gpu.def",
+        wheel_definition="horovod_wheel_gpu.def",
+        lock="horovod_gpu13.lock",
+        requirements=("horovod_gpu13.in", "horovod_gpu_both.in"),
+        slim="horovod_gpu13.slim",
+        level=17,
+        needs=Needs(20 * 10**9, 100_000),
+        needs_for_trainers=Needs(8 * 10**9, 1_000),
+        minutes=25,
+        codename="trixie",
+        registry_base="debian:13-slim",
+        glibc_minor=41,
+        python="3.13",
+        build_inputs=(BUILD_INPUT, "horovod_build_cuda13.in"),
     ),
 }
 
@@ -89,15 +120,7 @@ FOR_ARM = {
         lock="horovod_cpu.arm64.lock",
         provided=frozenset(),
     ),
-    # The common index has torch with CUDA 13 for Arm, and no TensorFlow with CUDA.
-    "gpu": replace(
-        IMAGES["gpu"],
-        architecture=ARM64,
-        lock="horovod_gpu.arm64.lock",
-        wheel_definition="horovod_wheel_cuda13.def",
-        build_inputs=(BUILD_INPUT, "horovod_build_cuda13.in"),
-        components=("main",),
-    ),
+    "gpu13": replace(IMAGES["gpu13"], architecture=ARM64, lock="horovod_gpu13.arm64.lock"),
 }
 
 
@@ -118,8 +141,14 @@ def image(name: str, architecture: str = AMD64) -> Image:
 def _for(image: Image, architecture: str) -> Image:
     if architecture == AMD64:
         return image
-    if architecture == ARM64:
+    if architecture == ARM64 and image.short in FOR_ARM:
         return FOR_ARM[image.short]
+    if architecture == ARM64:
+        raise Refused(
+            f"there is no {image.short} image for {ARM64}",
+            "TensorFlow has no build with CUDA for it; PyTorch has one, with CUDA 13",
+            "runner build gpu13",
+        )
     raise Refused(
         f"there is no {image.short} image for {architecture}",
         f"there is one for {AMD64} and for {ARM64}",

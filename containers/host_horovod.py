@@ -85,28 +85,54 @@ def variables(compilation: Compilation, venv: Path, tools: Path) -> dict[str, st
     path = f"{venv / 'bin'}{os.pathsep}{compilation.environ.get('PATH', os.defpath)}"
     environ = {**compilation.environ, "PATH": path}
     environ.update(compilation.mpi.variables(tools, path) if compilation.mpi else {})
+    names = {pin.name for pin in lockfile.against(catalogue.HERE / compilation.image.lock)}
+    tensorflow = ["TENSORFLOW"] if any(name.startswith("tensorflow") for name in names) else []
     environ.update(
-        horovod_source.variables(("PYTORCH", "TENSORFLOW"), mpi=compilation.mpi is not None)
+        horovod_source.variables(("PYTORCH", *tensorflow), mpi=compilation.mpi is not None)
     )
-    if compilation.image.short == "gpu":
-        environ.update(_for_gpus(venv))
+    if "nvidia-nccl-cu12" in names:
+        environ.update(_with_nccl(venv, "cuda_runtime"))
+        environ["HOROVOD_BUILD_CUDA_CC_LIST"] = "70,75,80,86,89,90"
+    elif "nvidia-nccl-cu13" in names:
+        environ.update({**_with_nccl(venv, "cu13"), **_cuda13(venv)})
     return environ
 
 
-def _for_gpus(venv: Path) -> dict[str, str]:
-    """Return what horovod_wheel_gpu.def sets: NCCL is that of its wheel."""
+def _nvidia(venv: Path) -> Path:
+    """Return where NVIDIA's wheels lie."""
     (site,) = venv.glob("lib/python3.*/site-packages")
-    nccl = site / "nvidia" / "nccl"
-    if not (nccl / "lib" / "libnccl.so").exists():
-        (nccl / "lib" / "libnccl.so").symlink_to("libnccl.so.2")
-    folders = (f"$ORIGIN/../../nvidia/{name}/lib" for name in ("nccl", "cuda_runtime"))
+    return site / "nvidia"
+
+
+def _with_nccl(venv: Path, runtime: str) -> dict[str, str]:
+    """Return what horovod_wheel_gpu.def sets: NCCL is that of its wheel."""
+    nccl = _nvidia(venv) / "nccl"
+    _link(nccl / "lib" / "libnccl.so", "libnccl.so.2")
+    folders = (f"$ORIGIN/../../nvidia/{name}/lib" for name in ("nccl", runtime))
     return {
         "HOROVOD_GPU_OPERATIONS": "NCCL",
-        "HOROVOD_BUILD_CUDA_CC_LIST": "70,75,80,86,89,90",
         "HOROVOD_NCCL_HOME": str(nccl),
         "HOROVOD_NCCL_LINK": "SHARED",
         "LDFLAGS": f"-Wl,-rpath,'{':'.join(folders)}'",
     }
+
+
+def _cuda13(venv: Path) -> dict[str, str]:
+    """Return what horovod_wheel_gpu.def sets for CUDA 13, whose compiler is in wheels too."""
+    cuda = _nvidia(venv) / "cu13"
+    _link(cuda / "lib64", "lib")
+    _link(cuda / "lib" / "libcudart.so", "libcudart.so.13")
+    return {
+        "HOROVOD_BUILD_CUDA_CC_LIST": "75,80,90,100",
+        "NVCC_APPEND_FLAGS": "-gencode=arch=compute_120,code=sm_120",
+        "CUDA_HOME": str(cuda),
+        "HOROVOD_CUDA_HOME": str(cuda),
+    }
+
+
+def _link(path: Path, target: str) -> None:
+    if not path.exists():
+        path.symlink_to(target)
 
 
 def pip(environment: Path) -> list[str]:

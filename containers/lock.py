@@ -22,9 +22,9 @@ from pathlib import Path
 
 from runners.core import atomic
 from runners.core.errors import Refused, RunnerError, SystemFault
-from runners.core.machine import MACHINES, architecture
+from runners.core.machine import AMD64, MACHINES, architecture
 
-from . import build_modes, catalogue, debian, definition, lockfile, pip, process
+from . import build_modes, catalogue, debian, lockfile, pip, process
 from .lockfile import Pin
 
 HEADER = """\
@@ -103,9 +103,10 @@ def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     here, machine = catalogue.HERE, MACHINES[image.architecture]
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
-    wanted = here / f"{image.name}.in"
-    pins = resolve(machine, [wanted], wheels, [])
-    first = compiled_against(machine, wanted.read_text(encoding="utf-8"), wheels, pins)
+    wanted = [here / name for name in image.requirements]
+    pins = resolve(machine, wanted, wheels, [])
+    text = "\n".join(path.read_text(encoding="utf-8") for path in wanted)
+    first = compiled_against(machine, text, wheels, pins)
     runtime = [pin for pin in pins if pin.name not in image.provided]
     against = [pin for pin in runtime if pin.name in first]
     others = [pin for pin in runtime if pin.name not in first]
@@ -116,7 +117,7 @@ def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     tools += resolve(machine, [here / catalogue.SOURCE_INPUT], archive, runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    names = ", ".join([wanted.name, *image.build_inputs, catalogue.SOURCE_INPUT])
+    names = ", ".join([*image.requirements, *image.build_inputs, catalogue.SOURCE_INPUT])
     header = HEADER.format(inputs=names, python=image.python, machine=machine)
     text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
@@ -150,7 +151,7 @@ def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
     mode = "root" if os.geteuid() == 0 else "unshare"
     with tempfile.TemporaryDirectory() as folder:
         layer = Path(folder, "base.tar")
-        names = definition.packages(path)
+        names = image.packages(path)
         command = debian.argv(
             archive, image.codename, image.components, names, layer, mode, image.architecture
         )
@@ -185,7 +186,8 @@ def main(argv: Sequence[str]) -> int:
     kinds = [options.arch] if options.arch else sorted(MACHINES, key=architecture().__ne__)
     try:
         for kind, name in itertools.product(kinds, options.image or catalogue.IMAGES):
-            renew(catalogue.image(name, kind), options, words)
+            if options.image or kind == AMD64 or name in catalogue.FOR_ARM:
+                renew(catalogue.image(name, kind), options, words)
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

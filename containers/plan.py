@@ -18,7 +18,7 @@ from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
 from runners.core.places import Places
 
-from . import catalogue, debian, definition, lockfile, pip, trainers
+from . import catalogue, debian, lockfile, pip, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
 
@@ -111,7 +111,7 @@ class BuildPlan:
         """Content key of the base that a definition starts from."""
         if self.registry_base:
             return f"docker:{self.registry_base}"
-        image, packages = self.image, definition.packages(path)
+        image, packages = self.image, self.image.packages(path)
         wanted = image.codename, image.components, packages, Path()
         command = debian.argv("", *wanted, architecture=image.architecture)
         locked = lockfile.debian(self.lock, self.lock_section(path))

@@ -18,7 +18,7 @@ class Finding:
     """One thing that was looked at.
 
     `subject` groups them; `says` is the finding in one line, `evidence` what it rests on (any
-    number of lines), and `fix` how to fix it, the best first, empty when all is well.
+    number of lines), and `fix` how to fix it, the best first; when all is well what to do next.
     """
 
     subject: str
@@ -40,9 +40,11 @@ class About:
 
     subject: str
 
-    def ok(self, name: str, says: str, evidence: str = "") -> Finding:
-        """Return that all is well."""
-        return Finding(self.subject, name, OK, says, evidence)
+    def ok(
+        self, name: str, says: str, evidence: str = "", next_step: tuple[Remedy, ...] = ()
+    ) -> Finding:
+        """Return that all is well, perhaps with what to do next."""
+        return Finding(self.subject, name, OK, says, evidence, next_step)
 
     def warning(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
         """Return what may hurt."""

@@ -32,7 +32,8 @@ part openmpi; ompi_info --version || mpirun --version
 part mpich; mpichversion
 part mpiexec; mpiexec --version
 part pmix_info; pmix_info --version
-part ldconfig; PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep libcuda
+part ldconfig
+PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep -E 'libs found|libcuda|ibverbs|rdmacm'
 part python
 for python in python python3; do
     command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
@@ -51,6 +52,8 @@ PATTERNS = (
     # The 64-bit one on the loader's default path; a link that leads nowhere is not listed.
     ("ldconfig", r"libcuda\.so\.1 \(libc6,[^)]+\) => (\S+)", "cuda.driver.library", ""),
 )
+# By name what NCCL, UCX and libfabric open to reach InfiniBand and RoCE cards.
+RDMA = re.compile(r"^\s*(libibverbs\.so\.1|librdmacm\.so\.1) ", re.MULTILINE)
 # What is not there when neither a program nor a library of an MPI is.
 MPI = ("mpi.flavour", "mpi.version", "pmi.client")
 WORDS = {kind: f"horovod.{kind}" for kind in selftest.HEADINGS.values()}
@@ -134,6 +137,9 @@ def _from_tools(parts: dict[str, str]) -> dict[str, str]:
             facts[fact] = match.group(1)
             if flavour:
                 facts["mpi.flavour"] = flavour
+    if "libs found" in parts["ldconfig"]:  # else there is no ldconfig, or none that answers
+        libraries = sorted(set(RDMA.findall(parts["ldconfig"])))
+        facts["rdma.libraries"] = ",".join(libraries) or "none"
     return facts
 
 

@@ -34,8 +34,8 @@ SOFTWARE = (
 )
 # What some images need of a node: ours for GPUs, those with a Horovod of ours.
 NEEDS = ("cpu.level", "cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
-# What only MPICH has, and what only an image with a driver's library of its own.
-OF_SOME = ("mpi.device", "cuda.driver.library")
+# What only MPICH has, only an image with a driver's library of its own, only one that is not ours.
+OF_SOME = ("mpi.device", "cuda.driver.library", "rdma.libraries")
 OURS = "horovod.version"
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")

@@ -12,12 +12,13 @@ from ..core.site import Partition, Site
 from ..injob.rank import TENSORFLOW, TORCH
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
-from . import partition
+from . import gpu_image, partition
 from .case import Case, DecisionLog
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
 MINIMUM = "cuda.driver.minimum"
+RDMA = "rdma.libraries"
 # Apptainer 1.5.0: the folder of --nv's libraries moved behind the loader's default path (pull
 # request 3293), and a variable moves it back (3346).
 IMAGE_FIRST = "1.5.0"
@@ -36,11 +37,14 @@ def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog)
         _check_partition(wanted, case, log)
     vendor = _vendor(case, wanted, log)
     if vendor == "nv":
+        gpu_image.check_code(case, wanted[0] if wanted else "", log)
         _driver(case, scheduler, log)
         _library_order(case, log)
     if vendor and wanted:
         _binding(case, wanted, log)
     data_plane = _data_plane(case, vendor, controller, log)
+    if data_plane == "nccl" and case.resources.nodes > 1:
+        _verbs(case, log)
     driver = case.image.fact(MINIMUM) or None
     return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
 
@@ -60,7 +64,7 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str
         log.refuse(
             f"the job requests GPUs, but {image.path.name} cannot use them",
             image.how("cuda.version"),
-            change(image="horovod_gpu.sif"),
+            change(image=gpu_image.fitting(case, wanted[0])),
             change(leave_out=gpus.asked(case.resources)),
         )
     if _is_amd(wanted[0], site):
@@ -170,6 +174,23 @@ def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLo
     return log.choose("data-plane", controller.value, "the CPU transport of the controller")
 
 
+def _verbs(case: Case, log: DecisionLog) -> None:
+    """Warn of an image in which NCCL cannot reach InfiniBand and RoCE cards.
+
+    NOTE: NCCL opens libibverbs by name (src/misc/ibvsymbols.cc), and without it says nothing unless
+    NCCL_DEBUG=INFO. Our images have it, as their self-test proves.
+    """
+    image = case.image
+    if not image.fact(RDMA) or "libibverbs.so.1" in image.listed(RDMA):
+        return
+    packages = "libibverbs1, librdmacm1 and ibverbs-providers (Debian's names)"
+    log.warn(
+        f"{image.path.name} has no libibverbs: between nodes NCCL uses TCP, even where there is "
+        "InfiniBand or RoCE, unless the site's own NCCL plugin is bound in",
+        advice(f"{packages}, in an image of your own: runner build --from IMAGE --def FILE"),
+    )
+
+
 def _one_rank_for_a_gpu(resources: Resources, log: DecisionLog) -> None:
     wanted = gpus.on_a_node(resources)
     tasks = resources.tasks_of_a_node
@@ -193,9 +214,11 @@ def _driver(case: Case, scheduler: str, log: DecisionLog) -> None:
     minimum = image.fact(MINIMUM)
     too_old = bool(minimum and site.driver and older(site.driver, minimum))
     if too_old and capabilities(scheduler).one_machine:
+        older_one = gpu_image.for_job(case, "")
         log.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
+            *([change(image=older_one.image)] if older_one else []),
             advice("an image with an older CUDA, or a newer driver"),
             change(leave_out=[*gpus.asked(case.resources), "nv"]),
         )

@@ -315,7 +315,7 @@ def _refuse_another_world(
 
 def _with_torch(trainer: Trainer) -> list[Remedy]:
     """Return the packaged trainer that does the same with torch.distributed."""
-    if trainer.requires != "pytorch":
+    if trainer.requires != "pytorch" and trainer.file is None:  # a copy has --exchange too
         return []
     if trainer.name in WITH_TORCH:
         return [change(trainer=(WITH_TORCH[trainer.name], *trainer.args))]

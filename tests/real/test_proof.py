@@ -282,6 +282,9 @@ def test_a_driver_library_of_an_image_and_the_apptainer_that_prefers_it(place: P
     now = place.runner(*words)
     assert re.search(r"searched first +the host's +Apptainer 1\.[234]\.", now.stdout), now.stdout
     assert "hides the driver" not in now.stdout
+    # The same look into the image tells that NCCL reaches no InfiniBand card from within it.
+    assert "libibverbs" not in now.stdout
+    assert "folder has no libibverbs" in place.runner(*words, "--nodes", "2").stdout
     folder = place.sh("pwd").strip()
     newer = place.runner(*words, PATH=f"{folder}/new:/opt/runner/bin:/usr/bin:/bin")
     assert "the image's" in newer.stdout, newer.stdout

@@ -107,7 +107,7 @@ NOT_FOR_DEF = "is for the packaged images; a definition file names its own base 
 def build_command(
     words: tuple[str, ...], given: tuple[str, ...], dry_run: bool, **values: Any
 ) -> None:
-    """Build TARGET, a packaged image (cpu, gpu) or a definition file, without root.
+    """Build TARGET, a packaged image (cpu, gpu, gpu13) or a definition file, without root.
 
     `wheel cpu` builds only the Horovod wheel of an image, with its SHA-256. `env DIR` creates a
     Python environment without a container; its Horovod is compiled against this machine's MPI.

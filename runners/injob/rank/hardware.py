@@ -19,6 +19,7 @@ CPUINFO = "/proc/cpuinfo"
 LEVELS = {
     "x86-64-v3": ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
 }
+OUR_OLDEST = "525.60.13"  # the driver that our image with CUDA 12 needs
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
 DRIVER = "/proc/driver/nvidia/version"
@@ -95,7 +96,8 @@ def driver_problem(minimum: str | None, host: str, driver_file: str = DRIVER) ->
             "old",
             f"the NVIDIA driver of {host} is too old for the CUDA in the image",
             f"it is {driver}; the image needs {minimum} or newer",
-            "nodes with a newer driver (--constraint, --partition), or an image with an older CUDA",
+            "nodes with a newer driver (--constraint, --partition), or an image with an older CUDA"
+            + (" (runner build gpu)" if older(OUR_OLDEST, minimum) else ""),
         )
     return None
 

@@ -64,6 +64,9 @@ def test_what_there_is_not_is_said() -> None:
     with pytest.raises(Refused, match="there is no cpu image for ppc64le") as refused:
         catalogue.image("cpu", "ppc64le")
     assert "runner build --from docker://nvcr.io/nvidia/pytorch" in str(refused.value)
+    with pytest.raises(Refused, match="there is no gpu image for arm64") as refused:
+        catalogue.image("gpu", "arm64")
+    assert "runner build gpu13" in str(refused.value)
 
 
 @pytest.mark.parametrize(

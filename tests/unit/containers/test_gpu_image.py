@@ -10,12 +10,13 @@ import pytest
 
 from containers import catalogue, debian, lockfile, trainers
 from containers.catalogue import Image
-from containers.definition import arguments, packages
+from containers.definition import arguments
 from containers.horovod_image import labels, selftest
 from runners.core.machine import ARM64
 
-GPU, ARM = catalogue.image("gpu"), catalogue.image("gpu", ARM64)
-BOTH = pytest.mark.parametrize("image", [GPU, ARM], ids=["amd64", "arm64"])
+GPU, GPU13 = catalogue.image("gpu"), catalogue.image("gpu13")
+ARM = catalogue.image("gpu13", ARM64)
+ALL = pytest.mark.parametrize("image", [GPU, GPU13, ARM], ids=["gpu", "gpu13", "gpu13-arm64"])
 DEFINITION = catalogue.HERE / GPU.definition
 WHEEL = catalogue.HERE / GPU.wheel_definition
 LISTING = """\
@@ -40,7 +41,11 @@ Available Tensor Operations:
 
 @pytest.mark.parametrize(
     ("image", "cuda", "frameworks"),
-    [(GPU, "12", {"torch", "tensorflow", "tf-keras"}), (ARM, "13", {"torch"})],
+    [
+        (GPU, "12", {"torch", "tensorflow", "tf-keras"}),
+        (GPU13, "13", {"torch"}),
+        (ARM, "13", {"torch"}),
+    ],
 )
 def test_the_lock_has_one_major_version_of_cuda(
     image: Image, cuda: str, frameworks: set[str]
@@ -53,16 +58,17 @@ def test_the_lock_has_one_major_version_of_cuda(
     assert "cpu" not in versions["torch"]
 
 
-def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to() -> None:
+@pytest.mark.parametrize("image", [GPU13, ARM], ids=["amd64", "arm64"])
+def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to(image: Image) -> None:
     """All of it from the package index: Debian has that of CUDA 12 only."""
-    lock = catalogue.HERE / ARM.lock
+    lock = catalogue.HERE / image.lock
     runtime = {pin.name: pin.version for pin in lockfile.read(lock)}["nvidia-cuda-runtime"]
     compiler = {pin.name: pin.version for pin in lockfile.build(lock)}
     names = {"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl"}
     assert names <= set(compiler)
     release = runtime.rpartition(".")[0]
     assert {compiler[name].rpartition(".")[0] for name in names} == {release}
-    assert "nvidia-cuda-toolkit" not in packages(catalogue.HERE / ARM.wheel_definition)
+    assert "nvidia-cuda-toolkit" not in image.packages(WHEEL)
 
 
 def test_without_tensorflow_its_trainers_are_not_tried() -> None:
@@ -75,12 +81,12 @@ def test_without_tensorflow_its_trainers_are_not_tried() -> None:
 
 def test_compilers_stay_in_the_stage_that_compiles() -> None:
     compilers = {"nvidia-cuda-toolkit", "g++-13", "libopenmpi-dev", "python3-dev"}
-    assert compilers <= set(packages(WHEEL))
-    assert not compilers & set(packages(DEFINITION))
+    assert compilers <= set(GPU.packages(WHEEL))
+    assert not compilers & set(GPU.packages(DEFINITION))
 
 
 def test_the_base_to_compile_in_has_nvccs_sections_of_the_archive() -> None:
-    names = packages(WHEEL)
+    names = GPU.packages(WHEEL)
     command = debian.argv("https://m.example/d", GPU.codename, GPU.components, names, Path("o"))
     assert command[-1].endswith("/d trixie-updates main contrib non-free")
     assert "--dpkgopt=path-exclude=/usr/lib/*/libcublas*_static*.a" in command
@@ -88,11 +94,11 @@ def test_the_base_to_compile_in_has_nvccs_sections_of_the_archive() -> None:
 
 
 def test_both_definitions_start_from_the_catalogues_release() -> None:
-    for definition in (DEFINITION, WHEEL, catalogue.HERE / ARM.wheel_definition):
+    for definition in (DEFINITION, WHEEL):
         assert arguments(definition.read_text())["from"] == GPU.registry_base
 
 
-@BOTH
+@ALL
 def test_the_files_that_the_definitions_copy_are_there(image: Image) -> None:
     for definition in (image.definition, image.wheel_definition):
         text = (catalogue.HERE / definition).read_text()
@@ -101,17 +107,32 @@ def test_the_files_that_the_definitions_copy_are_there(image: Image) -> None:
         for pattern in copied:
             name = pattern.replace("{{ lock }}", image.lock)
             assert list(catalogue.HERE.glob(name)), name
+    # The definition takes the list of what to leave out by the lock's name.
+    assert image.slim == f"{image.lock.partition('.')[0]}.slim"
 
 
-@pytest.mark.parametrize(("image", "cuda"), [(GPU, "12"), (ARM, "13")])
-def test_the_self_test_asks_for_what_the_compilation_asks_for(image: Image, cuda: str) -> None:
-    text = (catalogue.HERE / image.wheel_definition).read_text()
+@pytest.mark.parametrize(("place", "cuda"), [(0, "13"), (1, "12")])
+def test_the_self_test_asks_for_what_the_compilation_asks_for(place: int, cuda: str) -> None:
+    text = WHEEL.read_text()
     assert re.search(r"HOROVOD_GPU_OPERATIONS=NCCL\b", text)
-    asked = re.search(r"HOROVOD_BUILD_CUDA_CC_LIST=([\d,]+)", text)
-    assert asked is not None
-    native = {f"{number[:-1]}.{number[-1]}" for number in asked[1].split(",")}
+    asked = re.findall(r"HOROVOD_BUILD_CUDA_CC_LIST=([\d,]+)", text)[place]
+    native = {f"{number[:-1]}.{number[-1]}" for number in asked.split(",")}
     newest = max(native, key=float)
     assert native | {f"{newest}+PTX"} == selftest.CAPABILITIES[cuda]
+
+
+def test_what_compiles_for_cuda_13_is_on_the_lines_for_cuda_13() -> None:
+    """One definition for both, and the lock decides."""
+    text = WHEEL.read_text()
+    test = re.escape("if grep -q '^nvidia-nccl-cu13==' /opt/image.lock; then")
+    branches = re.search(rf"{test}\n(.*?)\n    else\n(.*?)\n    fi\n", text, re.DOTALL)
+    assert branches is not None
+    assert "arch=compute_120,code=sm_120" in branches[1]
+    assert "CUDA_HOME" in branches[1]
+    assert "CUDA_HOME" not in branches[2]
+    for image, there in ((GPU, False), (GPU13, True), (ARM, True)):
+        lock = (catalogue.HERE / image.lock).read_text()
+        assert bool(re.search("^nvidia-nccl-cu13==", lock, re.MULTILINE)) is there
 
 
 def test_compute_capabilities_are_read_from_the_library_itself() -> None:

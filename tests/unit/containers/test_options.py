@@ -22,7 +22,7 @@ def build(words: list[str]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name what to build: one of cpu, gpu, or a definition file"),
+        ([], "name what to build: one of cpu, gpu, gpu13, or a definition file"),
         (["cpu", "--requirements", "x.txt"], "go with --from IMAGE"),
         (["x.def", "--def", "x.txt"], "go with --from IMAGE"),
         (["cpu", "--from", "base.sif"], "cpu: --from already names the base image"),

@@ -37,7 +37,7 @@ from .test_checks import SITE, dumb, named, states, told
     ],
 )
 def test_gpus(facts: Gpu, state: str, says: str) -> None:
-    (found,) = gpu.check(facts)
+    found = gpu.check(facts)[0]
     assert found.state == state
     assert says in found.says
 

@@ -54,6 +54,15 @@ def answer(**parts: str) -> str:
             {"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1"},
         ),
         ("ldconfig", "\tlibcuda.so (libc6,x86-64) => /usr/lib/libcuda.so\n", {}),
+        ("ldconfig", "21 libs found in cache `/etc/ld.so.cache'\n", {"rdma.libraries": "none"}),
+        (
+            "ldconfig",
+            "21 libs found in cache `/etc/ld.so.cache'\n"
+            "\tlibrdmacm.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/librdmacm.so.1\n"
+            "\tlibibverbs.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so.1\n"
+            "\tlibibverbs.so (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so\n",
+            {"rdma.libraries": "libibverbs.so.1,librdmacm.so.1"},
+        ),
         ("glibc", "musl libc (x86_64)\nVersion 1.2.5\n", {}),
         ("openmpi", "Open MPI v4.1.4\n", {"mpi.flavour": "openmpi", "mpi.version": "4.1.4"}),
         (

@@ -132,6 +132,30 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
 
 
 @pytest.mark.parametrize(
+    ("libraries", "nodes", "gpus", "warned"),
+    [
+        ("none", 2, "4", True),
+        ("librdmacm.so.1", 2, "4", True),
+        ("none", 1, "4", False),
+        ("none", 2, None, False),
+        ("libibverbs.so.1,librdmacm.so.1", 2, "4", False),
+        ("", 2, "4", False),  # not known
+    ],
+)
+def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
+    libraries: str, nodes: int, gpus: str | None, warned: bool
+) -> None:
+    image = replace(ImageInfo(Path("/i/theirs.sif")), found={"rdma.libraries": libraries})
+    asked = Resources(nodes=nodes, gpus_per_node=gpus)
+    made = planning.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
+    said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]
+    assert bool(said) is warned
+    for each in said:
+        assert "NCCL uses TCP" in each.what
+        assert "ibverbs-providers" in str(each.remedies[0])
+
+
+@pytest.mark.parametrize(
     ("said", "version"),
     [
         ("apptainer version 1.4.5", "1.4.5"),

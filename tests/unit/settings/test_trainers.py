@@ -84,6 +84,25 @@ def test_what_forms_the_process_group_depends_on_the_exchange(
     assert trainers.find(name, words)[0].world == world
 
 
+@pytest.mark.parametrize("name", ["torch_lm", "torch_resnet", "lightning_mnist"])
+def test_so_it_does_for_a_copy_and_its_edited_default(name: str, tmp_path: Path) -> None:
+    """As the plan then starts no Horovod, and asks for no MPI."""
+    trainers.copy(name, tmp_path, force=False)
+    copy = tmp_path / f"{name}.py"
+    for words, world in (((), "Horovod"), (("--exchange", "ddp"), "torch.distributed")):
+        assert trainers.find(str(copy), words)[0].world == world
+    edited = copy.read_text().replace('default="horovod"', 'default="ddp"')
+    copy.write_text(edited)
+    assert trainers.find(str(copy), ())[0].world == "torch.distributed"
+    assert trainers.find(str(copy), ("--exchange", "horovod"))[0].world == "Horovod"
+
+
+def test_another_scripts_exchange_is_its_own_matter(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text('add("--exchange", choices=("ddp", "x"), default="ddp")\n')
+    assert trainers.find(str(script), ("--exchange", "ddp"))[0].world == ""
+
+
 def test_a_minimal_one_is_launched_by_its_name() -> None:
     trainer, preset = trainers.find("minimal_torch", ())
     assert (trainer.name, trainer.module) == ("minimal_torch", "recipes.minimal.minimal_torch")
