@@ -17,8 +17,15 @@ from pathlib import Path
 
 from runners.core.errors import Refused, SystemFault, UsageError
 
-# $@: modules. Prints what a login shell and they set, as NAME=VALUE with \0 between.
-LOAD = 'for name; do module load "$name" >&2 || exit 1; done; exec env -0'
+# $@: modules, each with its alternatives. Prints what a login shell and they set, as NAME=VALUE
+# with \0 between.
+LOAD = """\
+for names; do
+    IFS='|' read -ra alternatives <<< "$names"
+    for name in "${alternatives[@]}"; do module load "$name" >&2 && continue 2; done
+    exit 1
+done
+exec env -0"""
 NO_PYTHON = """\
 there is no Python {version} on this machine, for which the lock has packages
 try: module load python/{version}, or conda create -p DIR python={version}, then --into DIR"""
@@ -59,15 +66,21 @@ class Mpi:
         return {"PATH": f"{folder}{os.pathsep}{path}"}
 
 
-def with_modules(modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with modules loaded, as a job does. Raises UsageError."""
+def with_modules(
+    modules: Sequence[str], environ: Mapping[str, str], before: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the environment with modules loaded, as a job does. Raises UsageError.
+
+    `before` are lines of bash such as `module purge`.
+    """
     if not modules:
         return dict(environ)
-    command = ["bash", "-lc", LOAD, "bash", *modules]
+    command = ["bash", "-lc", "\n".join([*before, LOAD]), "bash", *modules]
     done = subprocess.run(command, env=dict(environ), capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
-        raise UsageError(f"--module {' --module '.join(modules)}: cannot be loaded here\n{said}")
+        what = f"--module {' --module '.join(modules)}: cannot be loaded here"
+        raise UsageError(what, said, "module avail, which lists the modules of this machine")
     pairs = done.stdout.decode(errors="surrogateescape").split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 

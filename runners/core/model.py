@@ -144,8 +144,8 @@ class Trainer:
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
     A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
-    what forms a recipe's or its copy's, where known, `seen_world` what the source of a file seems
-    to use instead of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
+    what forms a recipe's, where known, `seen_world` what the source of a file seems to use instead
+    of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
     """
 
     name: str
@@ -181,6 +181,9 @@ class Tuning:
     start_timeout: int | None = None
 
 
+BY_MODULES = "--module"
+
+
 @dataclass(frozen=True)
 class ImageInfo:
     """What is known of an image: its labels, and for one that is not ours what was found inside.
@@ -188,6 +191,8 @@ class ImageInfo:
     `found` holds facts under the names of our labels; `fact` reads both. A pulled image has the
     `source` that it came from and the `digest` of its file. The `architecture` is in Go's words,
     such as amd64; empty if unknown. `problem` says why the image could not be looked into.
+    `brought_by` says what brings an environment that nobody named: BY_MODULES, whose Python each
+    node finds on its PATH, or the variable that names the active one.
     Of a file, `size` is in bytes, `offset` is where in it the squashfs begins, 0 when there is none
     to unpack, and `filesystem` is the kind that it lies on, in the kernel's words, such as nfs4.
     """
@@ -199,6 +204,7 @@ class ImageInfo:
     architecture: str = ""
     found: dict[str, str] = field(default_factory=dict)
     problem: str = ""
+    brought_by: str = ""
     size: int = 0
     offset: int = 0
     filesystem: str = ""
@@ -262,6 +268,7 @@ class JobSpec:
     binds: tuple[BindMount, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     modules: tuple[str, ...] = ()
+    module_use: tuple[str, ...] = ()
     module_purge: bool = False
     sbatch_args: tuple[str, ...] = ()
     srun_args: tuple[str, ...] = ()

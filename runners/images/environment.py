@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..core import digest, shell
@@ -64,12 +64,20 @@ def look(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     env = {**environ, "PATH": path}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
-    done = shell.run(inside.script(), env=env, timeout=inside.SECONDS)
+    return look_on_path(env, str(folder))
+
+
+def look_on_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return the facts of the Python that `environ` has on its PATH. Raises SystemFault.
+
+    `where` names it in errors.
+    """
+    done = shell.run(inside.script(), env=environ, timeout=inside.SECONDS)
     found = inside.parse(done.out) if "== end" in done.out else {}
     if "python.version" not in found:
-        raise SystemFault(f"the Python in {folder} does not run", done.err)
+        raise SystemFault(f"the Python in {where} does not run", done.err)
     if found.get("horovod.version") != "none":
-        built = shell.run(["horovodrun", "--check-build"], env=env, timeout=inside.SECONDS)
+        built = shell.run(["horovodrun", "--check-build"], env=environ, timeout=inside.SECONDS)
         found.update(inside.parse_build(built.out))
     return found
 
@@ -78,9 +86,14 @@ def _key(folder: Path) -> str:
     """Name the environment by its installed packages, its Python and the MPI on the PATH."""
     parts = [str(folder), str((folder / "bin" / "python").resolve())]
     parts.append(str(shutil.which("mpirun")))
-    for package in sorted(folder.glob("lib/python3*/site-packages/*-info")):
-        parts.append(f"{package.name} {package.stat().st_mtime_ns}")
-    return "environment-" + digest.of_text("\n".join(parts))
+    return key_of(parts, folder.glob("lib/python3*/site-packages"))
+
+
+def key_of(parts: Sequence[str], folders: Iterable[Path]) -> str:
+    """Return a key of these words and of the packages that are installed in the folders."""
+    packages = [package for folder in folders for package in sorted(folder.glob("*-info"))]
+    stamps = [f"{package} {package.stat().st_mtime_ns}" for package in packages]
+    return "environment-" + digest.of_text("\n".join([*parts, *stamps]))
 
 
 def image(name: str | None, runtime: str) -> ImageInfo:

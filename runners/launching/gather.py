@@ -21,6 +21,7 @@ from ..images import image_storage, local, recorded_digest, reference
 from ..planning import execution, site_limits
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_calls
+from ..script import environment
 from ..settings import config, request, trainers
 from ..sites import find, probe
 
@@ -59,21 +60,54 @@ def plan_for(
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     runtime = execution.expected(settings.get("runtime"), here)
-    image, why = _image_for_nodes(settings, trainer, here.profile, runtime, dry_run, listener)
+    unnamed = _unnamed_environment(settings, here)
+    if unnamed:
+        image, why, runtime = unnamed, "", "none"
+    else:
+        image, why = _image_for_nodes(settings, trainer, here.profile, runtime, dry_run, listener)
     spec = request.job_spec(settings, image, trainer, _data(settings, here.profile))
+    if unnamed:
+        spec = replace(spec, runtime="none")
     _check_partition(spec, here)
     recorded = _recorded(image.path, dry_run, listener)
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
         _with_apptainer(spec, _with_host_mpi(spec, _mounts(settings, here, runtime)), runtime),
-        {**settings.reasons(), **({"architecture": why} if why else {})},
+        _reasons(settings, why, unnamed is not None),
         settings.unasked,
         recorded.digest,
         recorded.stamp,
         {} if here.elsewhere else image_storage.kinds(filter(None, files)),
     )
     return planning.solve(_waiting(case) if spec.resources.dependency else case)
+
+
+def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[str, str]:
+    more = {"architecture": architecture} if architecture else {}
+    if unnamed and settings.get("runtime") == "auto":
+        more["runtime"] = "no image was given"
+    return {**settings.reasons(), **more}
+
+
+def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | None:
+    """Return the environment that stands in for an image that nobody named, None for none."""
+    runtime = settings.get("runtime")
+    if settings.get("image") or runtime not in ("auto", "none") or here.elsewhere:
+        return None
+    active = any(os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
+    if not (active or runtime == "none" or settings.is_asked("module")):
+        return None
+    from ..images import unnamed  # 20 ms that other launches need not pay
+
+    names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
+    profile = here.profile
+    modules = unnamed.Modules(
+        tuple(names) if settings.is_asked("module") else (),
+        (*(profile.module_use if profile else ()), *request.module_folders(settings)),
+        bool(settings.get("module-purge")),
+    )
+    return unnamed.find(modules, runtime)
 
 
 def _check_partition(spec: JobSpec, here: Site) -> None:
@@ -215,9 +249,9 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
 def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
-        from ..images import environment  # 20 ms that other launches need not pay
+        from ..images import environment as named  # 20 ms that other launches need not pay
 
-        return environment.image(name, runtime)
+        return named.image(name, runtime)
     if not name or not reference.is_remote(name):
         return _local(name, dry_run, listener)
     from ..images import pull

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core.model import BindMount, JobSpec, Staged
+from ..core.model import BY_MODULES, BindMount, JobSpec, Staged
 from ..core.plan import Launching, Plan, Refusal, Staging
 from ..core.remedy import LAUNCH, Remedy, Value, change, command
 from ..schedulers import SCHEDULERS
@@ -151,7 +151,7 @@ def _attempt(case: Case) -> Plan:
         binds=_binds(case, staged),
         variables=tuple(log.variables),
         runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
-        module_use=profile.module_use if profile else (),
+        module_use=(*(profile.module_use if profile else ()), *case.spec.module_use),
         host_mpi=libraries,
         ssh=wireup.reaches_nodes_by_ssh(case, launching),
         elsewhere=case.site.elsewhere,
@@ -175,6 +175,11 @@ def _known(case: Case, log: DecisionLog) -> None:
         log.choose("site", site.profile.name, site.profile.chosen)
     if image.source:
         log.choose("image", image.digest or image.path.name, f"from {image.source}")
+    elif image.brought_by:
+        modules = [f"--module {name}" for name in case.spec.modules]
+        what = " ".join(modules) if image.brought_by == BY_MODULES else "the active environment"
+        evidence = "" if image.brought_by == BY_MODULES else f"{image.brought_by}={image.path}"
+        log.choose("image", str(image.path), f"no image was given: the Python of {what}", evidence)
     _framework(case, log)
 
 
@@ -187,7 +192,8 @@ def _framework(case: Case, log: DecisionLog) -> None:
     what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
     if image.fact(f"{package}.version") == "none":
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
-        remedy = [install] if case.spec.runtime == "none" else []
+        own = case.spec.runtime == "none" and image.brought_by != BY_MODULES
+        remedy = [install] if own else []
         log.refuse(what, image.how(f"{package}.version"), *remedy)
     elif frameworks and wanted not in frameworks:
         log.refuse(what, image.how("horovod.frameworks"))

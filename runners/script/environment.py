@@ -43,14 +43,14 @@ def modules(plan: Plan) -> list[str]:
     use += [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
     names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
     load = [
-        _load(name) for name in names if plan.launching.runtime != "none" or not _of_runtime(name)
+        _load(name) for name in names if plan.launching.runtime != "none" or not of_runtime(name)
     ]
     if plan.launching.runtime == "none":
         return [out, *use, *load]
     return [*use, *load, out, *SHELLS]
 
 
-def _of_runtime(module: str) -> bool:
+def of_runtime(module: str) -> bool:
     """Whether it, and each alternative to it, is of what runs images."""
     return all(name.partition("/")[0] in runtimes.RUNTIMES for name in module.split("|"))
 

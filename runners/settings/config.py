@@ -93,6 +93,11 @@ class Config:
         others = (DEFAULT, PRESET, SITE)
         return frozenset(each.name for each in self.given if each.origin in others)
 
+    def is_asked(self, name: str) -> bool:
+        """Whether the user gave it, on the command line, in a file or in a variable."""
+        given = [each for each in self.given if each.name == name]
+        return any(each.origin not in (DEFAULT, PRESET, SITE) for each in given)
+
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
         given_names = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}

@@ -54,6 +54,7 @@ def job_spec(
         binds=tuple(parse_bind(text) for text in get("bind") or ()),
         env=tuple(parse_env(text) for text in get("env") or ()),
         modules=tuple(_module(text) for text in get("module") or ()),
+        module_use=module_folders(config),
         module_purge=bool(get("module-purge")),
         sbatch_args=tuple(get("sbatch-arg") or ()),
         srun_args=tuple(get("srun-arg") or ()),
@@ -155,6 +156,18 @@ def _module(text: str) -> str:
     if not all(_line("module", text).split("|")):
         raise UsageError(f"--module {text!r} names no module on one side of |")
     return text
+
+
+def module_folders(config: Config) -> tuple[str, ...]:
+    return tuple(_module_folder(text) for text in config.get("module-use") or ())
+
+
+def _module_folder(text: str) -> str:
+    """Return the absolute path of a folder, which must be on a file system that the nodes share."""
+    folder = Path(_line("module-use", text)).expanduser().absolute()
+    if not folder.is_dir():
+        raise NotFound(f"--module-use {text}: there is no folder {folder}")
+    return str(folder)
 
 
 def _requeue_limit(config: Config) -> int | None:

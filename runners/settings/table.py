@@ -98,7 +98,11 @@ SLURM = (
     Setting("comment", "job comment (mandatory on some sites)"),
 )
 CONTAINER = (
-    Setting("image", "image: a .sif file, a sandbox folder, a name, or a URI"),
+    Setting(
+        "image",
+        "image: a .sif file, a sandbox folder, a name, or a URI"
+        " (default: the Python of --module, or the active environment)",
+    ),
     Setting(
         "bind", "path to bind into the container", "list", words=("-B",), metavar="SRC[:DST[:ro]]"
     ),
@@ -141,6 +145,9 @@ CONTAINER = (
         "environment module to load in the job; OTHER if there is no NAME",
         "list",
         metavar="NAME[|OTHER]",
+    ),
+    Setting(
+        "module-use", "folder with more modulefiles, as for `module use`", "list", metavar="DIR"
     ),
     Setting("module-purge", "unload all environment modules first", "switch"),
 )

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 
 from ...core import tokens
-from ...core.model import BindMount, Dataset, Staged
+from ...core.model import BY_MODULES, BindMount, Dataset, Staged
 from ...core.plan import Plan
 from ...core.tokens import Expanded
 from . import apptainer, stores
@@ -83,6 +83,8 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
     --env.
     """
     if plan.launching.runtime == "none":
+        if plan.spec.image.brought_by == BY_MODULES:
+            return []
         return [("PATH", tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"')]
     if RUNTIMES[plan.launching.runtime].prefix:
         return [(f"{plan.launching.runtime.upper()}_NO_EVAL", "1")]
@@ -116,7 +118,9 @@ def own_file(plan: Plan) -> str:
 
 def python(plan: Plan) -> str:
     """Return the Python of the image, or of the environment by its full path."""
-    return f"{plan.spec.image.path}/bin/python" if plan.launching.runtime == "none" else "python3"
+    if plan.launching.runtime != "none" or plan.spec.image.brought_by == BY_MODULES:
+        return "python3"
+    return f"{plan.spec.image.path}/bin/python"
 
 
 def _of_host_mpi(plan: Plan) -> list[BindMount]:

@@ -1,0 +1,110 @@
+"""Environments that the site or the user has: modules, an active environment, no --image."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Done, Login
+
+MODULES = "/usr/share/modules/init/bash"  # Environment Modules of the distribution
+WHERE = """
+import os, shutil, sys
+print("rank of", sys.prefix, shutil.which("mpirun"), os.environ.get("SITE_PYTHON"), flush=True)
+"""
+PYTHON = """#%Module
+setenv SITE_PYTHON {folder}
+prepend-path PATH {folder}/bin
+"""
+OPEN_MPI = """#%Module
+set prefix {folder}
+prepend-path PATH $prefix/bin
+prepend-path LD_LIBRARY_PATH $prefix/lib
+"""
+
+
+def shell(login: Login, *lines: str, timeout: float = 300) -> Done:
+    """Run lines in a shell of the user's that knows `module`."""
+    return login.run("bash", "-c", "\n".join([f". {MODULES}", *lines]), timeout=timeout)
+
+
+@pytest.fixture
+def site(login: Login) -> Login:
+    """A folder with modulefiles of a Python and of an Open MPI."""
+    login.sh(
+        "mkdir -p files/python files/openmpi; python3 -m venv python; mkdir -p mpi/bin mpi/lib"
+    )
+    login.sh("ln -s /usr/bin/mpirun mpi/bin/; ln -s /usr/lib/x86_64-linux-gnu/libmpi.so.40 mpi/lib")
+    login.write("files/python/3", PYTHON.format(folder=f"{login.folder}/python"))
+    login.write("files/openmpi/5", OPEN_MPI.format(folder=f"{login.folder}/mpi"))
+    login.write("where.py", WHERE)
+    return login
+
+
+LAUNCH = "runner launch --nodes 2 --no-gate --follow --all"
+
+
+def test_a_module_brings_the_python_of_the_ranks(site: Login) -> None:
+    words = "--module-use files --module python/3 --module openmpi"
+    done = shell(site, f"{LAUNCH} {words} where.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = f"rank of {site.folder}/python {site.folder}/mpi/bin/mpirun {site.folder}/python"
+    assert done.stdout.count(said) == 2
+    plan = shell(site, f"runner plan --nodes 2 {words} where.py").stdout
+    assert "no image was given: the Python of --module python/3 --module openmpi" in plan
+    refused = shell(site, f"runner plan {words} torch_mnist")
+    assert refused.returncode == 80
+    assert (
+        "torch_mnist needs pytorch, which python does not have" in refused.stderr + refused.stdout
+    )
+
+
+def test_each_node_takes_its_own_python(site: Login) -> None:
+    """A module's folder may be another one on the nodes, as in trees by processor."""
+    site.sh("python3 -m venv elsewhere")
+    text = '#%Module\nprepend-path PATH {}/[expr {{[info hostname] eq "login" ? "python" : '
+    site.write("files/python/3", text.format(site.folder) + '"elsewhere"}]/bin\n')
+    done = shell(site, f"{LAUNCH} --module-use files --module python where.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"rank of {site.folder}/elsewhere ") == 2
+
+
+def test_a_module_that_does_not_exist(site: Login) -> None:
+    done = shell(site, f"{LAUNCH} --module-use files --module nope where.py")
+    assert done.returncode == 2
+    assert "--module nope: cannot be loaded here" in done.stderr
+    assert "Unable to locate a modulefile for 'nope'" in done.stderr
+    assert "try: module avail" in done.stderr
+    assert site.runs() == []
+    done = shell(site, f"{LAUNCH} --module-use nowhere --module python where.py")
+    assert done.returncode == 2
+    assert "--module-use nowhere: there is no folder" in done.stderr
+
+
+def test_a_module_without_a_python(site: Login) -> None:
+    done = shell(site, f"{LAUNCH} --module-use files --module openmpi where.py")
+    assert done.returncode == 2
+    assert "no image was given" in done.stderr
+    assert "--module openmpi brings no Python" in done.stderr
+
+
+def test_the_active_environment(site: Login) -> None:
+    """Under --runtime none always; else one that has a framework, which this has not."""
+    activate = ". python/bin/activate"
+    done = shell(site, activate, f"{LAUNCH} --runtime none where.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"rank of {site.folder}/python ") == 2
+    refused = shell(site, activate, f"{LAUNCH} where.py")
+    assert refused.returncode == 2
+    assert "has neither torch nor TensorFlow" in refused.stderr
+    assert "try: --image horovod_cpu.sif" in refused.stderr
+    nothing = shell(site, f"{LAUNCH} --runtime none where.py")
+    assert nothing.returncode == 2
+    assert "try: activate a virtual or conda environment" in nothing.stderr
+
+
+def test_a_conda_environment_by_its_layout(site: Login) -> None:
+    site.sh("mkdir python/conda-meta; rm python/bin/activate; touch python/conda-meta/history")
+    conda = f"export CONDA_PREFIX={site.folder}/python"
+    done = shell(site, conda, "runner plan --runtime none --nodes 2 where.py")
+    assert done.returncode == 0, done.stderr
+    assert f"CONDA_PREFIX={site.folder}/python" in done.stdout

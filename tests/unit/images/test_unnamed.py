@@ -1,0 +1,77 @@
+"""A launch without --image: which environment is meant, of modules or an active one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.core.errors import UsageError
+from runners.core.model import BY_MODULES
+from runners.images import environment, unnamed
+from runners.images.unnamed import Modules
+
+WITH, WITHOUT = {"torch.version": "2.13.0"}, {"torch.version": "none", "tensorflow.version": "none"}
+MODULE = """\
+module() {{ case "$1 $2" in 'use /more') MORE=1;; 'load torch') PATH="{0}/torch/bin:$PATH";;
+'load python') PATH="{0}/plain/bin:$PATH";; 'load openmpi') test "$MORE";; *) false;; esac; }}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders with a Python that does not run: `torch` and `active` have a framework."""
+    for name in ("torch", "plain", "active", "bare"):
+        for program in ("python", "python3"):
+            file = tmp_path / name / "bin" / program
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("")
+            file.chmod(0o755)
+    (tmp_path / ".bash_profile").write_text(MODULE.format(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def of_path(environ: dict[str, str], where: str) -> dict[str, str]:
+        return WITH if "/torch/" in where else WITHOUT
+
+    def of_folder(folder: Path) -> dict[str, str]:
+        return WITH if folder.name == "active" else WITHOUT
+
+    monkeypatch.setattr(environment, "look_on_path", of_path)
+    monkeypatch.setattr(environment, "facts", of_folder)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("modules", "active", "runtime", "meant"),
+    [
+        ("torch", "", "auto", "torch"),
+        ("torch", "active", "auto", "torch"),  # named before active
+        ("python", "active", "auto", "active"),  # an environment made with a module's Python
+        ("python", "bare", "auto", "plain"),
+        ("python", "bare", "none", "bare"),
+        ("", "active", "auto", "active"),
+        ("", "bare", "none", "bare"),
+    ],
+)
+def test_which_is_meant(home: Path, modules: str, active: str, runtime: str, meant: str) -> None:
+    environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+    if active:
+        environ["CONDA_PREFIX"] = str(home / active)
+    image = unnamed.find(Modules(tuple(modules.split())), runtime, environ)
+    assert image.path == home / meant
+    by_modules = meant in ("torch", "plain")
+    assert image.brought_by == (BY_MODULES if by_modules else "CONDA_PREFIX")
+
+
+def test_none_is_meant(home: Path) -> None:
+    environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": str(home / "bare")}
+    with pytest.raises(UsageError) as told:
+        unnamed.find(Modules(("openmpi",), ("/more",)), "auto", environ)
+    assert str(told.value).splitlines() == [
+        "no image was given",
+        "  --module openmpi brings no Python",
+        f"  VIRTUAL_ENV={home}/bare has neither torch nor TensorFlow",
+        "  try: --image horovod_cpu.sif",
+    ]
+    with pytest.raises(UsageError, match="--module openmpi: cannot be loaded here"):
+        unnamed.find(Modules(("openmpi",)), "auto", environ)
