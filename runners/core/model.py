@@ -144,8 +144,8 @@ class Trainer:
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
     A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
-    what forms a recipe's, where known, `seen_world` what the source of a file seems to use instead
-    of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
+    what forms a recipe's or its copy's, where known, `seen_world` what the source of a file seems
+    to use instead of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
     """
 
     name: str

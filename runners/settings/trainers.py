@@ -24,6 +24,7 @@ IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MU
 PACKAGE = "recipes"
 # What forms the process group of a recipe, by its option --exchange.
 WORLDS = {"horovod": HOROVOD, "ddp": TORCH, "fsdp": TORCH}
+EXCHANGE = re.compile(r'"--exchange", choices=.*\bdefault="(\w+)"')
 SEEN = (
     (re.compile(r"torch\.distributed|init_process_group|DistributedDataParallel"), TORCH),
     (re.compile(r"MultiWorkerMirroredStrategy"), TENSORFLOW),
@@ -145,10 +146,14 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     source = path.read_text(encoding="utf-8", errors="replace")
     imports = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
     uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
+    # A copy of a recipe has its option --exchange, whose default may have been edited.
+    option = EXCHANGE.search(source) if imports else None
+    world = WORLDS.get(_exchange(args) or option[1], "") if option else ""
     return Trainer(
         *(path.stem, None, path.absolute(), args),
         uses_recipes=uses_recipes,
         typed=name,
+        world=world,
         seen_world=_seen_world(source),
     )
 

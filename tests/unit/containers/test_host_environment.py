@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -212,6 +213,22 @@ def test_how_horovod_is_compiled_for_gpus(tmp_path: Path) -> None:
     assert found["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert found["HOROVOD_NCCL_HOME"] == str(nccl.parent)
     assert os.readlink(nccl / "libnccl.so") == "libnccl.so.2"
+    assert found["HOROVOD_WITH_TENSORFLOW"] == "1"
+    assert "CUDA_HOME" not in found
+
+
+def test_cudas_compiler_is_that_of_the_wheels_for_cuda_13(tmp_path: Path) -> None:
+    nvidia = tmp_path / "lib" / "python3.13" / "site-packages" / "nvidia"
+    for name in ("nccl", "cu13"):
+        (nvidia / name / "lib").mkdir(parents=True)
+    found = host_horovod.variables(compilation(None, "gpu13"), tmp_path, tmp_path)
+    assert found["HOROVOD_CUDA_HOME"] == found["CUDA_HOME"] == str(nvidia / "cu13")
+    assert os.readlink(nvidia / "cu13" / "lib" / "libcudart.so") == "libcudart.so.13"
+    assert (found["HOROVOD_WITH_PYTORCH"], found["HOROVOD_WITHOUT_TENSORFLOW"]) == ("1", "1")
+    # The same as in the image.
+    definition = (catalogue.HERE / "horovod_wheel_gpu.def").read_text()
+    for name in ("HOROVOD_BUILD_CUDA_CC_LIST", "NVCC_APPEND_FLAGS"):
+        assert re.search(f'{name}="?{re.escape(found[name])}\\b', definition)
 
 
 def test_another_mpi_or_module_is_another_result(tmp_path: Path) -> None:
