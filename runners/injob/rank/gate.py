@@ -159,7 +159,7 @@ class Gate:
             fields.pop("names", None)
         fields["may_differ"] = fields.get("may_differ") or self.may_differ
         if size > 1:
-            self._tell("", reports.WEIGHTS, rank=rank, size=size, process=os.getpid(), **fields)
+            self._tell("", reports.WEIGHTS, rank=rank, size=size, **fields)
 
     def report_last_weights(self) -> None:
         for watch in self.watches:
@@ -198,7 +198,7 @@ class Gate:
         os._exit(EXIT_WORLD_SIZE)
 
     def _tell(self, framework: str, state: str, **fields: Any) -> None:
-        reports.tell(*self.terms.inbox, framework, state, **fields)
+        reports.tell(*self.terms.inbox, framework, state, process=os.getpid(), **fields)
 
 
 def _meets_elsewhere(terms: GateSettings, env: Mapping[str, str]) -> bool:

@@ -49,6 +49,7 @@ class Referee:
         self.terms, self.inbox, self.session, self.end = terms, inbox, session, end
         self.code = 0
         self.members: dict[str, set[Membership]] = {}
+        self.entering: dict[str, dict[int, int]] = {}  # processes, by the task
         self.by: dict[str, str] = {}
         self.right: set[str] = set()
         self.card = Scorecard()
@@ -133,21 +134,30 @@ class Referee:
         framework, fields = report.framework, report.fields
         known = self.members.setdefault(framework, set())
         known.add(Membership(task, int(fields["rank"]), int(fields["size"])))
+        entering = self.entering.setdefault(framework, {})
+        entering[task] = int(fields["entering"])
         self.by.setdefault(framework, str(fields["by"]))
-        verdict = judge(known, self.terms.task.size)
+        verdict = judge(known, self.terms.task.size, sum(entering.values()))
         if verdict.state is State.WRONG:
             self._refuse(framework, verdict)
-        elif verdict.state is State.RIGHT and framework not in self.right:
-            self.right.add(framework)
-            if verdict.size > 1:
-                print(gate.formed(verdict.size, verdict.size, self.by[framework]), flush=True)
+        elif verdict.state is State.RIGHT:
+            self._accept(framework, verdict)
+
+    def _accept(self, framework: str, verdict: WorldVerdict) -> None:
+        """Say once that a framework's processes are one world."""
+        if framework in self.right:
+            return
+        self.right.add(framework)
+        if verdict.size > 1:
+            print(gate.formed(verdict.size, verdict.size, self.by[framework]), flush=True)
 
     def _judge_at_end(self) -> None:
-        for framework, members in self.members.items():
-            verdict = judge(members, self.terms.task.size)
-            if not self.right and verdict.state is not State.RIGHT:
-                self._refuse(framework, verdict)
-                return
+        verdicts = {one: judge(known, self.terms.task.size) for one, known in self.members.items()}
+        for framework, verdict in verdicts.items():
+            if verdict.state is State.RIGHT:
+                self._accept(framework, verdict)
+        if verdicts and not self.right:
+            self._refuse(*next(iter(verdicts.items())))
 
     def _judge_weights(self, over: bool) -> None:
         verdict, facts = self.card.verdict(over)

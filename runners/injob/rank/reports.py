@@ -16,7 +16,7 @@ import socket
 import struct
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import FRAMEWORKS
@@ -39,7 +39,10 @@ WHOLE = 0xFFFFFFFF  # bytes to keep
 
 @dataclass(frozen=True)
 class Report:
-    """One datagram. `fields` are those of the state: of FORMED the rank, the size and `by`."""
+    """One datagram. `fields` are those of the state: of FORMED the rank, the size and `by`.
+
+    The inbox adds `entering` to FORMED: how many of the task's processes are still in that init.
+    """
 
     state: str
     framework: str = ""
@@ -52,8 +55,10 @@ class Report:
 class Inbox:
     """The shim's side. `last` is the last state by framework, `formed` are those of a full size.
 
-    `ended` is whether the trainer has come to its end, `imports` what it had imported by then.
-    `unread` are the reports that the referee has not taken yet.
+    `entering` are the frameworks' inits that have not returned, each with its process: all ranks of
+    a world have called before one of them reports it. `ended` is whether the trainer has come to
+    its end, `imports` what it had imported by then. `unread` are the reports that the referee has
+    not taken yet.
     """
 
     def __init__(self) -> None:
@@ -66,6 +71,7 @@ class Inbox:
         self.sock.setblocking(False)
         self.last: dict[str, str] = {}
         self.formed: set[str] = set()
+        self.entering: set[tuple[str, Any]] = set()
         self.ended = False
         self.imports: list[str] = []
         self.unread: list[Report] = []
@@ -97,8 +103,15 @@ class Inbox:
         return reports
 
     def _heard(self, report: Report) -> None:
+        caller = (report.framework, report.fields.get("process"))
+        if report.state == CALLED:
+            self.entering.add(caller)
+        else:
+            self.entering.discard(caller)
         if report.state == FORMED:
             self.formed.add(report.framework)
+            entering = sum(framework == report.framework for framework, _ in self.entering)
+            report = replace(report, fields={**report.fields, "entering": entering})
         if report.state in (FORMED, WEIGHTS):
             self.unread.append(report)
         if report.state == ENDED:

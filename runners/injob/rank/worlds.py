@@ -21,7 +21,7 @@ class Membership:
 
 
 class State(Enum):
-    """OPEN: not all have reported yet. At the end of the job that is wrong too."""
+    """OPEN: more can be reported. At the end of the job that is wrong too."""
 
     OPEN = "open"
     RIGHT = "right"
@@ -37,11 +37,12 @@ class WorldVerdict:
     why: str = ""
 
 
-def judge(members: Collection[Membership], tasks: int) -> WorldVerdict:
+def judge(members: Collection[Membership], tasks: int, entering: int = 0) -> WorldVerdict:
     """Return whether one framework's processes are one world of all `tasks`.
 
     Right is a world in which each rank is reported once and each task has a rank: T tasks with L
-    processes each in one world of T * L. One task may form worlds as it likes.
+    processes each in one world of T * L. One task may form worlds as it likes. `entering` more
+    processes are about to report: the first two of several worlds can fit together.
     """
     small = [one for one in members if one.size < tasks]
     if small:
@@ -59,7 +60,7 @@ def judge(members: Collection[Membership], tasks: int) -> WorldVerdict:
             return WorldVerdict(State.WRONG, size, f"{why}: each is a world of its own")
         present = set().union(*owners.values())
         if len(owners) == size and len(present) == tasks:
-            return WorldVerdict(State.RIGHT, size)
+            return WorldVerdict(State.OPEN if entering else State.RIGHT, size)
     return _open(members, tasks)
 
 

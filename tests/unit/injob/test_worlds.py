@@ -34,3 +34,5 @@ def test_verdict_on_worlds(name: str) -> None:
     verdict = judge({Membership(*one) for one in members}, tasks)
     assert verdict.state is state, verdict
     assert why in verdict.why
+    while_some_enter = judge({Membership(*one) for one in members}, tasks, entering=2)
+    assert while_some_enter.state is (OPEN if state is RIGHT else state)
