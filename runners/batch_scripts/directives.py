@@ -142,6 +142,7 @@ class Job:
             "SLURM_GPUS_ON_NODE": self.gpus_per_node,
             "SLURM_JOB_NAME": self.get("job-name"),
             "SLURM_JOB_PARTITION": self.get("partition"),
+            "SLURM_JOB_ACCOUNT": self.get("account"),
         }
         values["SLURM_NPROCS"] = values["SLURM_NTASKS"]
         values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]

@@ -23,7 +23,7 @@ PLACE = (
     *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
 )
-OF_HOST = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
+OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 CONDAS = ("conda", "mamba", "micromamba")
@@ -187,7 +187,15 @@ def _variable(draft: Draft, name: str, value: Word) -> None:
         draft.add("env", name, value.line)
         draft.open.append(Note(value.line, f"{name}: a secret; export it before the launch"))
     else:
-        trainer.exports(draft, name, value)
+        value = _own_folders(value) if name == "PYTHONPATH" else value
+        if value.pieces or name != "PYTHONPATH":
+            trainer.exports(draft, name, value)
+
+
+def _own_folders(path: Word) -> Word:
+    """Return what a script adds to PYTHONPATH, without what was in it before."""
+    parts = [[p for p in part.pieces if "PYTHONPATH" not in str(p)] for part in path.split(":")]
+    return join([made(part, path.line) for part in parts if part], ":", path.line)
 
 
 def _kept(
@@ -200,24 +208,18 @@ def _kept(
 ) -> bool:
     """Whether a variable goes onto the launch line; else say why not."""
     line = value.line if value else step.line
-    cpus = ("SLURM_CPUS_PER_TASK", script.job.get("cpus-per-task") or "1")
-    own_threads = value is not None and any(text and text in value.text for text in cpus)
-    if (
-        name in PLACE
-        or (value is not None and len(value.pieces) == 1 and value.has(ADDRESS))
-        or (name == "OMP_NUM_THREADS" and own_threads)
-    ):
+    cpus = (script.job.get("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
+    own_threads = value is not None and value.text in cpus
+    if name in PLACE or (name == "OMP_NUM_THREADS" and own_threads):
         placed.setdefault(line, []).append(name)
     elif value is not None and value.has(ADDRESS):
         draft.leave_out(line, f"{name}: it names nodes of the job, which runner knows")
     elif name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
         draft.leave_out(line, f"{name}: runner passes it to srun")
+    elif name in OF_HOST and value is not None and step.image is None:
+        draft.lose(line, f"{name}={value.text}: the trainer gets that of the modules")
     elif name in OF_HOST:
-        inside = step.image is not None
-        reason = (
-            "that of the host stays outside of the container" if inside else "the environment's"
-        )
-        draft.leave_out(line, f"{name}: {reason}")
+        draft.leave_out(line, f"{name}: that of the host stays outside of the container")
     elif name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
         draft.leave_out(line, f"{name}: runner sets Apptainer's own variables")
     elif value is not None and value.has(RUN) and step.layer("agent") is not None:

@@ -50,12 +50,13 @@ class Scope:
     """What is known of variables at a place of the script.
 
     `given` has what the directives fix, such as SLURM_NNODES. `sourced`: a file was read that may
-    set any variable. `per_rank`: the text runs once on each rank.
+    set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for those of
+    the script, which only the submission knows.
     """
 
     variables: dict[str, Value] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
-    arguments: list[Word] = field(default_factory=list)
+    arguments: list[Word] | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     sourced: bool = False
     per_rank: bool = False
@@ -64,7 +65,7 @@ class Scope:
         return Scope(
             dict(self.variables),
             set(self.exported),
-            list(self.arguments),
+            self.arguments,
             self.given,
             self.sourced,
             self.per_rank,
@@ -75,9 +76,9 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         if name.isdecimal():
-            place = int(name) - 1
-            if 0 <= place < len(self.arguments):
-                return self.arguments[place]
+            arguments, place = self.arguments or [], int(name) - 1
+            if 0 <= place < len(arguments):
+                return arguments[place]
             return self._unknown(name, ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
@@ -179,11 +180,14 @@ class Expander:
     def _string(self, node: Node) -> list[list[Piece]]:
         """Return a text in double quotes: one word, but for "$@" and "${list[@]}"."""
         whole: list[list[Piece]] = [[]]
-        for part in grammar.pieces(node):
+        parts = list(grammar.pieces(node))
+        for part in parts:
             if isinstance(part, str):
                 whole[-1].append(_unescaped(part, only=QUOTED))
             elif part.type in ("simple_expansion", "expansion"):
                 words = self._expansion(part, quoted=True)
+                if not words and len(parts) == 3:  # an empty list between the quotes is no word
+                    return []
                 whole[-1] += words[0].pieces if words else ()
                 whole += [list(word.pieces) for word in words[1:]]
             elif part.type == "command_substitution":
@@ -204,7 +208,8 @@ class Expander:
         if inner and inner[0].type == "subscript":
             return self._item(inner, text, at)
         if name in ("@", "*"):
-            return self.scope.arguments if len(inner) == 1 else [_of(text, ARGUMENT, at)]
+            known = self.scope.arguments if len(inner) == 1 else None
+            return [_of(text, ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
             return [_of(text, RUN, at)]
         value = self.scope.value(name, at)
@@ -217,15 +222,26 @@ class Expander:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""
         name, sign = grammar.source(inner[0]), grammar.source(inner[1])
         digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
-        if sign in (":-", "-", ":=", "=", ":?", "?") and name in self.scope.variables:
-            if word.known or not sign.startswith(":"):
-                return word
-            return self.word(inner[2], at) if not word.pieces and len(inner) > 2 else word
         kinds = [piece.kind for piece in word.unknown]
+        if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
+            other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
+            if sign in ("?", ":?") and name not in self.scope.variables:
+                return word
+            if name in self.scope.variables and (word.known is not None or "+" not in sign):
+                filled = bool(word.pieces) or not sign.startswith(":")
+                if "+" in sign:
+                    return other if filled else literal("", at)
+                return word if filled else other
+            kinds += [piece.kind for piece in other.unknown if piece.kind != ENVIRONMENT]
+            kinds.reverse()
+            text = f"${{{name}{sign.replace('=', '-')}{_in_braces(other)}}}"
         kind = kinds[0] if kinds else COMMAND
         if name in self.scope.variables and kind == ENVIRONMENT:
             kind = BRANCH  # the user's shell has no such variable
-        return Word((Unknown(text, kind, at, (), digits, digits),), at)
+        made_ = Word((Unknown(text, kind, at, (), digits, digits),), at)
+        if sign in (":=", "="):
+            self.scope.variables[name] = made_
+        return made_
 
     def _item(self, inner: Sequence[Node], text: str, at: int) -> list[Word]:
         """Return ${LIST[...]}."""
@@ -294,6 +310,16 @@ class Expander:
 def _bare(node: Node) -> bool:
     """Whether no base, as in 10#$X, stands before a number."""
     return node.parent is None or node.parent.type != "number"
+
+
+def _in_braces(word: Word) -> str:
+    """Return the word as it stands behind the sign of ${NAME:-...}, within double quotes."""
+    return "".join(
+        "".join(f"\\{sign}" if sign in f"{QUOTED}}}" else sign for sign in piece)
+        if isinstance(piece, str)
+        else piece.source
+        for piece in word.pieces
+    )
 
 
 def _of(text: str, kind: str, at: int) -> Word:

@@ -11,40 +11,9 @@ from . import environment, resources, steps, trainer
 from .content import Command
 from .draft import Draft, Note
 from .environment import CONDAS
-from .programs import LOOKING
+from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
 from .script import MODULES, Script
 from .steps import Step
-
-# Commands of the script's own shell, which the launch does not need.
-OF_SHELL = (
-    *(
-        "source",
-        ".",
-        "cd",
-        "set",
-        "export",
-        "unset",
-        "wait",
-        "trap",
-        "exit",
-        "shopt",
-        "read",
-        "eval",
-    ),
-    *("declare", "test", "[", ":", "true", "false", "return", "local", "shift", "ulimit", "umask"),
-    *(
-        "break",
-        "continue",
-        "mapfile",
-        "readarray",
-        "sync",
-        "let",
-        "getopts",
-        "pushd",
-        "popd",
-        "hash",
-    ),
-)
 
 
 def drafts(script: Script) -> list[Draft]:
@@ -59,12 +28,13 @@ def _draft(script: Script, step: Step) -> Draft:
     environment.add(draft, script, step, profile)
     trainer.add(draft, script.job, step)
     for word in step.shell[:1] if step.layer("agent") else ():
-        draft.lose(word.line, "the other commands of this text, before the ranks start")
+        draft.lose(word.line, "the other commands of this text")
     for line, text in step.problems:
         draft.lose(line, text)
         draft.possible = draft.possible and text.startswith("timeout")
-    if script.job.hetjob:
-        draft.possible = False
+    for word in step.command.inputs:
+        draft.lose(word.line, f"{step.command.name} < {word.text}: ranks of runner read no input")
+    draft.possible = draft.possible and not script.job.hetjob and not step.command.inputs
     for condition in step.command.conditions:
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
@@ -154,10 +124,21 @@ def others(script: Script) -> Iterator[Note]:
     for command in content.commands:
         own = command.line in starting or command.within or _known(command)
         if not own and not _for_log(command, script):
-            text = f"{command.text}: no training; do it before the launch, where it is needed"
-            yield Note(command.line, text)
+            yield Note(command.line, f"{command.text}: {_instead(command, script)}")
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
+
+
+def _instead(command: Command, script: Script) -> str:
+    """Say of a command that starts no training what to do with it."""
+    program = [word.text.rpartition("/")[2] for word in steps.of(command).program[:3]]
+    tool = program[:1] and (program[0] in HELPERS or is_python(program[0]) or program[-1] in TOOLS)
+    if not tool:
+        return "what it starts is not known here"
+    if command.background:
+        return "it runs beside the training, which the launch does not"
+    after = script.steps and all(step.line < command.line for step in script.steps)
+    return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
 
 
 def _known(command: Command) -> bool:
@@ -166,7 +147,7 @@ def _known(command: Command) -> bool:
     names = {command.name, *(word.text.rpartition("/")[2] for word in program[:1])}
     first = command.arguments[0].text if command.arguments else ""
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    return conda or bool(names & {*OF_SHELL, *LOOKING, *MODULES})
+    return conda or bool(names & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:

@@ -48,6 +48,7 @@ class _Reader(Simple):
         for child in node.children:
             if child.type == "heredoc_redirect":
                 self._heredoc(child)
+                inputs.append(literal("<<", self._line(child)))
             elif child.type == "file_redirect":
                 target = child.child_by_field_name("destination")
                 reads = any(part.type == "<" for part in child.children)

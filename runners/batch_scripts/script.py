@@ -13,6 +13,7 @@ from .content import Command, Content
 from .directives import Job
 from .expand import Scope
 from .steps import Step
+from .words import Word
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
@@ -31,9 +32,14 @@ class Script:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What starts a training, in order; each round of a loop is one."""
+        """What starts a training, in order; each round of a loop is one.
+
+        A program of the first node that runs beside a training is none.
+        """
         found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
-        return tuple(step for step in found if step.starts)
+        found = [step for step in _with_images(found) if step.starts]
+        launched = any(step.layers for step in found)
+        return tuple(s for s in found if s.layers or not (launched and s.command.background))
 
     @property
     def commands(self) -> Iterator[Command]:
@@ -57,6 +63,22 @@ class Script:
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
+
+
+def _with_images(found: list[Step]) -> Iterator[Step]:
+    """Yield the steps, those that enter a container of --container-name with its image."""
+    images: dict[str, Word] = {}
+    for step in found:
+        container = step.layer("container")
+        name = container.get("container-name") if container is not None else None
+        if name is None or container is None:
+            yield step
+            continue
+        if step.image is not None:
+            images[name.text] = step.image
+        image = images.get(name.text)
+        problem = (step.line, f"--container-name={name.text}: only the run knows its image")
+        yield replace(step, image=image, problems=step.problems + (() if image else (problem,)))
 
 
 def load(text: str, name: str, site: Site = NOWHERE) -> Script:

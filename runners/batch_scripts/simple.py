@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -142,8 +143,24 @@ class Simple:
         elif command.name == "shift" and self.scope.arguments:
             self.scope.arguments = self.scope.arguments[1:]
         elif command.name in ("read", "mapfile", "readarray") and not command.inputs:
-            for option in options[-1:]:
-                self._assign(option, literal("", command.line), hide=True)
+            self._hide(options[-1:], command.line)
+        elif command.name in ("let", "getopts"):
+            names = [re.match(r"\w*", option) for option in options]
+            self._hide([match[0] for match in names if match and match[0]], command.line)
+
+    def read_compound_statement(self, node: Node) -> None:
+        """Read { ...; }, or ((...)), whose assignments are not followed."""
+        if grammar.source(node).startswith("(("):
+            kinds = ("binary_expression", "postfix_expression", "unary_expression")
+            sums = [each for each in grammar.below(node, *kinds) if _assigns(each)]
+            names = [next(grammar.below(each, "variable_name", "word"), each) for each in sums]
+            self._hide([grammar.source(name) for name in names], self._line(node))
+        else:
+            self._children(node.children)
+
+    def _hide(self, names: Sequence[str], line: int) -> None:
+        for name in names:
+            self._assign(name, literal("", line), hide=True)
 
     def read_variable_assignment(self, node: Node) -> None:
         name, value = self._assigned(node)
@@ -206,3 +223,12 @@ class Simple:
     def _substitute(self, node: Node) -> Word:
         """Read the commands of $(...); the reader of compound commands, a subclass, does it."""
         raise NotImplementedError
+
+
+def _assigns(node: Node) -> bool:
+    """Whether an arithmetic expression sets a variable, as `n = 1`, `n += 1` and `n++` do."""
+    signs = [grammar.source(child) for child in node.children if not child.is_named]
+    compares = ("==", "!=", "<=", ">=")
+    return any(
+        sign in ("++", "--") or (sign[-1:] == "=" and sign not in compares) for sign in signs
+    )

@@ -16,6 +16,8 @@ from .programs import (
     HELPERS,
     LOOKING,
     OF_DIRECTIVE,
+    PREPARING,
+    SAID,
     SHELLS,
     STARTERS,
     TOOLS,
@@ -90,7 +92,7 @@ class Step:
     def starts(self) -> bool:
         """Whether it starts a training, as far as the script tells."""
         texts = [word.text.rpartition("/")[2] for word in self.program[:3]]
-        helps = texts[:1] and (texts[0] in HELPERS or (texts[1:2] == ["-m"] and texts[2] in TOOLS))
+        helps = texts[:1] and (texts[0] in HELPERS or (texts[1:2] == ["-m"] and texts[-1] in TOOLS))
         return bool(self.program and not helps and not self.looks and (self.layers or self.python))
 
 
@@ -160,8 +162,8 @@ class _Reader:
         self.layers.append(Layer("starter", name, read_, line))
         if any(word.text == ":" for word in self.left):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
-        if name == "srun" and (image := read_.get("container-image")):
-            self.image = image
+        if name == "srun" and read_.has("container-image", "container-name"):
+            self.image = read_.get("container-image")
             self.layers.append(Layer("container", "pyxis", read_, line))
         for option in read_.all("export") if name == "srun" else ():
             self._set(option.value.split(",") if option.value else ())
@@ -320,28 +322,11 @@ def _is_flag(word: Word) -> bool:
 
 def _does_more(command: Command) -> bool:
     """Whether a command in `bash -c` does what a launch line does not say."""
-    said = ("export", "cd", "set", "unset", "trap", "wait", "exit", "declare", *LOOKING)
-    return not command.within and command.name not in said
+    return not command.within and command.name not in SAID | LOOKING
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:
-    """Return the last command of a text that is more than a preparation."""
-    passing = (
-        "export",
-        "cd",
-        "source",
-        ".",
-        "set",
-        "module",
-        "ml",
-        "conda",
-        "mkdir",
-        "unset",
-        "trap",
-    )
-    chosen = [
-        command
-        for command in commands
-        if not command.within and command.name not in (*passing, *LOOKING)
-    ]
-    return chosen[-1] if chosen else (commands[-1] if commands else None)
+    """Return the last command of a text that is a training, or else more than a preparation."""
+    chosen = [c for c in commands if not c.within and c.name not in PREPARING | LOOKING]
+    best = [c for c in chosen if of(c).starts] or chosen or commands
+    return best[-1] if best else None

@@ -213,7 +213,7 @@ def first_node_only(script: Script) -> Places:
         agent = step.layer("agent")
         if agent is None or agent.options.has("hostfile", "deepspeed-hostfile"):
             continue
-        if not step.command.loops:
+        if not step.command.loops and not step.problems:
             what = f"{agent.name} starts on the first of {nodes} nodes only"
             yield step.line, what, f"srun {agent.name} ...: one on each node"
 

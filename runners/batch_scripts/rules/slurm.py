@@ -91,7 +91,7 @@ def cpus_missing(script: Script) -> Places:
             continue
         ranks = ranks_per_node(job, step)
         if ranks and ranks > 1:
-            what = f"{ranks} ranks on 1 CPU: there is no --cpus-per-task"
+            what = f"{ranks} ranks on 1 CPU, no --cpus-per-task (unless the site counts by GPUs)"
             yield (
                 step.line,
                 what,

@@ -126,6 +126,38 @@ LINES = {
         "module purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
         "--runtime none --image /e --module-purge --module a/1 --module b --module c t.py",
     ),
+    "an assigned default": (
+        f': "${{CONF:=a.yml}}"\nB=/x\n{RUN} python t.py $CONF ${{OUT:-$B/out}} ${{B:+yes}}',
+        '--image image.sif t.py -- "${CONF:-a.yml}" "${OUT:-/x/out}" yes',
+    ),
+    "a module without a name": (f"{RUN} python -m", "--image image.sif -- python -m"),
+    "an empty list": (f'run() {{ {RUN} python t.py "$@"; }}\nrun', "--image image.sif t.py"),
+    "folders of modules": (
+        f"export PYTHONPATH=/x/src:$PYTHONPATH\n{RUN} python t.py",
+        "--image image.sif --env PYTHONPATH=/x/src t.py",
+    ),
+    "threads of one's own": (
+        f"export OMP_NUM_THREADS=16\n{RUN} python t.py",
+        "--image image.sif --env OMP_NUM_THREADS=16 t.py",
+    ),
+    "a here-document that misleads the grammar": (
+        "cat > $A/x.sh << EOF\ncd ${A}\n |& tee $A/y-\\$R.log\nif [ \\$R ]; then\nEOF\n"
+        f"chmod +x $A/x.sh\n{RUN} python t.py",
+        "--image image.sif t.py",
+    ),
+    "a text that goes on after the training": (
+        f"{RUN} bash -c 'python t.py; cp a b'",
+        "--image image.sif -- bash -c 'python t.py; cp a b'",
+    ),
+    "a container of an earlier step": (
+        "srun --container-image=a.sqsh --container-name=c true\n"
+        "srun --container-name=c python t.py",
+        "--runtime pyxis --image a.sqsh t.py",
+    ),
+    "a program beside the training": (
+        f"python -m dashboard 8000 &\n{RUN} python t.py",
+        "--image image.sif t.py",
+    ),
     "a function": (
         f'run() {{ {RUN} python "$1" --n "$2"; }}\nrun t.py 3',
         "--image image.sif t.py -- --n 3",
@@ -284,6 +316,17 @@ OPEN = {
         "1: $(date +%s): a command",
     ),
     "an argument": ("{run} python t.py $1", "'<$1>'", "1: $1: it is an argument of the script"),
+    "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
+    "a number that is counted": (
+        "let n=2*4\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $n$m --k $k",
+        "'<$n$m>' --k 3",
+        "1: $n: a command",
+    ),
+    "a default of the job": (
+        "A=${{A:-x_$SLURM_JOB_ID}}\n{run} python t.py $A",
+        "'<${A:-x_$SLURM_JOB_ID}>'",
+        "1: ${A:-x_$SLURM_JOB_ID}: only the job",
+    ),
     "a branch": (
         "if x; then A=1; else A=2; fi\n{run} python t.py $A",
         "'<$A>'",
@@ -352,6 +395,20 @@ LOST = {
         f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
         "3: a directive in a here-doc",
     ),
+    "an input": (f"{RUN} bash <<EOF\npython t.py\nEOF", "1: srun < <<: ranks of runner read no"),
+    "a container that was not made": (
+        "srun --container-name=c python t.py",
+        "1: --container-name=c: only the run knows its image",
+    ),
+    "a script of the user's": (f"./x.sh\n{RUN} python t.py", "1: ./x.sh: what it starts is not"),
+    "a command behind the training": (
+        f"{RUN} python t.py\ncp -r a b",
+        "2: cp -r a b: no training; do it after",
+    ),
+    "an address": (
+        "export PATH=/opt/x:$PATH\nsource /e/bin/activate\nsrun python t.py",
+        "1: PATH=/opt/x:$PATH: the trainer gets that of the modules",
+    ),
     "nothing": ("echo hello", "0: no command starts a training"),
 }
 
@@ -370,6 +427,8 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "options by variable",
         "a runscript",
         "an unknown option",
+        "an input",
+        "a container that was not made",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:
