@@ -138,7 +138,11 @@ ROWS = (
         "{who} cannot open {path}: permission denied",
         _look,
     ),
-    Row("permission-denied", "Permission denied", "{who} cannot open a file: permission denied"),
+    Row(
+        "permission-denied",
+        r"PermissionError|Errno 13",
+        "{who} cannot open a file: permission denied",
+    ),
 )
 SIGNATURES = (
     Signature("quota", quota),

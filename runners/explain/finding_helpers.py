@@ -157,6 +157,11 @@ def logs(facts: Facts, _: object = None) -> Remedy:
     return logs_of(facts, facts.first.rank if facts.first else None)
 
 
+def all_logs(facts: Facts) -> Remedy:
+    """Return the command that shows what all ranks said, where another one is to be looked at."""
+    return command("runner", "logs", "--all", facts.job.id)
+
+
 def logs_of(facts: Facts, rank: int | None) -> Remedy:
     """Return the command that shows what a rank said, or rank 0 where it is not known which."""
     which = [] if rank is None else ["--rank", rank]

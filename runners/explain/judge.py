@@ -52,7 +52,6 @@ SIGNATURES: tuple[Signature, ...] = (
     *unrecognised.SIGNATURES,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
-OWN_WORDS = [one.name for one in unrecognised.SIGNATURES]  # which only repeat an error
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),
@@ -75,15 +74,15 @@ def judge(facts: Facts) -> Explanation:
     if nothing and facts.state != JobState.RUNNING:
         return nothing
     signatures = [one for one in SIGNATURES if one.early or not nothing]
-    findings = ((one.name, one.ask(facts)) for one in signatures)
     unsure: Explanation | None = None
-    for name, finding in findings:
-        if unsure and name in OWN_WORDS:
-            break
+    for one in signatures:
+        if unsure and one in unrecognised.SIGNATURES:
+            break  # these only repeat an error
+        finding = one.ask(facts)
         if finding and finding.certainty != Certainty.UNSURE:
-            return _explanation(finding.name or name, finding, facts)
+            return _explanation(finding.name or one.name, finding, facts)
         if finding and unsure is None:
-            unsure = _explanation(finding.name or name, finding, facts)
+            unsure = _explanation(finding.name or one.name, finding, facts)
     return unsure or nothing or _explanation("unknown", unrecognised.unknown(facts), facts)
 
 

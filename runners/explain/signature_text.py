@@ -9,14 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from ..injob import failure_kinds as kinds
+from ..injob.run_files import plain
 from .facts import Facts, Line
 from .finding_helpers import CHAINED
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
-# Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs
+# Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
+# what it does without or tries again
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{4}|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
     r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
+    r"|\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()|will retry|thrown while requesting"
+    r"|Ignoring this choice"
 )
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
@@ -70,7 +74,7 @@ def text_of(facts: Facts) -> Text:
     told = list(record.traceback) if record else []
     logged = [line.text for line in facts.log.last] if facts.error and not told else []
     told = told or _from_error(logged, facts.error)
-    messages, frames = parted(told)
+    messages, frames = parted(map(plain, told))
     if facts.error not in "\n".join(messages):
         messages.insert(0, facts.error)
     clear = bool(facts.error) and not VAGUE.search("\n".join(messages))

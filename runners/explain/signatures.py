@@ -7,6 +7,7 @@ how to fix it, and who can. The keys are the fields of `Entry`; docs/contributin
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,15 +22,16 @@ from ..injob import failure_kinds as kinds
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
 from .facts import Facts
 from .finding_helpers import (
+    all_logs,
     as_sure_as_told,
     edit,
     exclude,
     go_on,
     host,
-    logs,
     own_code,
     place,
     record_of,
+    signal_of,
     smaller_batch,
     who,
     without_own_address,
@@ -73,7 +75,7 @@ REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "exclude": exclude,
     "go-on": go_on,
     "keras-2": keras_2,
-    "logs": logs,
+    "logs": all_logs,
     "smaller-batch": smaller_batch,
     "without-own-address": without_own_address,
     "without-own-tf-config": without_own_tf_config,
@@ -185,7 +187,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     node = named.get("node", "") or (facts.first.host if facts.first else "")
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
-    certainty, because = as_sure_as_told(facts, entry.certainty, because)
+    certainty, because = _as_sure(match, text, facts, because)
     steps = tuple(_filled(step, named) for step in entry.fix)
     return Explanation(
         entry.id,
@@ -199,6 +201,22 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
         tell=_tell(entry, named),
         host=named.get("node", ""),
     )
+
+
+def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Certainty, str]:
+    """Return how sure it is, and why: less where a rank ended without an error of its own.
+
+    A line of its log may be of something that it survived, and nothing in it sends SIGKILL; who
+    aborts has said why.
+    """
+    certainty, ended = match.entry.certainty, signal_of(facts)
+    silent = facts.kind in (kinds.EXIT, kinds.SIGNAL) and not facts.error
+    if not silent or match.found in text.error or ended == signal.SIGABRT:
+        return as_sure_as_told(facts, certainty, because)
+    most = Certainty.UNSURE if ended == signal.SIGKILL else Certainty.LIKELY
+    if ORDER.index(most) <= ORDER.index(certainty):
+        return certainty, because
+    return most, "its log has this line, and it ended without an error of its own"
 
 
 def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> Remedy | None:
@@ -232,7 +250,7 @@ def _filled(text: str, named: Mapping[str, str]) -> str:
     """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
     parts = text.split("`")
     filled = (_put(part, named, _quoted if at % 2 else _cut) for at, part in enumerate(parts))
-    return "`".join(filled)
+    return "`".join(filled).rstrip(": ")  # of a name that this message lacks
 
 
 def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:

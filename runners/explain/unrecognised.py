@@ -10,7 +10,7 @@ from ..injob import failure_kinds as kinds
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, edit, finding, likely, logs, own_code, who
+from .finding_helpers import all_logs, certain, edit, finding, likely, logs, own_code, who
 
 OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
 SHOWN = 8  # lines of a failure that nobody knows
@@ -71,8 +71,7 @@ def lost_peer(facts: Facts) -> Explanation | None:
         return None
     cause = f"{who(facts)} ended with {facts.error}, and no rank told of a failure before it"
     because = "the error is most often what others see when a rank ends; here none left a record"
-    fix = command("runner", "logs", "--all", facts.job.id)
-    return likely(facts, cause, fix, *own_code(facts), because=because)
+    return likely(facts, cause, all_logs(facts), *own_code(facts), because=because)
 
 
 def own_words(facts: Facts) -> Explanation | None:

@@ -53,13 +53,32 @@ NO_MEETING = (NOT_MET, NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME, RENDEZVOUS)
 NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED, SEVERAL_WORLDS)
 NO_DRIVER = "no-driver"
 SIGTERM = 15
-# Words of Horovod 0.28, of Gloo in torch.distributed, and of TensorFlow 2.21 (in the message of an
-# UnavailableError, after "Graph execution error:") for a connection that its peer has ended
+# Words of Horovod 0.28, of Gloo, NCCL and the store in torch.distributed 2.1 to 2.13, and of
+# TensorFlow 2.21 (in the message, after "Graph execution error:") and JAX, for a connection that
+# its peer has ended, and for a wait for one
 OF_A_LOST_PEER = (
     "HorovodInternalError",
     "Horovod has been shut down",
-    "gloo/transport/tcp",
+    "gloo/transport/",
+    "monitoredBarrier",
+    "remote process exited or there was a network error",
+    "NCCL communicator was aborted",
+    "got error: Connection reset by peer",
+    "got error: wait timeout",
+    "wait timeout after",
+    "failed to recv, got 0 bytes",
+    "Connection was likely closed",
+    "The connection to the C10d store has failed",
+    "Error: Connection reset by peer",
+    "Error: Broken pipe",
+    "ConnectionResetError: ",
+    "BrokenPipeError: ",
     "Collective ops is aborted by",
+    "Socket closed",
+    "RecvAsync is cancelled",
+    "heartbeat time",
+    "stopped sending heartbeats",
+    "Barrier timed out",
 )
 
 
