@@ -44,7 +44,7 @@ def certain(
 ) -> Explanation:
     """Return what is known for sure; the record of the first rank to fail is evidence too."""
     sure = Certainty.CERTAIN
-    if because == ITSELF:
+    if because.startswith(ITSELF):
         sure, because = as_sure_as_told(facts, sure, because)
     return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
 

@@ -52,6 +52,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *unrecognised.SIGNATURES,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
+# What only repeats an error, or how a rank ended
+REPEATING = (signals.CRASHED, *unrecognised.SIGNATURES)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),
@@ -76,8 +78,8 @@ def judge(facts: Facts) -> Explanation:
     signatures = [one for one in SIGNATURES if one.early or not nothing]
     unsure: Explanation | None = None
     for one in signatures:
-        if unsure and one in unrecognised.SIGNATURES:
-            break  # these only repeat an error
+        if unsure and one in REPEATING:
+            break
         finding = one.ask(facts)
         if finding and finding.certainty != Certainty.UNSURE:
             return _explanation(finding.name or one.name, finding, facts)

@@ -110,9 +110,10 @@ def unanswered(facts: Facts) -> Explanation | None:
 
 # Slurm saw it, whatever the killed program's peers say.
 OUT_OF_MEMORY = Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK))
+CRASHED = Signature("rank-crashed", crashed)
 SIGNATURES = (
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),
-    Signature("rank-crashed", crashed),
     Signature("rank-killed", killed, state=JobState.FAILED),
+    CRASHED,
 )

@@ -1,0 +1,102 @@
+"""What others say of a rank that ended, and what a rank survived, is no cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.explain.judge import explain
+from runners.injob import failure_kinds as kinds
+from runners.injob.rank import failure
+
+from ..failures import leave
+from .test_facts import FAILED, explained, made
+
+# Errors of PyTorch 2.1 to 2.13, NCCL, Horovod 0.28, TensorFlow 2.21 and JAX where a peer has ended
+FOLLOWERS = [
+    ("RuntimeError", "[/x/gloo/transport/uv/pair.cc:333] Connection reset by peer"),
+    ("DistBackendError", "x: remote process exited or there was a network error, NCCL 2.27"),
+    ("DistBackendError", "NCCL communicator was aborted on rank 1."),
+    ("DistBackendError", "retrieving ncclUniqueId [...] got error: Connection reset by peer"),
+    ("DistNetworkError", "failed to recv, got 0 bytes"),
+    ("DistNetworkError", "Connection reset by peer"),
+    ("DistStoreError", "wait timeout after 300000ms, keys: /default_pg/0//cuda//0/0"),
+    ("RuntimeError", "[Rank 0]: Ranks 1 failed to pass monitoredBarrier in 10000 ms"),
+    ("HorovodInternalError", "ncclAllReduce failed: unhandled system error"),
+    ("UnavailableError", "Graph execution error:\nSocket closed"),
+    ("CancelledError", "Graph execution error:\n[Derived]RecvAsync is cancelled."),
+    ("XlaRuntimeError", "The following tasks are unhealthy (stopped sending heartbeats):"),
+    ("BrokenPipeError", "[Errno 32] Broken pipe"),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), FOLLOWERS)
+def test_a_rank_that_lost_another_is_not_to_blame(tmp_path: Path, name: str, words: str) -> None:
+    paths, job = made(tmp_path, "")
+    problem = failure.of_exception(1, type(name, (RuntimeError,), {})(words), [f"{name}: {words}"])
+    leave(paths, 1, 1.0, problem)
+    leave(paths, 0, 2.0, failure.of_exception(1, KeyError("weights"), ["KeyError: 'weights'"]))
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.rank) == ("rank-exception", 0), why
+
+
+@pytest.mark.parametrize(
+    "error", ["ncclCommInitRank failed: invalid usage", "Mismatched ALLREDUCE tensor shapes: x"]
+)
+def test_an_error_of_its_own_in_the_same_words_is_not_a_followers(error: str) -> None:
+    horovods = type("HorovodInternalError", (RuntimeError,), {})(error)
+    assert failure.of_exception(1, horovods, []).kind == kinds.EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "certainty"),
+    [
+        (1, "gpu-memory", "likely"),
+        (139, "gpu-memory", "likely"),
+        (134, "gpu-memory", "certain"),
+        (137, "rank-killed", "likely"),
+    ],
+)
+def test_a_line_of_the_log_that_a_rank_may_have_survived(
+    tmp_path: Path, code: int, name: str, certainty: str
+) -> None:
+    """A rank that aborts has said why; nothing that it says sends SIGKILL."""
+    paths, job = made(tmp_path, "0@n0 | CUDA out of memory. Tried to allocate 2 GiB\n")
+    leave(paths, 0, 1.0, failure.of_process(code, []), code)
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.certainty.value) == (name, certainty), why
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[n1:3] unable to open mca_mtl_psm2: libpsm2.so.2: cannot open shared object file: No such "
+        "file or directory (ignored)",
+        "flash_attn is not there, falling back: ImportError: libcudart.so.11.0: cannot open shared "
+        "object file: No such file or directory",
+        "E1126 10:00:00.1 torch/_inductor/select_algorithm.py:12] OutOfMemoryError: out of "
+        "resource: triton_mm. Ignoring this choice.",
+        "WARNING: Skipping mount /var/apptainer/mnt/session/etc/resolv.conf: no such file or "
+        "directory",
+        "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError: "
+        "[Errno -3] Temporary failure in name resolution': /simple/x/",
+    ],
+)
+def test_what_a_program_does_without_is_no_cause(tmp_path: Path, line: str) -> None:
+    paths, job = made(tmp_path, f"0@n0 | {line}\n")
+    leave(paths, 0, 1.0, failure.of_exit(1))
+    assert explain(paths, job, FAILED).name == "unknown"
+
+
+def test_a_permission_that_no_file_lacks_is_not_a_files(tmp_path: Path) -> None:
+    error = "RuntimeError: tracking.example.org says: Permission denied"
+    assert explained(tmp_path, "", (0, 1.0, error)).name == "rank-exception"
+
+
+def test_colours_within_an_error_are_no_part_of_it(tmp_path: Path) -> None:
+    text = "\n  Resource \x1b[93mpunkt\x1b[0m not found.\n  Please use the NLTK Downloader to x"
+    paths, job = made(tmp_path, "")
+    lines = f"LookupError: {text}".splitlines()
+    leave(paths, 0, 1.0, failure.of_exception(1, LookupError(text), lines))
+    assert "nltk.downloader -d FOLDER punkt`" in " ".join(explain(paths, job, FAILED).steps)
