@@ -33,12 +33,22 @@ def ids(login: Login, study: str) -> dict[str, str]:
     return dict(re.findall(r"runs/([^/]+)/job\.json:\s*\"id\": \"(.*?)\"", found))
 
 
-def test_without_the_extra_packages_nothing_begins(login: Login) -> None:
-    done = login.runner("scale", "--image", IMAGE, *STUDY, "torch_mnist")
-    assert done.returncode == 80
-    assert "needs matplotlib, jinja2" in done.stderr
+def test_without_the_extra_packages_there_are_tables_and_no_figures(
+    login: Login, extra: str
+) -> None:
+    words = ["--nodes", "1", "--repeats", "1", "--study", "st", "torch_mnist", *EPOCHS]
+    done = login.runner("scale", "--image", IMAGE, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "matplotlib, jinja2 not installed" in done.stderr
     assert "-m pip install 'matplotlib>=3.7' 'jinja2>=3.1'" in done.stderr
-    assert login.sh("ls") == ""
+    assert {"results.csv", "results.json"} == set(login.sh("ls -p st | grep results").split())
+    assert login.sh("ls st | grep -E 'html|png|svg' || true") == ""
+    render = ["--render-only", "st"]
+    refused = login.runner("scale", *render)
+    assert (refused.returncode, "--render-only needs matplotlib" in refused.stderr) == (80, True)
+    done = login.run("env", f"PYTHONPATH={extra}", "runner", "scale", *render)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "html" in login.sh("ls st")
 
 
 def test_an_interrupted_study_goes_on_and_runs_nothing_twice(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
+INSTALL = shlex.join([sys.executable, "-m", "pip", "install", *EXTRA])
 EXAMPLE = """\b
 Examples:
   runner scale --image horovod_gpu.sif --gpus-per-node 4 --nodes 1,2,4,8 torch_resnet -- --epochs 5
@@ -97,11 +98,12 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     Repeat the same command to continue an interrupted study; finished runs are not repeated. With
     more nodes, repeats or values the study is extended.
     """
-    if not values["dry_run"]:
-        _need_extra()
     ctx = click.get_current_context()
     if values["render_only"]:
         _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
+        if missing := _missing():
+            what = f"--render-only needs {', '.join(missing)}, which this Python does not have"
+            raise Refused(what, "they are not installed by default", INSTALL)
         paths = StudyPaths(Path(values["render_only"]))
         record = _changed(ctx, study.load(paths), values)
         study.save(paths, record)
@@ -137,16 +139,24 @@ def _may_be_short(record: StudyRecord) -> list[str]:
     ]
 
 
-def _need_extra() -> None:
-    """Refuse before any run starts, not after the results are in."""
+def _missing() -> list[str]:
+    """Return the extra packages that this Python does not have."""
     names = [each.partition(">")[0] for each in EXTRA]
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if missing:
-        raise Refused(
-            f"runner scale needs {', '.join(missing)}, which this Python does not have",
-            "they draw the figures and are not installed by default",
-            shlex.join([sys.executable, "-m", "pip", "install", *EXTRA]),
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def _draw(report: Report, paths: StudyPaths) -> bool:
+    """Write the figures and the page; without the extra packages say what draws them later."""
+    if missing := _missing():
+        later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
+        printer.tell(
+            f"no figures, no page: {', '.join(missing)} not installed\n  {INSTALL}\n  {later}"
         )
+        return False
+    from ...scale import page
+
+    page.write(report, paths)
+    return True
 
 
 def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
@@ -253,7 +263,9 @@ def _show(
     from ...scale import results
 
     report = results.study(paths, record, statuses)
-    scale_output.report(report, paths, as_json)
+    scale_output.report(report, as_json)
+    if _draw(report, paths) and not as_json:
+        click.echo(f"page: {paths.page}")
     if report.failed:
         printer.tell(_why(paths, report.failed[0]))
     return report

@@ -10,7 +10,7 @@ import click
 
 from ...scale import number_format
 from ...scale.drafts import Drafts
-from ...scale.study import ENDED, PointState, PointStatus, StudyPaths
+from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
 from .. import printer
 
@@ -71,7 +71,7 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
     return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
 
 
-def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
+def report(report: Report, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
         from ...scale import results
@@ -91,7 +91,6 @@ def report(report: Report, paths: StudyPaths, as_json: bool) -> None:
         click.echo(f"! {cautions.told(each)}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
-    click.echo(f"page: {paths.page}")
 
 
 def _row(report: Report, point: Summary) -> list[str]:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import figure, plot, references, results
+from runners.scale import figure, page, plot, references, results
 from runners.scale.measure import Measured
 from runners.scale.report import Failed, build
 
@@ -56,7 +56,7 @@ class Checked(HTMLParser):
 
 def test_the_page_is_whole_and_alone() -> None:
     shown = report(references=references.chosen(["all"]), waiting=2)
-    text = results.html(shown, 0)
+    text = page.html(shown, 0)
     seen = Checked(text)
     assert text.count("<svg") == 4
     assert "4 ranks on 4 nodes are 3.80 times as fast as 1 rank" in " ".join(seen.text.split())
@@ -73,7 +73,7 @@ def test_the_page_is_whole_and_alone() -> None:
 def test_names_from_outside_are_text() -> None:
     evil = "<script>alert(1)</script>"
     shown = report(failed=[Failed(evil, f"rank 1@n1: {evil}")], command=f"runner {evil}")
-    text = results.html(shown, 0)
+    text = page.html(shown, 0)
     Checked(text)
     assert text.count("&lt;script&gt;") == 3
 
@@ -100,7 +100,7 @@ def test_little_is_shown_as_little(runs: list[Measured], tmp_path: Path) -> None
     shown = build(question(variants=(GLOO,)), runs, ())
     if runs:
         figure.write(shown, tmp_path / "a.png", tmp_path / "a.svg")
-    Checked(results.html(shown, 0))
+    Checked(page.html(shown, 0))
     json.dumps(results.json_value(shown), allow_nan=False)
 
 
