@@ -89,9 +89,9 @@ def throughput(axes: Axes, report: Report) -> None:
     for number, points in enumerate(report.by_variant().values()):
         for point, x in zip(points, _places(report, points, number)):
             each = [run.rate for run in point.runs]
-            axes.plot(
-                [x] * len(each), each, ".", color=style.of(number)[0], alpha=0.4, markersize=5
-            )
+            colour, _ = style.of(number)
+            axes.plot([x] * len(each), each, ".", color=colour, markeredgecolor=style.PAPER,
+                      markeredgewidth=0.5, markersize=6, zorder=4)  # fmt: skip
         _estimates(axes, report, points, [point.rate for point in points], number)
     style.count_ranks(axes, report.sizes())
     axes.set_ylabel(f"{report.unit}/s")

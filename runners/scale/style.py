@@ -169,4 +169,4 @@ def interval(axes: Axes, value: Estimate, at: float, colour: str, upright: bool)
     line = [(at, end) if upright else (end, at) for end in ends]
     axes.plot(*zip(*line), color=colour, linewidth=1.3, clip_on=False)
     for place, mark in zip(line, marks):
-        axes.plot(*place, color=colour, marker=mark, markersize=6, clip_on=False)
+        axes.plot(*place, color=colour, marker=mark, markersize=4, clip_on=False)
