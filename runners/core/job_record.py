@@ -105,6 +105,10 @@ class JobPaths(Folder):
     weights = PathBelow(
         "weights.json", "Whether all ranks have the same weights, as a JSON object."
     )
+    use = PathBelow(
+        "use.json", "What the job used of each node: CPU time, memory, GPUs, networks, files."
+    )
+    starts = PathBelow("starts.jsonl", "When the script began and ended, at each start.")
     code = PathBelow("code", "The shim (wrapper) as of submission.")
     injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
     enter = PathBelow("code/enter", "The script that runs a command in the run's container.")
@@ -113,7 +117,7 @@ class JobPaths(Folder):
     )
     env = PathBelow("private/env.sh", "The values of --env, which the scripts read.")
     tensorboard = PathBelow("tensorboard", "What the trainer wrote for TensorBoard.")
-    profile = PathBelow("profile", "What --profile of a packaged trainer wrote.")
+    profile = PathBelow("profile", "What --profile-with wrote, or --profile of a packaged trainer.")
     boards = PathBelow("boards", "Links to what a session of TensorBoard shows.")
     checkpoints = PathBelow("checkpoints", "Each is there once it has its manifest, step-N.json.")
     metrics = PathBelow("metrics.jsonl", "Training metrics of rank 0, as JSON lines.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..core import files, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
+from ..jobs import use
 from ..jobs.metrics_tail import RATE
 
 Facts = dict[str, Any]
@@ -41,7 +42,7 @@ CHOSEN = ("scheduler", "runtime", "launcher", "mpi", "data-plane", "cpus-per-tas
 
 @dataclass(frozen=True)
 class Compared:
-    """One run: its settings, and what was measured, each by name.
+    """One run: its settings, what was measured, and what it used of its nodes, each by name.
 
     Of a run without a `result` only what was asked for is known.
     """
@@ -49,6 +50,7 @@ class Compared:
     run: str
     settings: Facts
     measured: Facts
+    used: Facts = field(default_factory=dict)
     result: bool = True
 
 
@@ -68,7 +70,8 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     reached = {name: result[name] for name in MEASURED if name in result}
     elapsed = None if status.elapsed is None else float(status.elapsed)
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
-    return Compared(paths.root.name, _told(settings), _told(measured), bool(result))
+    used = use.measured(use.of_run(paths))
+    return Compared(paths.root.name, _told(settings), _told(measured), used, bool(result))
 
 
 def _digest(job: Job) -> str:

@@ -25,6 +25,7 @@ finish() {{
   if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code={stopped}; fi
+  printf '{{"ended": %s}}\\n' "$(date +%s.%3N)" >> "$run/starts.jsonl"
 {again}\
   printf '{{"form": 1, "exit_code": %d, "time": %d, "began": %s}}\\n' \\
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
@@ -63,6 +64,7 @@ if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json";
 START = """\
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+printf '{"began": %s}\\n' "$began" >> "$run/starts.jsonl"
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -95,12 +96,18 @@ def finish(
         printer.print_json({**value, "exit_code": code, "explanation": why, "result": result})
     elif result is not None and not quiet:
         # What was asked for is known to who is looking; `runner result` shows that too.
-        printer.result_table({name: item for name, item in result.items() if name != "arguments"})
+        facts = {name: item for name, item in result.items() if name != "arguments"}
+        printer.result_table(without_use(facts))
     elif result is None and status.state == JobState.COMPLETED and not quiet:
         printer.tell(end.NO_RESULT)
     for line in end.traces(paths) if not as_json and not quiet else ():
         printer.tell(line)
     return code
+
+
+def without_use(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without what the job used, which the log and `runner status` show."""
+    return {name: item for name, item in result.items() if name != "use"}
 
 
 def explanation_lines(explanation: Explanation, job: Job) -> list[str]:

@@ -84,4 +84,4 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)
-    printer.print_json(result) if as_json else printer.result_table(result)
+    printer.print_json(result) if as_json else printer.result_table(job_end.without_use(result))

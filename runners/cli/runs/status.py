@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from ...core import job_record, tokens
+from ...core.job_record import Job, JobPaths
 from ...jobs import find
 from .. import common_options, printer, run_arguments
 from . import status_view
@@ -36,8 +37,20 @@ def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json
     elif len(meant) > 1:
         _print(meant, as_json)
     else:
-        facts = status_view.of_one(*meant[0])
-        printer.print_json(facts) if as_json else printer.result_table(status_view.in_words(facts))
+        _show(*meant[0], as_json)
+
+
+def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
+    facts = status_view.of_one(paths, job)
+    if as_json:
+        printer.print_json(facts)
+        return
+    printer.result_table(status_view.in_words(facts))
+    if used := status_view.use_table(paths):
+        click.echo("\nuse of its nodes (means, unless it says peak):")
+        printer.table(*used)
+    for line in status_view.use_lines(paths, job):
+        click.echo(line)
 
 
 @click.command("list", epilog="Example: runner list --watch")

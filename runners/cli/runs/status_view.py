@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ...core import files, job_record
@@ -10,9 +11,12 @@ from ...core.errors import SystemFault
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...explain import read_facts
 from ...explain.facts import FirstFailure
-from ...jobs import job_status, metrics_tail, stalls, wording
+from ...injob.rank.usage import table as table_of_use
+from ...injob.rank.usage.findings import sentence
+from ...jobs import effective_time, job_status, metrics_tail, stalls, use, wording
+from ...jobs.effective_time import TimeSpent
 from ...jobs.wording import reason_in_words
-from ...launching import end, stall_notice
+from ...launching import end, stall_notice, suggest
 from .. import exit_codes, printer
 from . import job_end
 
@@ -47,6 +51,10 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
         found["stalled"] = stalls.in_words(stalled)
     if weights := files.read_json(paths.weights):
         found["weights"] = f"{weights['result']}: {weights['text']}"
+    if (spent := effective_time.of_run(paths, job)) and spent.starts > 1:
+        found["time_spent"] = asdict(spent)
+    if used := use.of_run(paths):
+        found["use"] = used.value
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
     failed = status.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
     first = read_facts.first(paths, job) if failed else None
@@ -148,7 +156,24 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
     }
     for name in ("reason", "steps", "unit"):  # told by another
         del row[name]
+    row.pop("use", None)  # a table of its own
+    if "time_spent" in facts:
+        row["time_spent"] = effective_time.in_words(TimeSpent(**facts["time_spent"]))
     return {name.replace("_", " "): value for name, value in row.items() if value not in ("", None)}
+
+
+def use_lines(paths: JobPaths, job: Job) -> Iterator[str]:
+    """Yield what was found of a run's use of its nodes, with the command that mends it."""
+    used = use.of_run(paths)
+    for finding in used.findings if used else ():
+        yield f"runner: {sentence(finding)}"
+        if mended := use.remedy(finding):
+            yield f"  try: {suggest.text(mended, suggest.of_job(job))}"
+
+
+def use_table(paths: JobPaths) -> tuple[list[list[str]], list[str]] | None:
+    used = use.of_run(paths)
+    return table_of_use.rows(used.nodes) if used else None
 
 
 def ended(runs: Iterable[dict[str, Any]]) -> bool:

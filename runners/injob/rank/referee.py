@@ -1,7 +1,7 @@
 """Decides about the whole job: rank 0's shim hears all ranks' reports, and ends a wrong training.
 
 The other ranks' shims pass on what their trainers report, through the run's rendezvous; rank 0's
-verdict comes back the same way. No trainer waits for that.
+verdict comes back the same way. No trainer waits for that. So do reports of what the ranks used.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
-from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, scorecard
+from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, scorecard, usage
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
 from .rendezvous import join
 from .reports import Inbox, Report
 from .scorecard import Scorecard
+from .usage import findings, job, table
+from .usage.job import JobUse
 from .weight_causes import cause_of
 from .weights import LAST_TRACED, Result, WeightsVerdict
 from .world_causes import why_several
@@ -52,36 +54,51 @@ class Referee:
         self.entering: dict[str, dict[int, int]] = {}  # processes, by the task
         self.by: dict[str, str] = {}
         self.right: set[str] = set()
-        self.card = Scorecard()
+        self.card, self.used = Scorecard(), JobUse()
         if not terms.task.rank:
             scorecard.forget(terms.run_dir)
+            job.forget(terms.run_dir)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
             session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
 
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""
-        if not self.terms.check:
-            return
         for report in self.inbox.taken():
-            self._send(join.TELL, report)
+            if self.terms.check:
+                self._send(join.TELL, report)
         self._read_mail()
+
+    def tell_use(self, fields: Mapping[str, Any]) -> None:
+        """Tell what this rank has used so far; rank 0 keeps what all have told it."""
+        self._send(join.TELL, Report(reports.USE, fields=fields))
+        if not self.terms.task.rank:
+            self.used.keep(self.terms.run_dir)
 
     def last(self) -> None:
         """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
-        if not self.terms.check or self.code:
+        if self.code:
             return
         self.look()
-        self._send(join.LAST, Report(reports.ENDED))
+        check = self.terms.check
+        self._send(join.LAST if check else join.TELL, Report(reports.ENDED))
         if self.terms.task.rank:
             return
-        self._wait(self._all_gone, SECONDS_FOR_OTHERS)
+        # Without the check the ranks may have nothing to do with each other.
+        self._wait(self._all_gone, SECONDS_FOR_OTHERS if check else SECONDS_FOR_LAST_WORDS)
         # What a rank told last may come after the end of its connection was seen.
         self._wait(self._all_told, SECONDS_FOR_LAST_WORDS)
-        if not self.code:
+        if check and not self.code:
             self._judge_at_end()
         if not self.code and any(one.size > 1 for known in self.members.values() for one in known):
             self._judge_weights(over=True)
+        if not self.code:
+            self._show_use()
+
+    def _show_use(self) -> None:
+        self.used.keep(self.terms.run_dir, in_result=True)
+        nodes, file = self.used.nodes(), f"{self.terms.run_dir}/{usage.FILE}"
+        print(*table.lines(nodes, findings.of(nodes), file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
         """Hear the others until it is enough, or a training is found to be wrong."""
@@ -123,6 +140,8 @@ class Referee:
     def _heard(self, task: int, report: Report) -> None:
         if report.state == reports.ENDED:
             self.gone.add(task)
+        elif report.state == reports.USE:
+            self.used.hear(task, report.fields)
         elif report.state == reports.FORMED:
             self._formed(task, report)
         elif report.state == reports.WEIGHTS:

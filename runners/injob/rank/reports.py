@@ -28,7 +28,9 @@ ENDED = "ended"
 WEIGHTS = "weights"  # of an optimizer (weights.py)
 # Of the rendezvous' thread: there is mail from other ranks' shims.
 MAIL = "mail"
-STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, MAIL)
+# Of a rank's shim to rank 0's: what its trainer used (usage).
+USE = "use"
+STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, MAIL, USE)
 LONGEST = 1 << 18
 TOKEN = 16  # bytes
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module lacks it

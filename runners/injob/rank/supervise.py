@@ -22,6 +22,7 @@ from .referee import Referee
 from .reports import Inbox
 from .task import Task
 from .trainer import run
+from .usage.watch import Use
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -81,10 +82,11 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     if session is not None:
         session.serve()
     outputs = [output for output, _ in pipes]
-    looks = [watch.look, worlds.look, port.look, referee.look]
+    use = Use(terms, child, referee.tell_use)
+    looks = [watch.look, worlds.look, port.look, referee.look, use.look]
     tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, port, looks)
     relay.stop()
-    code = _exit_code(os.waitpid(child, 0)[1], relay)
+    code = _exit_code(use.waited_for(), relay)
     inbox.read()
     referee.end = lambda: None  # it has ended by itself
     if referee.code:

@@ -28,6 +28,7 @@ finish() {
   if [ "$code" = 0 ] && [ -n "$ranks_run" ]; then code=1; fi
   # Ranks that saved and stopped early end with 0 and leave word of it.
   if [ "$code" = 0 ] && [ -e "$run/stopped.json" ]; then code=91; fi
+  printf '{"ended": %s}\n' "$(date +%s.%3N)" >> "$run/starts.jsonl"
   printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
@@ -37,6 +38,7 @@ finish() {
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 began=$(date +%s.%3N)  # what is lost before the first step is counted from here
+printf '{"began": %s}\n' "$began" >> "$run/starts.jsonl"
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"

@@ -1,0 +1,201 @@
+"""Samples what one rank's trainer uses, in a thread of its shim; at its end the kernel's own count.
+
+A thread, because a question to a broken GPU may never be answered, and the shim has signals to pass
+on. It is never ended, only left: the shim leaves by os._exit (see supervise.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import node, processes
+
+if TYPE_CHECKING:
+    import resource
+
+    from .nvml import Nvml
+    from .processes import Files, TreeUse
+
+SECONDS_BETWEEN_SAMPLES = 5.0
+FIRST_PAUSE = 0.5
+# Of one CPU, for all shims of a node together: less than half of what we promise.
+SHARE = 0.002
+SECONDS_BETWEEN_REPORTS = 60.0
+SECONDS_FOR_EACH_RANK = 0.05  # of a report, which rank 0 has to read: 3,000 ranks report less often
+
+
+@dataclass
+class Series:
+    """The mean and the peak of what was seen."""
+
+    total: float = 0.0
+    count: int = 0
+    peak: float | None = None
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self.total, self.count = self.total + value, self.count + 1
+            self.peak = value if self.peak is None else max(self.peak, value)
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+@dataclass
+class GpuSeries:
+    """What was seen of one GPU."""
+
+    name: str
+    memory_total: int | None = None
+    clock_highest: int | None = None
+    use: Series = field(default_factory=Series)
+    memory: Series = field(default_factory=Series)
+    power: Series = field(default_factory=Series)
+    clock: Series = field(default_factory=Series)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "use_mean": self.use.mean,
+            "use_peak": self.use.peak,
+            "memory_peak_bytes": self.memory.peak,
+            "memory_total_bytes": self.memory_total,
+            "power_mean_watts": self.power.mean,
+            "power_peak_watts": self.power.peak,
+            "clock_mean_mhz": self.clock.mean,
+            "clock_highest_mhz": self.clock_highest,
+        }
+
+
+class Sampler:
+    """One rank's. `ranks` are those of its node, whose shims share SHARE; the first one of them
+    samples the node too. `gpus` is whether to look for GPUs.
+    """
+
+    def __init__(self, child: int, ranks: int, first: bool, gpus: bool) -> None:
+        self.child, self.ranks, self.first, self.gpus = child, ranks, first, gpus
+        self.began = time.monotonic()
+        self.ended: float | None = None
+        self.own = 0.0  # CPU seconds of the sampling itself
+        self.cpu: float | None = None
+        self.files: Files | None = None
+        self.resident, self.group = Series(), Series()
+        self.limit: tuple[int, str] | None = None
+        self.before: node.Traffic | None = None
+        self.now: node.Traffic | None = None
+        self.series: dict[str, GpuSeries] = {}
+
+    def start(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no more threads are allowed: not measured
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        if self.first:
+            self.before = node.traffic()
+        nvml = _open_nvml() if self.gpus else None
+        pause = FIRST_PAUSE
+        while True:
+            self.own = time.thread_time()
+            # No sooner than the sampling's own share allows.
+            due = self.began + self.own * self.ranks / SHARE
+            time.sleep(max(pause, due - time.monotonic()))
+            pause = min(pause * 2, SECONDS_BETWEEN_SAMPLES)
+            if self.ended is not None:
+                return
+            self._sample(nvml)
+
+    def _sample(self, nvml: Nvml | None) -> None:
+        use = processes.of_tree(self.child)
+        if use is not None and self.ended is None:
+            self._add(use)
+        if self.first:
+            self._sample_node()
+        for uuid, seen in nvml.sample().items() if nvml else ():
+            series = self.series.setdefault(uuid, GpuSeries(nvml.names[uuid] if nvml else ""))
+            series.memory_total, series.clock_highest = seen.memory_total, seen.clock_highest
+            for name in ("use", "memory", "power", "clock"):
+                getattr(series, name).add(getattr(seen, name))
+
+    def _add(self, use: TreeUse) -> None:
+        self.cpu, self.files = max(use.cpu, self.cpu or 0.0), use.files
+        self.resident.add(use.resident)
+
+    def _sample_node(self) -> None:
+        group = node.memory_group()
+        self.limit = node.memory_limit(group, os.environ)
+        self.group.add(group.used if group else None)
+        self.now = node.traffic()
+
+    def end(self, used: resource.struct_rusage, files: Files | None) -> None:
+        """Take the kernel's count of the trainer that has ended, and of its children.
+
+        `files` are what the shim's own count grew by when it was waited for.
+        """
+        self.ended = time.monotonic()
+        self.cpu = max(used.ru_utime + used.ru_stime, self.cpu or 0.0)
+        largest = used.ru_maxrss << 10  # of one process
+        self.resident.peak = max(largest, self.resident.peak or 0)
+        self.files = files or self.files
+        if self.first:
+            self._sample_node()
+
+    def report(self) -> dict[str, Any]:
+        """Return what is known so far, as JSON."""
+        cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
+        found = {
+            "seconds": (self.ended or time.monotonic()) - self.began,
+            "sampler_seconds": self.own,
+            "cpu_seconds": self.cpu,
+            "cpus": f"{cpus:x}",
+            "memory": {"mean": self.resident.mean, "peak": self.resident.peak},
+            "files": self.files,
+            "gpus": {uuid: each.as_json() for uuid, each in list(self.series.items())},
+        }
+        return {**found, "node": self._of_node()} if self.first else found
+
+    def _of_node(self) -> dict[str, Any]:
+        limit, source = self.limit or (None, "")
+        return {
+            "limit": limit,
+            "limit_of": source,
+            "group_peak": self.group.peak,
+            "interfaces": growth(self.before, self.now),
+        }
+
+
+def growth(before: node.Traffic | None, now: node.Traffic | None) -> node.Traffic | None:
+    """Return what came and went meanwhile, by the interfaces that were used."""
+    if before is None or now is None:
+        return None
+    found = {}
+    for name in now:
+        received, sent = (b - a for a, b in zip(before.get(name, (0, 0)), now[name]))
+        if received > 0 or sent > 0:
+            found[name] = max(0, received), max(0, sent)
+    return found
+
+
+def seconds_between_reports(size: int) -> float:
+    return SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * size
+
+
+def wants_gpus(gpus: bool, env: Mapping[str, str]) -> bool:
+    """Whether the job has GPUs: those of a node that it did not ask for are other jobs'."""
+    visible = env.get("CUDA_VISIBLE_DEVICES", "")
+    return gpus or (bool(visible) and visible not in ("-1", "NoDevFiles"))
+
+
+def _open_nvml() -> Nvml | None:
+    try:
+        from .nvml import Nvml
+
+        return Nvml(os.environ)
+    except (ImportError, OSError, AttributeError):  # no ctypes, library, driver; an old library
+        return None

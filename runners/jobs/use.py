@@ -1,0 +1,61 @@
+"""What a run used of its nodes, as use.json of its folder says, and what to ask for instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..core import files
+from ..core.errors import SystemFault
+from ..core.files import DAMAGED
+from ..core.job_record import JobPaths
+from ..core.remedy import Remedy, change
+from ..injob.rank.usage import findings, job
+from ..injob.rank.usage.findings import Finding
+from ..injob.rank.usage.job import NodeUse
+
+
+@dataclass(frozen=True)
+class RunUse:
+    """What each node was used for, and what was found; `value` is as it is written down."""
+
+    nodes: tuple[NodeUse, ...]
+    findings: tuple[Finding, ...]
+    value: Mapping[str, Any]
+
+
+def of_run(paths: JobPaths) -> RunUse | None:
+    """Return what a run used; None before its first minute, and of a run that measured nothing.
+
+    Raises SystemFault for a record that cannot be read.
+    """
+    value = files.read_json(paths.use)
+    if value is None:
+        return None
+    try:
+        nodes = tuple(job.read(value))
+        return RunUse(nodes, tuple(findings.of(nodes)), value)
+    except DAMAGED as error:
+        raise SystemFault(f"cannot read {paths.use}", str(error)) from None
+
+
+def remedy(finding: Finding) -> Remedy | None:
+    """Return the launch with the options that mend it; None where no option does."""
+    return change(finding.options) if finding.options else None
+
+
+def measured(use: RunUse | None) -> dict[str, float]:
+    """Return a run's numbers for comparing: means over its nodes, and the highest peak."""
+    nodes = use.nodes if use else ()
+    cpus = [one.cpus_used for one in nodes if one.cpus_used is not None]
+    memory = [one.memory_peak_bytes for one in nodes if one.memory_peak_bytes is not None]
+    gpus = [share for one in nodes if (share := one.mean_of_gpus("use_mean")) is not None]
+    found: dict[str, float] = {}
+    if cpus:
+        found["cpus_used_per_node"] = sum(cpus) / len(cpus)
+    if memory:
+        found["memory_peak_gb_per_node"] = max(memory) / 1e9
+    if gpus:
+        found["gpu_use_percent"] = 100 * sum(gpus) / len(gpus)
+    return found
