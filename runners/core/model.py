@@ -185,6 +185,19 @@ BY_MODULES = "--module"
 
 
 @dataclass(frozen=True)
+class Profiling:
+    """A profiler's `command` around the trainer of some `ranks`, as they are typed (`0,2-3`, all).
+
+    `tool` is its file on this machine, "" for none; `folders` are what that needs of it.
+    """
+
+    command: str
+    ranks: str
+    tool: str = ""
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ImageInfo:
     """What is known of an image: its labels, and for one that is not ours what was found inside.
 
@@ -253,6 +266,7 @@ class JobSpec:
     cpu_bind: str | None = None
     interface: str | None = None
     tuning: Tuning = Tuning()
+    profiling: Profiling | None = None
     nv: bool | None = None
     rocm: bool | None = None
     data: tuple[Dataset, ...] = ()

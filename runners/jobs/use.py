@@ -41,7 +41,7 @@ def of_run(paths: JobPaths) -> RunUse | None:
 
 
 def remedy(finding: Finding) -> Remedy | None:
-    """Return the launch with the options that mend it; None where no option does."""
+    """Return the launch with the options that fix it; None where no option does."""
     return change(finding.options) if finding.options else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,8 +89,12 @@ def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
 
 def traces(paths: JobPaths) -> Iterator[str]:
     """Yield where profile and timeline are, and what shows them."""
+    choices = plan_record.read(paths).choices
     if paths.profile.is_dir():
-        yield f"profile: {paths.profile} (TensorBoard's profile plugin; .json: ui.perfetto.dev)"
-    timeline = plan_record.read(paths).choices.get("timeline-filename")
+        shows = "TensorBoard's profile plugin; .json: ui.perfetto.dev"
+        if "profile-with" in choices:
+            shows = f"by {shlex.split(str(choices['profile-with']))[0]}"
+        yield f"profile: {paths.profile} ({shows})"
+    timeline = choices.get("timeline-filename")
     if timeline:
         yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"

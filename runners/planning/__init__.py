@@ -23,6 +23,7 @@ from . import (
     host_mpi,
     network,
     partition,
+    profiling,
     requeue,
     site_rules,
     staging,
@@ -135,6 +136,7 @@ def _attempt(case: Case) -> Plan:
     staged = staging.choose(case, launching, log)
     interruption = requeue.choose(case, launching, staged, log)
     wireup.gate(case, launching, controller, log)
+    profiling.check(case, launching, log)
     brings_recipe = _brings_recipe(case, log)
     _refused_elsewhere(case, launching, log)
     _dependency(case, log)
@@ -246,6 +248,9 @@ def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:
         source = Staged(each.entry) if staged.data else str(each.path)
         binds.append(BindMount(source, runtimes.data_target(each), True, inner))
     binds += network.timeline_binds(spec)
+    for folder in spec.profiling.folders if spec.profiling else ():
+        if not SYSTEM.fullmatch(folder):
+            binds.append(BindMount(folder, folder, read_only=True))
     if spec.trainer.file:
         binds += _of_trainer(spec.trainer.file)
     return tuple(binds)

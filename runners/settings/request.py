@@ -14,6 +14,7 @@ from ..core.errors import NotFound, UsageError
 from ..core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from ..core.remedy import advice, change
 from ..core.site_profile import TIME
+from . import profiling
 from .config import Config
 
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
@@ -48,6 +49,7 @@ def job_spec(
         tf_config=bool(get("tf-config")),
         interface=get("network-interfaces"),
         tuning=tuning(get),
+        profiling=profiling.read(get("profile-with"), get("profile-ranks")),
         data=data,
         requeue_limit=_requeue_limit(config),
         signal=_signal(get("signal")),

@@ -194,6 +194,12 @@ RUNNER = (
         "int",
         metavar="SECONDS",
     ),
+    Setting(
+        "profile-with",
+        "run the trainer under a profiler, such as 'nsys profile -o {output}'",
+        metavar="COMMAND",
+    ),
+    Setting("profile-ranks", "ranks to profile (default: 0)", metavar="0,2-3|all"),
     Setting("sbatch-arg", "additional option for sbatch", "list", metavar="ARG"),
     Setting("srun-arg", "additional option for srun", "list", metavar="ARG"),
     Setting("apptainer-arg", "additional option for apptainer exec", "list", metavar="ARG"),

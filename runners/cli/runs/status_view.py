@@ -163,7 +163,7 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def use_lines(paths: JobPaths, job: Job) -> Iterator[str]:
-    """Yield what was found of a run's use of its nodes, with the command that mends it."""
+    """Yield what was found of a run's use of its nodes, with the command that fixes it."""
     used = use.of_run(paths)
     for finding in used.findings if used else ():
         yield f"runner: {sentence(finding)}"

@@ -8,6 +8,7 @@ neither save nor stop, and Slurm would wait KillWait seconds for it (30 by defau
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -32,11 +33,14 @@ def let_in() -> None:
 class Relay:
     """Passes signals on to the process `child`, and remembers which came.
 
-    `others_failed` tells whether a rank has failed; then SIGTERM is an end, `ended`.
+    `others_failed` tells whether a rank has failed; then SIGTERM is an end, `ended`. `trainer`
+    returns the process that answers signals, which may be below the child.
     """
 
-    def __init__(self, child: int, others_failed: Callable[[], bool]) -> None:
-        self.child, self.others_failed = child, others_failed
+    def __init__(
+        self, child: int, others_failed: Callable[[], bool], trainer: Callable[[], int]
+    ) -> None:
+        self.child, self.others_failed, self.trainer = child, others_failed, trainer
         self.ended = False
         self.seen: set[int] = set()
         for number in RELAYED:
@@ -46,7 +50,11 @@ class Relay:
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.seen.add(number)
         self.ended = self.ended or (number == signal.SIGTERM and self.others_failed())
-        os.kill(self.child, signal.SIGKILL if self.ended else number)
+        if self.ended:
+            os.kill(self.child, signal.SIGKILL)
+            return
+        with contextlib.suppress(ProcessLookupError):  # one below the child has just ended
+            os.kill(self.trainer(), number)
 
     def stop(self) -> None:
         """Ignore signals, before the child is waited for and its number may be another's."""

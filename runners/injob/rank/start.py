@@ -44,6 +44,9 @@ class ShimOptions(argparse.Namespace):
     cpu_level: str
     errors: bool
     core_files: bool
+    profile_with: str
+    profile_ranks: str
+    profile_tool: str
     run_dir: str
     command: list[str]
     ours: bool  # whether Horovod's ranks meet by our rendezvous
@@ -78,6 +81,9 @@ def parse(argv: list[str]) -> ShimOptions:
     add("--cpu-level", default="", help="what the image's Horovod is compiled for")
     add("--errors", action="store_true", help="write stderr to stderr too")
     add("--core-files", action="store_true", help="keep the limit of core files as it is")
+    add("--profile-with", metavar="COMMAND", default="", help="a profiler around the trainer")
+    add("--profile-ranks", default="0", help="ranks that have it: 0,2-3 or all")
+    add("--profile-tool", default="", help="its file where the image has none")
     add("--run-dir", required=True)
     options = parser.parse_args(argv[:split], ShimOptions(command=argv[split + 1 :]))
     # horovodrun with Gloo brings its own rendezvous and sets every rank's place.

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
-from . import EXIT_STOPPED, FRAMEWORKS, HOROVOD, failure, gate, ports, rank_environment, signals
+from . import (
+    EXIT_STOPPED,
+    FRAMEWORKS,
+    HOROVOD,
+    failure,
+    gate,
+    ports,
+    profile,
+    rank_environment,
+    signals,
+)
 from .failure import Problem, RendezvousError, problem_of
 from .gate import EXIT_WORLD_SIZE, GateSettings, no_world_formed
 from .referee import Referee
@@ -74,7 +84,9 @@ def _supervised(task: Task, options: ShimOptions) -> int:
         return run(task, options, session, terms)
     for _, child_output in pipes:
         os.close(child_output)
-    relay = signals.Relay(child, lambda: failure.of_others(task, run_dir))
+    relay = signals.Relay(
+        child, lambda: failure.of_others(task, run_dir), _trainer(task, options, child)
+    )
     watch, worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
     held = session.held if session and options.uses_held_port(task) else None
     port = ports.Watch(child, held, inbox)
@@ -110,6 +122,13 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     if code != 0 and not failure.recorded(task, run_dir):
         failure.record(task, code, problem, run_dir)
     return code
+
+
+def _trainer(task: Task, options: ShimOptions, child: int) -> Callable[[], int]:
+    """Return what finds the process that answers signals: not a profiler."""
+    if profile.wanted(options, task.rank):
+        return lambda: profile.pid_of_trainer(child, options.command)
+    return lambda: child
 
 
 def _stopped_early(options: ShimOptions, code: int, relay: signals.Relay, inbox: Inbox) -> bool:

@@ -19,6 +19,7 @@ from . import (
     failure,
     gate,
     import_hook,
+    profile,
     rank_environment,
     stacks,
 )
@@ -56,6 +57,12 @@ def run(
     _hold_the_gate(terms)
     if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
+    if profile.wanted(options, task.rank):
+        program = profile.tool(options)
+        if program is None:
+            return _without_profiler(task, options)
+        _find_module_as_ranks_do(options.command)
+        _become(profile.around(options, task.rank, program))
     if not is_python(command):
         _become(command)
     return _run_python(command, terms)
@@ -132,8 +139,16 @@ def _placed(
     return options.command
 
 
+def _without_profiler(task: Task, options: ShimOptions) -> int:
+    """Say that the profiler is not there; return the exit code."""
+    text = f"error: {profile.missing(options, task.host)}"
+    print(text, flush=True)
+    failure.record(task, EXIT_NOT_FOUND, failure.of_exit(EXIT_NOT_FOUND, text), options.run_dir)
+    return EXIT_NOT_FOUND
+
+
 def _find_module_as_ranks_do(command: list[str]) -> None:
-    """Let the ranks of an agent find `-m MODULE` where srun's do (`_as_python_does`)."""
+    """Let a Python that another program starts find `-m MODULE` as `_as_python_does`."""
     if command[0] == "-m":
         os.environ["PYTHONSAFEPATH"] = "1"  # from Python 3.11 on: not in the current folder
         theirs = os.environ.get("PYTHONPATH", "")

@@ -88,6 +88,7 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
         "exit.json",
         "logs",
         "private",
+        "starts.jsonl",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a job left unused, or nearly ran out of: values with the option that mends it."""
+"""What a job left unused, or nearly ran out of: values with the option that fixes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIGABYTE = 1 << 30
 @dataclass(frozen=True)
 class Finding:
     """One of the ids above: the first node where it was seen, `numbers` of that node, on how many
-    nodes it was seen, and the options of the launch that mend it, where there are any.
+    nodes it was seen, and the options of the launch that fix it, where there are any.
     """
 
     id: str
@@ -96,7 +96,7 @@ def _cpus(node: NodeUse) -> Iterator[Finding]:
 
 
 def sentence(finding: Finding) -> str:
-    """Return what was found, and what else than an option could mend it."""
+    """Return what was found, and what else than an option could fix it."""
     numbers, where = finding.numbers, finding.node
     if finding.nodes > 1:
         where += f" and {finding.nodes - 1} more nodes"

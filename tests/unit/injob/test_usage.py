@@ -1,0 +1,245 @@
+"""The ranks' reports of what they used: by node, as findings, and as a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import injob
+from runners.core.job_record import JobPaths
+from runners.injob.rank.usage import findings, table
+from runners.injob.rank.usage.job import JobUse, NodeUse, RankUse
+from runners.jobs import use
+from tests.unit.injob.test_usage_readings import Library
+
+GB = 10**9
+GPU = {
+    "name": "H200",
+    "use_mean": 0.9,
+    "use_peak": 1.0,
+    "memory_peak_bytes": 70 * GB,
+    "memory_total_bytes": 140 * GB,
+    "power_mean_watts": 500.0,
+    "power_peak_watts": 690.0,
+    "clock_mean_mhz": 1700.0,
+    "clock_highest_mhz": 1980,
+}
+
+
+def report(host: str = "n1", cpus: str = "ff", **more: Any) -> dict[str, Any]:
+    return {
+        "host": host,
+        "workers": 1,
+        "seconds": 100.0,
+        "sampler_seconds": 0.1,
+        "cpu_seconds": 150.0,
+        "cpus": cpus,
+        "memory": {"mean": 1.0 * GB, "peak": 2.0 * GB},
+        "files": [100, 200, 0, 4096],
+        "gpus": {},
+        **more,
+    }
+
+
+OF_NODE = {"limit": 8 * GB, "limit_of": "slurm", "group_peak": None, "interfaces": {"e": [5, 6]}}
+
+
+def job(*reports: dict[str, Any]) -> JobUse:
+    made = JobUse()
+    for rank, fields in enumerate(reports):
+        made.hear(rank, fields)
+    return made
+
+
+def test_ranks_are_added_up_by_node() -> None:
+    gpus = {"GPU-1": GPU}
+    made = job(
+        report(node=OF_NODE, gpus=gpus), report(gpus=gpus), report("n2", "f", seconds=50.0)
+    )  # fmt: skip
+    first, second = made.nodes()
+    assert (first.host, first.ranks, first.cpus, first.cpus_used) == ("n1", 2, 8, 3.0)
+    assert (first.memory_peak_bytes, first.memory_limit_bytes) == (4 * GB, 8 * GB)
+    assert first.gpus == gpus, "a GPU that two ranks see is one"
+    assert first.interfaces == {"e": [5, 6]}
+    assert first.files == {
+        "read_bytes": 200,
+        "written_bytes": 400,
+        "read_from_storage_bytes": 0,
+        "written_to_storage_bytes": 8192,
+    }
+    assert first.sampler_share == pytest.approx(0.002)
+    assert [one.cpus for one in first.of_ranks] == [4, 4], "they share eight"
+    assert (second.host, second.cpus, second.interfaces) == ("n2", 4, None)
+
+
+def test_what_one_rank_does_not_know_is_not_known_of_the_node() -> None:
+    (node,) = job(report(), report(cpu_seconds=None, files=None)).nodes()
+    assert node.cpus_used is None
+    assert node.files is None
+    cells, headers = table.rows([node])
+    shown = dict(zip(headers, cells[0]))
+    for name in ("CPUs used", "network in, out", "files read, written", "GPUs"):
+        assert shown[name] == "not measured"
+
+
+def node(**more: Any) -> NodeUse:
+    ranks = (RankUse(0, 1, 16, 95.0, 1.0 * GB),)
+    return replace(NodeUse("n1", 1, 100.0, 16, 95.0, of_ranks=ranks), **more)
+
+
+def busy(share: float, memory: int = 70 * GB) -> dict[str, Any]:
+    return {**GPU, "use_mean": share, "memory_peak_bytes": memory}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ({}, {findings.IDLE_CPUS: {"cpus-per-task": 2}}),
+        ({"seconds": 59.0}, {}),
+        ({"of_ranks": (RankUse(0, 1, 16, 500.0, None),)}, {}),
+        ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
+        ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, {findings.IDLE_CPUS: {"cpus-per-task": 2}}),
+        ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
+    ],
+)  # fmt: skip
+def test_a_rank_with_idle_cpus_is_found(
+    seen: dict[str, Any], expected: dict[str, dict[str, int]]
+) -> None:
+    assert {one.id: one.options for one in findings.of([node(**seen)])} == expected
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "options", "words"),
+    [
+        ([busy(0.0, 0), busy(0.95)], 1, {"ntasks-per-node": 2}, "1 held no data: 1 ranks"),
+        ([busy(0.0, 0), busy(0.95)], 2, {"gpus-per-node": 1}, "1 held no data: 2 ranks"),
+        ([busy(0.04)], 1, {}, "were idle (use 4 % of the time): they wait for data"),
+    ],
+)
+def test_an_idle_gpu_is_found_with_what_fixes_it(
+    gpus: list[dict[str, Any]], ranks: int, options: dict[str, int], words: str
+) -> None:
+    seen = node(gpus=dict(enumerate(gpus)), ranks=ranks, of_ranks=())
+    (finding,) = findings.of([seen])
+    assert (finding.id, finding.options) == (findings.IDLE_GPU, options)
+    assert words in findings.sentence(finding)
+    assert not findings.of([replace(seen, gpus={"GPU-1": GPU})])
+    assert not findings.of([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
+
+
+@pytest.mark.parametrize(
+    ("limit_of", "peak", "group", "options"),
+    [
+        ("slurm", 7.5, None, {"mem": "10G"}),
+        ("cgroup", 1, 7.5, {"mem": "10G"}),
+        ("cgroup", 7.5, 1, None),  # shared pages count once in the group
+        ("node", 7.5, None, {}),
+        ("slurm", 5, None, None),
+    ],
+)
+def test_memory_near_its_limit_is_found(
+    limit_of: str, peak: float, group: float | None, options: dict[str, str] | None
+) -> None:
+    seen = node(
+        of_ranks=(),
+        memory_peak_bytes=peak * 2**30,
+        memory_group_peak_bytes=group and group * 2**30,
+        memory_limit_bytes=8 * 2**30,
+        memory_limit_of=limit_of,
+    )
+    found = findings.of([seen, replace(seen, host="n2")])
+    assert [one.options for one in found] == ([] if options is None else [options])
+    if found:
+        assert findings.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
+
+
+def test_the_table_of_the_log() -> None:
+    seen = node(
+        gpus={"GPU-1": GPU},
+        memory_peak_bytes=2.0 * GB,
+        memory_limit_bytes=8 * GB,
+        interfaces={"eth0": [1_500_000, 20], "mlx5_0:1": [500_000, 0]},
+        files={"read_bytes": 999_600, "written_bytes": 12},
+    )
+    many = [replace(seen, host=f"n{number}") for number in range(20)]
+    lines = list(table.lines(many, findings.of(many), "runs/a-1/use.json"))
+    assert re.split("  +", lines[2]) == [
+        "runner:", "n0", "1", "0.9 of 16", "2.0 GB of 8.0 GB", "2.0 MB, 20 B", "1.0 MB, 12 B",
+        "90 % of 1", "70.0 GB of 140 GB", "500 W", "1700 of 1980 MHz",
+    ]  # fmt: skip
+    assert lines[-2] == "runner:   and 4 more nodes: runs/a-1/use.json"
+    assert lines[-1].startswith("runner: n0 and 19 more nodes: rank 0 used 0.9 of its 16 CPUs")
+    assert lines[-1].endswith("; try: --cpus-per-task 2")
+
+
+def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    assert use.of_run(paths) is None
+    made = job(report(node=OF_NODE), report("n2"))
+    (tmp_path / "result.json").write_text('{"accuracy": 0.5}')
+    made.keep(str(tmp_path), in_result=True)
+    read = use.of_run(paths)
+    assert read is not None
+    assert [one.host for one in read.nodes] == ["n1", "n2"]
+    assert json.loads((tmp_path / "result.json").read_text()) == {
+        "accuracy": 0.5,
+        "use": json.loads((tmp_path / "use.json").read_text()),
+    }
+    assert use.measured(read)["memory_peak_gb_per_node"] == 2.0
+    for damaged in ("[]", '{"version": 2, "nodes": []}', '{"version": 1, "nodes": [{}]}'):
+        paths.use.write_text(damaged)
+        with pytest.raises(Exception, match="cannot read"):
+            use.of_run(paths)
+
+
+BURN = """
+import resource, sys
+block = bytearray(200 << 20)
+block[::4096] = b"x" * len(block[::4096])
+sys.stderr.write("y" * 5_000_000)
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 2:
+    pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(sum(used[:2]), used.ru_maxrss << 10)
+"""
+
+
+def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BURN)
+    shim = [sys.executable, injob.HERE, "rank", "--tasks", "2", "--controller", "none"]
+    shim += ["--no-gate", "--run-dir", str(tmp_path), "--", str(tmp_path / "train.py")]
+    done = subprocess.run(shim, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+    own = [
+        list(map(float, pair)) for pair in re.findall(r"\| y*([\d.]+) (\d+)$", done.stdout, re.M)
+    ]
+    record = json.loads((tmp_path / "use.json").read_text())
+    (node,) = record["nodes"]
+    assert (node["host"], node["ranks"]) == (os.uname().nodename, 2)
+    assert node["cpu_seconds"] == pytest.approx(sum(cpu for cpu, _ in own), rel=0.1)
+    assert node["memory_peak_bytes"] == pytest.approx(sum(peak for _, peak in own), rel=0.1)
+    assert node["files"]["written_bytes"] >= 2 * 5_000_000
+    assert node["gpus"] is None
+    assert record["sampler_share"] < 0.005
+    assert "runner: what the job used, by node" in done.stdout
+    assert "not measured" in done.stdout
+
+
+def test_gpus_of_a_rank_are_averaged_over_samples() -> None:
+    from runners.injob.rank.usage import sampler
+    from runners.injob.rank.usage.nvml import Nvml
+
+    one = sampler.Sampler(os.getpid(), ranks=1, first=True, gpus=True)
+    nvml = Nvml({"CUDA_VISIBLE_DEVICES": "1"}, Library())
+    one._sample(nvml)
+    one._sample(nvml)
+    (gpu,) = one.report()["gpus"].values()
+    assert (gpu["use_mean"], gpu["power_mean_watts"], gpu["name"]) == (0.5, 350.5, "H200")
