@@ -29,10 +29,11 @@ def ranks(text: str) -> frozenset[int] | None:
         return None
     found: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()) or int(last or first) < int(first):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ValueError(f"{part!r} is neither a rank nor a range of ranks")
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(int(first), int(last) + 1))
     return frozenset(found)
 
 

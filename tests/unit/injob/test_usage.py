@@ -99,17 +99,20 @@ def busy(share: float, memory: int = 70 * GB) -> dict[str, Any]:
     return {**GPU, "use_mean": share, "memory_peak_bytes": memory}
 
 
+FEWER = {findings.IDLE_CPUS: {"cpus-per-task": 2}}
+
+
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        ({}, {findings.IDLE_CPUS: {"cpus-per-task": 2}}),
+        ({}, FEWER),
         ({"seconds": 59.0}, {}),
         ({"of_ranks": (RankUse(0, 1, 16, 500.0, None),)}, {}),
         ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
-        ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, {findings.IDLE_CPUS: {"cpus-per-task": 2}}),
+        ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, FEWER),
         ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
     ],
-)  # fmt: skip
+)
 def test_a_rank_with_idle_cpus_is_found(
     seen: dict[str, Any], expected: dict[str, dict[str, int]]
 ) -> None:
