@@ -29,6 +29,7 @@ NAV = {
         "docs/guides/batch-scripts",
         "docs/guides/frameworks",
         "docs/guides/follow",
+        "docs/guides/use",
         "docs/guides/requeue",
         "docs/guides/interactive",
         "docs/guides/sweeps",

@@ -76,7 +76,8 @@ class Parser(BareParser):
         add("--keep", type=at_least(1), default=2, help="number of checkpoints to keep")
         add("--log-interval", type=at_least(1), default=100, help="steps between log lines")
         add("--max-steps", type=at_least(1), help="stop after this many steps")
-        add("--profile", type=first_last, metavar="FIRST-LAST", help="steps of rank 0 to profile")
+        text = "steps to profile, on each rank"
+        add("--profile", type=first_last, metavar="FIRST-LAST", help=text)
         add("--data", default=environ.get("DATA_DIR"), help="folder with the dataset")
 
         add("--seed", type=at_least(0), default=1, help="random seed (initialization, shuffling)")

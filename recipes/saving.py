@@ -122,8 +122,9 @@ class SavedRun:
         left = shards.steps(self.taken) + (args.epochs - self.epoch) * shards.steps()
         self.last_step = min(self.step + left, args.max_steps or self.step + left)
         self.first_step, self.began = self.step, time.perf_counter()
-        if args.profile and self.main:
-            self.profiler = self.start_profiler(str(self.folder / "profile"), *args.profile)
+        if args.profile:
+            folder = self.folder / "profile" / f"rank-{ranks.rank}"
+            self.profiler = self.start_profiler(str(folder), *args.profile)
 
     def _find(self) -> checkpoints.Found:
         args, own, metrics = self.args, self.folder / "checkpoints", self.folder / "metrics.jsonl"

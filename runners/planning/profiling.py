@@ -25,7 +25,7 @@ def check(case: Case, launching: Launching, log: DecisionLog) -> None:
             change(leave_out=["launcher"]),
         )
     tasks = case.resources.tasks
-    last = max(profile.ranks(asked.ranks) or (0,))
+    last = max((one[-1] for one in profile.ranks(asked.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
             f"--profile-ranks {asked.ranks}: there is no rank {last}",

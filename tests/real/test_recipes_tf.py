@@ -129,7 +129,7 @@ def test_a_resnet_learns_from_folders_and_names_a_bad_image(login: Login) -> Non
     assert (result["steps"], result["epochs"]) == (10, 2)
     out = f"{login.folder}/out"
     assert "gradient.0" in login.sh(f"cat {out}/timeline.json")
-    assert login.sh(f"ls {out}/profile/plugins/profile/*/*.xplane.pb").count("\n") == 1
+    assert login.sh(f"ls {out}/profile/rank-[01]/plugins/profile/*/*.xplane.pb").count("\n") == 2
     login.sh(f"cd {login.folder}; {SPOIL['imagenet']}")
     done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
     assert done.returncode == 2, done.stderr

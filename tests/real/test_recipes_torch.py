@@ -177,7 +177,8 @@ def test_a_resnet_learns_from_folders_and_leaves_all_records(login: Login) -> No
     out = f"{login.folder}/out"
     timeline = json.loads(login.sh(f"cat {out}/timeline.json"))
     assert any("statistics" in str(event) for event in timeline)
-    trace = json.loads(login.sh(f"cat {out}/profile/*.pt.trace.json"))
+    assert login.sh(f"ls {out}/profile/rank-*/*.pt.trace.json").count("\n") == 2
+    trace = json.loads(login.sh(f"cat {out}/profile/rank-1/*.pt.trace.json"))
     assert any("convolution" in event.get("name", "") for event in trace["traceEvents"])
 
 

@@ -140,7 +140,11 @@ def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "restart 2 of 10" in done.stderr
     assert "completed" in done.stderr
-    assert facts(login, id)["restarts"] == 2
+    stood = facts(login, id)
+    assert stood["restarts"] == 2
+    assert stood["time_spent"]["starts"] == 3
+    assert 0 < stood["time_spent"]["share"] < 1
+    assert stood["time_spent"]["queue"] > 0
 
     assert sorted(set(steps(login))) == list(range(1, STEPS + 1))
     assert len(steps(login)) <= STEPS + 2  # at most the step in flight is done again

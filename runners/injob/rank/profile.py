@@ -23,23 +23,23 @@ ALL = "all"
 FOLDER = "profile"
 
 
-def ranks(text: str) -> frozenset[int] | None:
+def ranks(text: str) -> tuple[range, ...] | None:
     """Return the ranks of `0,2-3`, None for all of them. Raises ValueError."""
     if text == ALL:
         return None
-    found: set[int] = set()
+    found = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ValueError(f"{part!r} is neither a rank nor a range of ranks")
-        found.update(range(int(first), int(last) + 1))
-    return frozenset(found)
+        found.append(range(int(first), int(last) + 1))
+    return tuple(found)
 
 
 def wanted(options: ShimOptions, rank: int) -> bool:
     chosen = ranks(options.profile_ranks)
-    return bool(options.profile_with) and (chosen is None or rank in chosen)
+    return bool(options.profile_with) and (chosen is None or any(rank in one for one in chosen))
 
 
 def tool(options: ShimOptions) -> str | None:

@@ -1,13 +1,15 @@
 """Samples what one rank's trainer uses, in a thread of its shim; at its end the kernel's own count.
 
 A thread, because a question to a broken GPU may never be answered, and the shim has signals to pass
-on. It is never ended, only left: the shim leaves by os._exit (see supervise.py).
+on. It never ends by itself: small images lack the libgcc that Python needs for that, and the shim
+leaves by os._exit (see supervise.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -97,6 +99,15 @@ class Sampler:
             threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the shim
+        try:
+            self._sample_on()
+        except Exception as error:  # whatever it is, it is not the training's end
+            print(f"runner: the use of the node is no longer sampled: {error!r}", flush=True)
+        while True:
+            time.sleep(SECONDS_BETWEEN_REPORTS)
+
+    def _sample_on(self) -> None:
         if self.first:
             self.before = node.traffic()
         nvml = _open_nvml() if self.gpus else None
@@ -107,9 +118,8 @@ class Sampler:
             due = self.began + self.own * self.ranks / SHARE
             time.sleep(max(pause, due - time.monotonic()))
             pause = min(pause * 2, SECONDS_BETWEEN_SAMPLES)
-            if self.ended is not None:
-                return
-            self._sample(nvml)
+            if self.ended is None:
+                self._sample(nvml)
 
     def _sample(self, nvml: Nvml | None) -> None:
         use = processes.of_tree(self.child)
