@@ -61,7 +61,7 @@ def start(home: Login, name: str, command: str, port_of: str) -> Server:
 
     `timeout` ends it even when the tests are killed.
     """
-    pid = home.sh(f"timeout 600 {command} > {name}.log 2>&1 & echo $!").strip()
+    pid = home.sh(f"timeout 1800 {command} > {name}.log 2>&1 & echo $!").strip()
     try:
         for _ in range(100):
             port = home.sh(f"{port_of} || true").strip()
@@ -116,9 +116,10 @@ def library(home: Login, image: str) -> Iterator[Server]:
 
 
 @contextmanager
-def website(home: Login, folder: str) -> Iterator[Server]:
-    """Serve a folder over http."""
-    command = f"python3 -u -m http.server --bind 127.0.0.1 --directory {shlex.quote(folder)} 0"
+def website(home: Login, folder: str, *options: str) -> Iterator[Server]:
+    """Serve a folder over http; `options` are more of http.server's."""
+    words = ["--bind", "127.0.0.1", "--directory", folder, *options, "0"]
+    command = f"python3 -u -W ignore -m http.server {shlex.join(words)}"
     server = start(
         home, "web", command, "sed -n 's/.* port \\([0-9]*\\).*/\\1/p' web.log | head -1"
     )

@@ -14,24 +14,26 @@ import pytest
 from .conftest import IMAGE, Done, Login
 
 SCRIPTS = Path(__file__).parent / "worlds"
+TORCH, KERAS = "trainings.py", "trainings_tf.py"
 FOLLOWED = ("--nodes", "2", "--follow", "--all")
 
 
 @pytest.fixture
 def place(login: Login) -> Login:
     """A folder with the trainings and the shim."""
-    for name in ("trainings.py", "trainings_tf.py"):
+    for name in (TORCH, KERAS):
         login.write(name, (SCRIPTS / name).read_text(encoding="utf-8"))
     login.sh("cp -r /opt/kit/runners/injob injob")
     return login
 
 
-def two_ranks(place: Login, controller: str, *names: str, script: str = "trainings.py") -> Done:
-    """Make trainings one after another, as two ranks in one container."""
-    shim = ["python3", "injob", "rank", "--tasks", "2", "--controller", controller]
+def two_ranks(place: Login, controller: str, *trainer: str) -> Done:
+    """Run a trainer as two ranks in one container; `controller` "tf" sets TF_CONFIG."""
+    how = ["none", "--tf-config"] if controller == "tf" else [controller]
+    shim = ["python3", "injob", "rank", "--tasks", "2", "--controller", *how]
     command = ["apptainer", "exec", "--bind", "/scratch", IMAGE, *shim, "--run-dir", "run"]
     place.sh("rm -rf run; mkdir run")
-    return place.run(*command, "--", script, *names)
+    return place.run(*command, "--", *trainer)
 
 
 def verdict(place: Login) -> dict[str, object]:
@@ -60,7 +62,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_different_models_end_with_95_and_what_to_change(place: Login, name: str) -> None:
     controller, parameter, cause, remedy = WRONG[name]
-    done = two_ranks(place, controller, name)
+    done = two_ranks(place, controller, TORCH, name)
     assert done.returncode == 95, done.stdout + done.stderr
     assert "runner: one world of 2 ranks" in done.stdout
     assert f"{parameter} differs" in done.stdout
@@ -69,24 +71,47 @@ def test_different_models_end_with_95_and_what_to_change(place: Login, name: str
     assert verdict(place)["result"] == "different"
 
 
-@pytest.mark.parametrize("name", ["keras_3_not_wrapped", "keras_2_not_wrapped", "tape_not_wrapped"])
+NOT_WRAPPED = "neither optimizer nor tape is wrapped"
+WRONG_KERAS = {
+    "keras_3_not_wrapped": ("gloo", NOT_WRAPPED),
+    "keras_2_not_wrapped": ("gloo", NOT_WRAPPED),
+    "tape_not_wrapped": ("gloo", NOT_WRAPPED),
+    "outside_the_scope": ("tf", "the model was made outside of the strategy"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KERAS)
 def test_different_models_of_keras_end_with_95(place: Login, name: str) -> None:
-    done = two_ranks(place, "gloo", name, script="trainings_tf.py")
+    controller, cause = WRONG_KERAS[name]
+    done = two_ranks(place, controller, KERAS, name)
     assert done.returncode == 95, done.stdout + done.stderr
     assert re.search("kernel(:0)? differs", done.stdout)
-    assert "neither optimizer nor tape is wrapped" in done.stdout
+    assert cause in done.stdout
 
 
-@pytest.mark.parametrize("name", ["tape", "keras_2"])
-def test_equal_models_of_keras(place: Login, name: str) -> None:
-    done = two_ranks(place, "gloo", name, script="trainings_tf.py")
+RIGHT_KERAS = {
+    "tape": ("gloo", "equal on all ranks (after "),
+    "keras_2": ("gloo", "equal on all ranks (after "),
+    "mirrored": ("tf", "equal on all ranks (after "),
+    "keras_2_mirrored": ("tf", "equal on all ranks (after "),
+    "local_source": ("gloo", "not checked: a tape has variables that are local to a rank"),
+    "local_variable": ("gloo", "not checked: variables are local to a rank"),
+    "keras_2_local_variable": ("gloo", "not checked: variables are local to a rank"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_KERAS)
+def test_right_models_of_keras_are_no_alarm(place: Login, name: str) -> None:
+    controller, words = RIGHT_KERAS[name]
+    done = two_ranks(place, controller, KERAS, name)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "runner: weights equal on all ranks (after " in done.stdout
+    assert f"runner: weights {words}" in done.stdout
 
 
 EQUAL = ("ddp", "accumulates", "two_optimizers", "zero_redundancy", "frozen_and_averaged_copy")
 RIGHT = {
     "one after another": ("none", (*EQUAL, "many_steps"), "equal"),
+    "LoRA": ("none", ("adapters",), "equal"),
     "averaged every 8 steps": ("none", ("local_sgd",), "not-checked"),
     "Horovod": ("gloo", ("horovod_right", "passes_per_step"), "equal"),
     "Adasum": ("mpi", ("adasum",), "equal"),
@@ -104,13 +129,38 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_trainings_are_no_alarm(place: Login, name: str) -> None:
     controller, names, result = RIGHT[name]
-    done = two_ranks(place, controller, *names)
+    done = two_ranks(place, controller, TORCH, *names)
     assert done.returncode == 0, done.stdout + done.stderr
     assert verdict(place)["result"] == result, done.stdout
     last = done.stdout.splitlines()[-1]
     assert ("weights not checked: " if result == "not-checked" else "weights") in last or (
         result == "copies" and "copies of one training" in last
     )
+
+
+SMALL = "--synthetic --model resnet20 --batch-size 2"
+PACKAGED = {
+    "torch_lm": "gloo",
+    "torch_lm --exchange ddp": "none",
+    "torch_ddp_mnist": "none",
+    f"torch_resnet {SMALL}": "gloo",
+    "torch_finetune --lora": "gloo",
+    "lightning_mnist": "gloo",
+    "tf_mnist": "mpi",
+    "keras_mnist": "gloo",
+    f"tf_resnet {SMALL}": "gloo",
+    "tf_mirrored_mnist": "tf",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_trainers_have_equal_weights(place: Login, name: str) -> None:
+    trainer, *words = name.split()
+    command = ("-m", f"recipes.{trainer}", *words, "--max-steps", "6")
+    done = two_ranks(place, PACKAGED[name], *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runner: weights equal on all ranks (after 6 steps)" in done.stdout
 
 
 def test_a_wrapper_that_was_forgotten_is_told_by_a_launch(place: Login) -> None:

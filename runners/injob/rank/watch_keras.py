@@ -74,7 +74,9 @@ class Watch:
 
 def _may_differ(optimizer: Any) -> str:
     """Return why variables may rightly be different; a set of Horovod's is out of sight here."""
-    if getattr(optimizer, "_local_vars", None):
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scale
+    exchange = getattr(inner, "_horovod_exchange", None)  # ours, of Keras 3
+    if getattr(inner, "_local_vars", None) or getattr(exchange, "local", None):
         return LOCAL
     basics: Any = getattr(sys.modules.get("horovod.common.process_sets"), "_basics", None)
     try:

@@ -227,6 +227,17 @@ def frozen_and_averaged_copy():
     train(net, sgd(net), rank, after=lambda step: copy.update_parameters(net.module))
 
 
+def adapters():
+    """As LoRA: the frozen base is not the optimizer's."""
+    from peft import LoraConfig, get_peft_model
+
+    rank = gloo()
+    net = DDP(get_peft_model(model(), LoraConfig(target_modules=["0"])))
+    ours = [one for one in net.parameters() if one.requires_grad]
+    assert len(ours) < len(list(net.parameters()))
+    train(net, torch.optim.SGD(ours, 0.05), rank)
+
+
 def local_sgd():
     rank, net = gloo(), model()
 

@@ -27,7 +27,7 @@ def fit(net, optimizer, rank, **more):
     net.fit(*data(rank), batch_size=16, epochs=2, verbose=0, shuffle=False, **more)
 
 
-def by_tape(wrap):
+def by_tape(wrap, local=False):
     import horovod.tensorflow as hvd
 
     rank, net, optimizer = horovod(), model(), tf.keras.optimizers.SGD(0.01)
@@ -37,6 +37,8 @@ def by_tape(wrap):
             loss = tf.reduce_mean((net(values[at : at + 16]) - target[at : at + 16]) ** 2)
         variables = [getattr(one, "value", one) for one in net.trainable_variables]
         tape = hvd.DistributedGradientTape(tape) if wrap else tape
+        if local:
+            tape.register_local_source(variables[0])
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), net.trainable_variables))
 
 
@@ -61,6 +63,53 @@ def tape_not_wrapped():
 
 def tape():
     by_tape(True)
+
+
+def local_source():
+    by_tape(True, local=True)
+
+
+def local_variable():
+    import horovod.tensorflow.keras as hvd
+
+    rank, net = horovod(), model()
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.01))
+    optimizer.register_local_var(net.trainable_variables[0])
+    fit(net, optimizer, rank)
+
+
+keras_2_local_variable = local_variable
+
+
+def mirrored():
+    """A loop: under Keras 3.15 `fit` fails in a world of several workers."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        net, optimizer = model(), tf.keras.optimizers.SGD(0.01)
+
+    def step(values, target):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((net(values) - target) ** 2)
+        gradients = tape.gradient(loss, net.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, net.trainable_variables))
+
+    values = tf.data.Dataset.from_tensor_slices(data(0)).batch(16)
+    for part in strategy.experimental_distribute_dataset(values):
+        tf.function(strategy.run)(step, args=part)
+
+
+def keras_2_mirrored():
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        net = model()
+        net.compile(tf.keras.optimizers.SGD(0.01), "mse")
+    net.fit(tf.data.Dataset.from_tensor_slices(data(0)).batch(16), epochs=2, verbose=0)
+
+
+def outside_the_scope():
+    strategy, net = tf.distribute.MultiWorkerMirroredStrategy(), model()
+    rank = strategy.cluster_resolver.task_id
+    fit(net, tf.keras.optimizers.SGD(0.01), rank)
 
 
 def keras_2():
