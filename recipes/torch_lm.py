@@ -257,6 +257,7 @@ def main() -> None:
     forward = torch.compile(sum_of_losses) if compiled else sum_of_losses
     if args.synthetic:
         shape = args.batch_size, args.context + 1
+        torch.manual_seed(args.seed + 1 + world.rank)  # tokens of its own
         random = torch.randint(vocabulary, shape, device=device)
 
     def read(dataset: Any, part: Any) -> torch.Tensor:

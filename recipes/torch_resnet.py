@@ -279,8 +279,9 @@ def main() -> None:
     run = run_torch.Run(args, world, "torch_resnet", device, about)
 
     torch.manual_seed(args.seed)
-    feed = Feed(args, data, device)
     model = ResNet(args.model, data.classes if data else 1000)
+    torch.manual_seed(args.seed + 1 + world.rank)  # random images of its own
+    feed = Feed(args, data, device)
     if EXCHANGE == "horovod":  # Horovod: all ranks start from the weights of rank 0.
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     model = model.to(device, memory_format=feed.format)

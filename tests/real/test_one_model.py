@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .built import build
 from .conftest import IMAGE, Done, Login
 
 SCRIPTS = Path(__file__).parent / "worlds"
@@ -27,13 +28,13 @@ def place(login: Login) -> Login:
     return login
 
 
-def two_ranks(place: Login, controller: str, *trainer: str) -> Done:
+def two_ranks(place: Login, controller: str, *trainer: str, image: str = IMAGE) -> Done:
     """Run a trainer as two ranks in one container; `controller` "tf" sets TF_CONFIG."""
     how = ["none", "--tf-config"] if controller == "tf" else [controller]
     shim = ["python3", "injob", "rank", "--tasks", "2", "--controller", *how]
-    command = ["apptainer", "exec", "--bind", "/scratch", IMAGE, *shim, "--run-dir", "run"]
+    command = ["apptainer", "exec", "--bind", "/scratch", image, *shim, "--run-dir", "run"]
     place.sh("rm -rf run; mkdir run")
-    return place.run(*command, "--", *trainer)
+    return place.run(*command, "--", *trainer, timeout=600)
 
 
 def verdict(place: Login) -> dict[str, object]:
@@ -138,10 +139,25 @@ def test_right_trainings_are_no_alarm(place: Login, name: str) -> None:
     )
 
 
+@pytest.mark.slow
+def test_deepspeed_in_a_derived_image(place: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it runs on CPUs it compiles a part of its own at the first start."""
+    image, wanted = f"{place.folder}/deepspeed.sif", place.write("extra.txt", "deepspeed")
+    monkeypatch.setenv("RUNNER_PACK_LEVEL", "1")
+    build("--from", IMAGE, "--requirements", wanted, "-o", image, seconds=1200)
+    for name, said in (
+        ("zero_stage_0", "weights equal on all ranks (after 12 steps)"),
+        ("zero_stages_1_to_3", "weights not checked: "),
+    ):
+        done = two_ranks(place, "none", TORCH, name, image=image)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"runner: {said}" in done.stdout
+
+
 SMALL = "--synthetic --model resnet20 --batch-size 2"
 PACKAGED = {
     "torch_lm": "gloo",
-    "torch_lm --exchange ddp": "none",
+    "torch_lm --exchange ddp --synthetic": "none",
     "torch_ddp_mnist": "none",
     f"torch_resnet {SMALL}": "gloo",
     "torch_finetune --lora": "gloo",

@@ -219,6 +219,32 @@ def flat_partitions():
         torch.nn.utils.vector_to_parameters(torch.cat(parts)[:-1], net.parameters())
 
 
+def by_deepspeed(*stages):
+    import deepspeed
+
+    deepspeed.init_distributed("gloo")
+    for stage in stages:
+        net = model()
+        config = {
+            "train_batch_size": 16 * dist.get_world_size(),
+            "zero_optimization": {"stage": stage},
+            "zero_allow_untested_optimizer": True,
+        }
+        engine, *_ = deepspeed.initialize(model=net, optimizer=sgd(net), config=config)
+        for step in range(STEPS):
+            data, target = batch(step, dist.get_rank())
+            engine.backward(torch.nn.functional.mse_loss(engine(data), target))
+            engine.step()
+
+
+def zero_stage_0():
+    by_deepspeed(0)
+
+
+def zero_stages_1_to_3():
+    by_deepspeed(1, 2, 3)
+
+
 def frozen_and_averaged_copy():
     rank, net = gloo(), model()
     net[0].requires_grad_(False)
