@@ -89,6 +89,7 @@ class Entry:
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
     found, {who}, {host}, {image}, {user} and {error}. `change` and `leave_out` are options of the
     launch, `command` is a line for the shell, `remedy` a name of REMEDIES. `about` is the file's.
+    A `general` one only repeats what a program said, where no other knows it.
     """
 
     id: str
@@ -108,6 +109,7 @@ class Entry:
     leave_out: tuple[str, ...] = ()
     command: str = ""
     remedy: str = ""
+    general: bool = False
     about: str = ""
 
 
@@ -123,7 +125,8 @@ class Match:
     @property
     def rank(self) -> tuple[int, int, int]:
         """The lowest is the best: the surest, then the most particular, then the first in text."""
-        return ORDER.index(self.entry.certainty), -len(self.entry.match), self.at
+        sure = ORDER.index(self.entry.certainty) + self.entry.general
+        return sure, -len(self.entry.match), self.at
 
 
 @lru_cache(maxsize=1)
@@ -152,8 +155,11 @@ def matches(text: Text) -> list[Match]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile it once: `re` itself keeps no more than 512, and there are more here."""
-    return re.compile(pattern, re.MULTILINE)
+    """Compile it once: `re` itself keeps no more than 512, and there are more here.
+
+    Between two words the line may end: versions of a program wrap a sentence at other places.
+    """
+    return re.compile(re.sub(r"(?<=[a-z]) (?=[a-z])", r"[ \n]", pattern), re.MULTILINE)
 
 
 def _match(entry: Entry, text: str) -> Match | None:
