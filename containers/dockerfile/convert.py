@@ -10,11 +10,13 @@ from pathlib import Path
 
 from runners.core.errors import UsageError
 
-from .copies import COPY, TAKE
+from .copies import COPY
 from .parse import Instruction, again, pairs, parse, shell, words
 from .runs import MOUNT, Runs
+from .sources import TAKE
 from .stage import (
     BARE,
+    OF_BASE,
     STAGED,
     Note,
     Reader,
@@ -149,7 +151,7 @@ class Converter(Runs):
 
     def read_user(self, item: Instruction) -> None:
         self.note(item, f"USER {item.flat}", USER)
-        user = self.static(item, shell(item.flat)).partition(":")[0]
+        user = self.static(item, shell(item.flat), in_post=True).partition(":")[0]
         self.stage.install.append(f"HOME=$(home {with_arguments(user)}); HOME=${{HOME:-/}}")
 
     def read_volume(self, item: Instruction) -> None:
@@ -163,8 +165,8 @@ class Converter(Runs):
 
     def read_workdir(self, item: Instruction) -> None:
         here = self.stage
-        path = self.static(item, shell(item.flat))
-        if not path.startswith(("/", "{{")) and not here.has_folder:
+        path = self.static(item, shell(item.flat), in_post=not here.bare)
+        if not path.startswith(("/", "{{", OF_BASE)) and not here.has_folder:
             what = f"WORKDIR {path} without one before it"
             self.note(item, what, "here it is below /; Docker takes the base's working directory")
         here.folder, here.has_folder = self.below(path), True

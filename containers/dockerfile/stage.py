@@ -20,6 +20,7 @@ PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 NO_TEXT = re.compile(r"^[ \t]*%|^bootstrap:|\{\{\s*\w+\s*\}\}", re.MULTILINE | re.IGNORECASE)
 OPEN = re.compile(r"\{\{(?=\s*\w+\s*\}\})")
 HIDDEN = "{\0{"  # stands for the braces of what is no argument, until it is quoted
+OF_BASE = "\0$"  # stands for the $ of a variable that only the base may have set
 # Images without a shell: nothing can be run in them.
 BARE = re.compile(r"^scratch$|distroless|^cgr\.dev/chainguard/(?!.*-dev)")
 STAGED = "/.copied"  # where files lie in an image until %post puts them in their places
@@ -132,11 +133,16 @@ class Reader:
         """A value of ENV as it is exported; what the base has set is known to the shell alone."""
         return self._substituted(item, OPEN.sub('{""{', text), in_shell=True)
 
-    def static(self, item: Instruction, text: str) -> str:
-        """A path or label as it is: arguments by name, variables by value."""
-        return plain(self._substituted(item, text, in_shell=False))
+    def static(self, item: Instruction, text: str, in_post: bool = False) -> str:
+        """A path or label as it is: arguments by name, variables by value.
 
-    def _substituted(self, item: Instruction, text: str, in_shell: bool) -> str:
+        `in_post`: it becomes a word of a command there, whose shell knows what the base has set.
+        """
+        return plain(self._substituted(item, text, in_shell=False, in_post=in_post))
+
+    def _substituted(
+        self, item: Instruction, text: str, in_shell: bool, in_post: bool = False
+    ) -> str:
         here = self.stage
 
         def value(name: str, operator: str, word: str) -> str | None:
@@ -145,6 +151,11 @@ class Reader:
                 return self._of_argument(item, name, operator, word)
             if in_shell and (known is None or re.search(r"(?<!\\)\$", known)):
                 return self._left_to_the_shell(item, name, operator, word)
+            # HOME in %post is root's, whatever the base says.
+            if known is None and in_post and name != "HOME" and not operator:
+                what = f"${name} is not set in this Dockerfile"
+                self.note(item, what, "the base's value is taken")
+                return f"{OF_BASE}{{{name}}}"
             settled = None if known is None else self.expand(item, known, {})
             if known is None:
                 self.note(item, f"${name} has no value here", "write the value into the definition")
@@ -177,7 +188,7 @@ class Reader:
         """A path in the image, from the working directory."""
         arguments = self.stage.arguments
         known = PLACEHOLDER.sub(lambda match: arguments.get(match[1], ""), path)
-        folder = "" if known.startswith("/") else f"{self.stage.folder}/"
+        folder = "" if known.startswith(("/", OF_BASE)) else f"{self.stage.folder}/"
         return re.sub("^//", "/", os.path.normpath(folder + path))
 
     def is_inside(self, path: str) -> bool:
@@ -217,6 +228,9 @@ def with_arguments(text: str) -> str:
 
     In single quotes two more are nothing to the shell, and no line begins with % then.
     """
+    if OF_BASE in text:
+        word = re.sub(r'([$`"\\])', r"\\\1", text).replace("\0\\$", "$")
+        return f'"{word}"'.replace(HIDDEN, '{""{')
     word = shlex.quote(text)
     word = re.sub(r"^([ \t]*)(%|bootstrap:)", r"\1''\2", word, flags=re.MULTILINE | re.IGNORECASE)
     return word.replace(HIDDEN, "{''{")

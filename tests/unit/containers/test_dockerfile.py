@@ -9,8 +9,9 @@ import pytest
 
 from containers import definition
 from containers.dockerfile.convert import HOME, convert
-from containers.dockerfile.copies import COPY, TAKE
+from containers.dockerfile.copies import COPY
 from containers.dockerfile.parse import pairs, parse
+from containers.dockerfile.sources import TAKE
 from runners.core.errors import Refused, UsageError
 
 WHOLE = """\
@@ -155,6 +156,10 @@ def part(tmp_path: Path, text: str) -> str:
         ("ADD https://x.example/y.git#v1:sub /z", "copy 0:0 /z /.copied/1/sub"),
         ("ADD --chmod=755 y /z", "chmod -R 755 /.copied/1/y\n    copy 0:0 /z /.copied/1/y"),
         ("COPY --chown=ann y /z", "chown -hR ann: /.copied/1/y\n    copy ann: /z /.copied/1/y"),
+        ("COPY --chown=$U:$G y /h/${N}/", 'copy "${U}:${G}" "/h/${N}/" /.copied/1/y'),
+        ("COPY --chown=$U y $N/", 'copy "${U}:" "${N}/" /.copied/1/y'),
+        ("USER $U:$G\nRUN a", 'HOME=$(home "${U}"); HOME=${HOME:-/}\n    a'),
+        ('WORKDIR "/h/$N"', 'mkdir -p "/h/${N}"\n    cd "/h/${N}"'),
         ("COPY --chown=5 y /z", "copy 5:5 /z /.copied/1/y"),
         ('COPY ["a b", "c/"]', "copy 0:0 /c/ '/.copied/1/a b'"),
         ("WORKDIR /w\nCOPY folder .", "copy 0:0 /w/ /.copied/1/folder"),
