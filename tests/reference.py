@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from runners.batch_scripts.rules.catalogue import RULES
 from runners.cli import cli
 from runners.cli.options import parameter
 from runners.core.job_record import ArrayPaths, JobPaths, PathBelow
@@ -218,28 +217,8 @@ def _failure(one: Entry) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def findings_page() -> str:
-    """Return what `runner convert` finds wrong in batch scripts, a section for each code."""
-    parts = [
-        f"{MADE}\n\n# Findings in batch scripts\n\nWhat `runner convert --check` finds, by code "
-        "([bring your batch script](../guides/batch-scripts.md))."
-    ]
-    parts += [
-        f"## {rule.code}\n\n{rule.title} {rule.why}\n\n{_snippet('Found in:', rule.wrong)}\n\n"
-        f"{_snippet('Right:', rule.right)}"
-        for rule in RULES
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _snippet(label: str, text: str) -> str:
-    shown = text.replace("\r", "^M")
-    return f"{label}\n\n```bash\n{shown}\n```"
-
-
 PAGES = {
     "failures.md": failures_page,
-    "batch-findings.md": findings_page,
     "commands.md": commands_page,
     "settings.md": settings_page,
     "variables.md": variables_page,

@@ -22,17 +22,7 @@ def _containers(script: Script) -> list[tuple[Step, Layer]]:
     return [(step, layer) for step, layer in pairs if layer is not None]
 
 
-@rule(
-    "nv-missing",
-    "The job has GPUs, the container does not see them.",
-    """Without --nv (AMD: --rocm) Apptainer binds neither the driver's libraries nor its devices'
-    files: PyTorch trains on the CPU or ends with "Found no NVIDIA driver". A site may have
-    switched it on for all (`always use nv` in apptainer.conf).""",
-    """#SBATCH --gpus-per-node=4
-srun apptainer exec image.sif python train.py""",
-    """#SBATCH --gpus-per-node=4
-srun apptainer exec --nv image.sif python train.py""",
-)
+@rule("nv-missing")
 def nv_missing(script: Script) -> Places:
     text = script.text.lower()
     if not script.job.wants_gpus or any(word in text for word in AMD):
@@ -51,21 +41,7 @@ def nv_missing(script: Script) -> Places:
             )
 
 
-@rule(
-    "mpirun-in-container",
-    "The container's own mpirun cannot start ranks on other nodes.",
-    """An mpirun or horovodrun that runs inside the container finds Slurm's variables, but
-    neither srun nor ssh to reach the other nodes: it ends with an error, or starts all ranks on
-    the first node.""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks=8
-#SBATCH --exclusive
-apptainer exec image.sif mpirun -np 8 python train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks=8
-#SBATCH --exclusive
-srun --mpi=pmix apptainer exec image.sif python train.py""",
-)
+@rule("mpirun-in-container")
 def mpirun_in_container(script: Script) -> Places:
     if (script.job.nodes or 1) == 1:
         return
@@ -84,17 +60,7 @@ def mpirun_in_container(script: Script) -> Places:
             )
 
 
-@rule(
-    "host-command-in-container",
-    "A command of the host is not in the container.",
-    """Slurm's commands (scontrol, srun) and, without --nv, nvidia-smi belong to the host. In an
-    image they are not there: the text that should have been their output is empty.""",
-    """#SBATCH --nodes=2
-srun apptainer exec image.sif bash -c 'N=$(scontrol show hostnames | wc -l); python train.py $N'""",
-    """#SBATCH --nodes=2
-N=$(scontrol show hostnames | wc -l)
-srun apptainer exec image.sif python train.py $N""",
-)
+@rule("host-command-in-container")
 def host_command_in_container(script: Script) -> Places:
     for step, container in _containers(script):
         if container.name not in (*APPTAINER, "podman-hpc", "shifter"):
@@ -115,17 +81,7 @@ def host_command_in_container(script: Script) -> Places:
                 )
 
 
-@rule(
-    "contain-shared-memory",
-    "--contain leaves 64 MB of shared memory.",
-    """With --contain or --containall /dev/shm is a small file system of the container's own.
-    Data loaders with worker processes, and NCCL and MPI within a node, end with "bus error" or
-    "no space left on device".""",
-    """#SBATCH --ntasks=4
-srun apptainer exec --contain image.sif python train.py""",
-    """#SBATCH --ntasks=4
-srun apptainer exec --contain --bind /dev/shm image.sif python train.py""",
-)
+@rule("contain-shared-memory")
 def contain_shared_memory(script: Script) -> Places:
     for step, layer in _containers(script):
         own = layer.options.has("contain", "containall")
@@ -142,16 +98,7 @@ def contain_shared_memory(script: Script) -> Places:
             yield layer.line, what, "leave out --contain, or add --bind /dev/shm"
 
 
-@rule(
-    "runscript",
-    "What `run` does is up to the image's runscript.",
-    """`apptainer run image.sif COMMAND` gives COMMAND to the runscript of the image, which may
-    run it, run something else, or print a banner for each rank. `exec` runs COMMAND.""",
-    """#SBATCH --ntasks=4
-srun apptainer run image.sif python train.py""",
-    """#SBATCH --ntasks=4
-srun apptainer exec image.sif python train.py""",
-)
+@rule("runscript")
 def runscript(script: Script) -> Places:
     for step, layer in _containers(script):
         program = step.python or any(each.kind != "container" for each in step.layers[1:])
@@ -160,19 +107,7 @@ def runscript(script: Script) -> Places:
             yield layer.line, what, f"{layer.name} exec"
 
 
-@rule(
-    "modules-before-container",
-    "Modules for compilers, CUDA or Python are not used in the container.",
-    """The image brings its own compiler, CUDA libraries and Python; the module's folders are not
-    in it. Its variables are: CUDA_HOME or LD_LIBRARY_PATH then name folders that the image does
-    not have.""",
-    """#SBATCH --gpus-per-node=4
-module load gcc/12.3 cuda/12.4
-srun apptainer exec --nv image.sif python train.py""",
-    """#SBATCH --gpus-per-node=4
-module load apptainer
-srun apptainer exec --nv image.sif python train.py""",
-)
+@rule("modules-before-container")
 def modules_before_container(script: Script) -> Places:
     outer = [step.layers[0] for step in script.steps if step.layer("container") is not None]
     host = any(each.kind == "starter" and each.name != "srun" for each in outer)

@@ -13,18 +13,7 @@ from ..script import Script
 from .rule import Places, rule
 
 
-@rule(
-    "mpi-plugin",
-    "The MPI in the image does not speak with srun.",
-    """An MPI learns its rank from srun by PMI: Open MPI speaks PMIx (--mpi=pmix), MPICH and
-    Intel MPI PMI-2 (--mpi=pmi2). With another plugin each rank is rank 0 of 1, and N trainings
-    run side by side. The image is looked into where its file is at hand, as by `runner
-    plan`.""",
-    """#SBATCH --ntasks=4
-srun --mpi=pmi2 apptainer exec image-with-openmpi.sif python train.py""",
-    """#SBATCH --ntasks=4
-srun --mpi=pmix apptainer exec image-with-openmpi.sif python train.py""",
-)
+@rule("mpi-plugin")
 def mpi_plugin(script: Script) -> Places:
     for step in script.steps:
         starter, image = step.layer("starter"), step.image

@@ -35,19 +35,7 @@ def _commands(script: Script, word: Word) -> Iterator[Command]:
             yield command
 
 
-@rule(
-    "hostname-address",
-    "The address of the first node may be 127.0.1.1.",
-    """Debian and Ubuntu write the host's own name into /etc/hosts as 127.0.1.1, which is what
-    `hostname --ip-address` prints: the other nodes then look for rank 0 on themselves, until the
-    time-out. Node names, which Slurm resolves, do not have this trouble.""",
-    """#SBATCH --nodes=2
-export MASTER_ADDR=$(hostname --ip-address)
-srun python train.py""",
-    """#SBATCH --nodes=2
-export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
-srun python train.py""",
-)
+@rule("hostname-address")
 def hostname_address(script: Script) -> Places:
     if script.job.nodes == 1:
         return
@@ -60,17 +48,7 @@ def hostname_address(script: Script) -> Places:
                 yield command.line, what, "the node's name: scontrol show hostnames | head -n 1"
 
 
-@rule(
-    "own-address",
-    "Each rank takes its own node for that of rank 0.",
-    """Within `srun bash -c '...'` the text runs on each node: $(hostname) there is this node's
-    name. All nodes but the first wait for a rank 0 that is elsewhere.""",
-    """#SBATCH --nodes=2
-srun bash -c 'MASTER_ADDR=$(hostname) python train.py'""",
-    """#SBATCH --nodes=2
-export MASTER_ADDR=$(hostname)
-srun bash -c 'python train.py'""",
-)
+@rule("own-address")
 def own_address(script: Script) -> Places:
     for step in script.steps:
         if (script.job.nodes or 1) == 1 or not step.layer("starter") or not step.layer("shell"):
@@ -115,20 +93,7 @@ def ports(script: Script) -> Iterator[Word]:
             yield from parts[-1:] if len(parts) > 1 else ()
 
 
-@rule(
-    "port-fixed",
-    "Two jobs on one node want the same port.",
-    """A port that is written down is the same in every job. Where nodes are shared, the second
-    job whose first node is this one ends with "address already in use", or its ranks join the
-    other job's process group.""",
-    """#SBATCH --gpus-per-node=2
-export MASTER_PORT=29500
-srun python train.py""",
-    """#SBATCH --gpus-per-node=2
-#SBATCH --exclusive
-export MASTER_PORT=29500
-srun python train.py""",
-)
+@rule("port-fixed")
 def port_fixed(script: Script) -> Places:
     told = set[str]()
     for port in () if _alone(script) else ports(script):
@@ -138,19 +103,7 @@ def port_fixed(script: Script) -> Places:
             yield port.line, what, FREE
 
 
-@rule(
-    "port-collides",
-    "The last digits of the job's number are those of other jobs, too.",
-    """A port made of the last four digits of the job's number is shared by each ten-thousandth
-    job, and may be in use by any other program of the node.""",
-    """#SBATCH --gpus-per-node=2
-export MASTER_PORT=$(expr 10000 + $(echo $SLURM_JOB_ID | tail -c 5))
-srun python train.py""",
-    """#SBATCH --gpus-per-node=2
-#SBATCH --exclusive
-export MASTER_PORT=$(expr 10000 + $(echo $SLURM_JOB_ID | tail -c 5))
-srun python train.py""",
-)
+@rule("port-collides")
 def port_collides(script: Script) -> Places:
     told = set[str]()
     for port in () if _alone(script) else ports(script):
@@ -162,19 +115,7 @@ def port_collides(script: Script) -> Places:
             yield port.line, what, FREE
 
 
-@rule(
-    "octal",
-    "Digits that begin with 0 are an octal number.",
-    """In $((...)) a number that begins with 0 is octal. The last four digits of job 120089 are
-    0089, which is none: the script ends with "value too great for base". Of 0123 it makes 83.
-    About one job in ten has such a number.""",
-    """#SBATCH --exclusive
-export MASTER_PORT=$((10000 + ${SLURM_JOB_ID: -4}))
-srun python train.py""",
-    """#SBATCH --exclusive
-export MASTER_PORT=$((10000 + 10#${SLURM_JOB_ID: -4}))
-srun python train.py""",
-)
+@rule("octal")
 def octal(script: Script) -> Places:
     for line in script.content.octal:
         what = "the last digits of the job's number are octal where they begin with 0, as 0089 does"

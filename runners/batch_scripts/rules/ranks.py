@@ -43,22 +43,7 @@ def ranks_per_node(job: Job, step: Step) -> int | None:
     return ranks.number if ranks else None
 
 
-@rule(
-    "ranks-multiplied",
-    "Each task starts all ranks of its node once more.",
-    """srun and mpirun start a task for each rank. Where the task is an agent (torchrun,
-    accelerate, deepspeed) or another mpirun, it starts ranks itself: 4 tasks a node with 4 ranks
-    each are 16 on 4 GPUs. Agents wait for each other's port, or N trainings run side by
-    side.""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
-srun torchrun --nnodes=2 --nproc_per_node=4 train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --gpus-per-node=4
-srun torchrun --nnodes=2 --nproc_per_node=4 train.py""",
-)
+@rule("ranks-multiplied")
 def ranks_multiplied(script: Script) -> Places:
     for step in script.steps:
         starters = [each for each in step.layers if each.kind == "starter"]
@@ -88,21 +73,7 @@ def _one_rank_each(agent: Layer) -> bool:
     return asked is not None and asked.number == 1
 
 
-@rule(
-    "rank-count",
-    "The number of ranks is not that of the tasks, nodes or GPUs of the job.",
-    """Ranks beyond the GPUs share one, which NCCL refuses ("Duplicate GPU detected"); GPUs
-    beyond the ranks are idle and are charged. An agent that is told of more nodes than there are
-    waits until its time-out; mpirun refuses more ranks than the job has tasks.""",
-    """#SBATCH --nodes=1
-#SBATCH --gpus-per-node=4
-#SBATCH --cpus-per-task=32
-torchrun --standalone --nproc_per_node=8 train.py""",
-    """#SBATCH --nodes=1
-#SBATCH --gpus-per-node=4
-#SBATCH --cpus-per-task=32
-torchrun --standalone --nproc_per_node=4 train.py""",
-)
+@rule("rank-count")
 def rank_count(script: Script) -> Places:
     job, text = script.job, script.text.lower()
     parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "dask"))
@@ -163,20 +134,7 @@ def _on_tasks(job: Job, step: Step) -> Places:
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 
 
-@rule(
-    "unequal-nodes",
-    "The nodes need not get the same number of tasks.",
-    """--ntasks with --nodes leaves it to Slurm how many tasks each node gets: it goes by free
-    CPUs. A node with 5 of 8 tasks and 4 GPUs has a rank without a GPU of its own.""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks=8
-#SBATCH --gpus-per-node=4
-srun -c 4 python train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
-srun -c 4 python train.py""",
-)
+@rule("unequal-nodes")
 def unequal_nodes(script: Script) -> Places:
     job = script.job
     tasks, nodes = job.count("ntasks"), job.count("nodes")
@@ -188,21 +146,7 @@ def unequal_nodes(script: Script) -> Places:
         yield job.line("ntasks"), what, f"--ntasks-per-node={tasks // nodes}"
 
 
-@rule(
-    "first-node-only",
-    "Only the first node works.",
-    """Slurm runs the script on the first node of the job. What the other nodes are to do has to
-    be started by srun or mpirun: an agent without them starts the ranks of its own node, and
-    waits for the others or trains alone.""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --gpus-per-node=4
-torchrun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$(hostname):$PORT train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --gpus-per-node=4
-srun torchrun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$(hostname):$PORT train.py""",
-)
+@rule("first-node-only")
 def first_node_only(script: Script) -> Places:
     nodes = script.job.nodes
     remote = script.uses("ssh", "pdsh", "clush", "pbsdsh", "parallel")
@@ -218,20 +162,7 @@ def first_node_only(script: Script) -> Places:
             yield step.line, what, f"srun {agent.name} ...: one on each node"
 
 
-@rule(
-    "node-rank",
-    "Each node takes itself for the first one.",
-    """The shell of the script expands $SLURM_NODEID and $SLURM_PROCID before srun starts: they
-    are 0 there, and so the same on all nodes. Each agent believes to be the first, and waits for
-    others until its time-out. In `bash -c '...'` with single quotes each node expands its
-    own.""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-srun bash -c 'torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD train.py'""",
-)
+@rule("node-rank")
 def node_rank(script: Script) -> Places:
     for step in script.steps:
         agent = step.layer("agent")
@@ -245,21 +176,7 @@ def node_rank(script: Script) -> Places:
             yield rank.line, what, "srun bash -c '... $SLURM_NODEID ...', in single quotes"
 
 
-@rule(
-    "no-rank-variables",
-    "The launcher does not set the variables from which DDP learns its rank.",
-    """init_process_group by env:// (its default) reads RANK, WORLD_SIZE, MASTER_ADDR and
-    MASTER_PORT. torchrun sets them; srun, mpirun and the mpiexec of PALS do not: PALS sets
-    PALS_RANKID and PMI_RANK. Where the trainer's file is at hand it is read; a trainer that sets
-    them itself, by mpi4py for example, is right.""",
-    """#PBS -l select=2:system=polaris
-#PBS -l filesystems=home:eagle
-mpiexec -n 8 --ppn 4 apptainer exec --nv train.sif python train_ddp.py""",
-    """#PBS -l select=2:system=polaris
-#PBS -l filesystems=home:eagle
-export MASTER_ADDR=$(hostname) MASTER_PORT=29500
-mpiexec -n 8 --ppn 4 bash -c 'RANK=$PMI_RANK WORLD_SIZE=$PMI_SIZE python train_ddp.py'""",
-)
+@rule("no-rank-variables")
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
         starter, file = step.layer("starter"), _trainer(step)

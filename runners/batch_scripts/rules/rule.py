@@ -23,13 +23,9 @@ Places = Iterator[tuple[int, str, str]]  # line, what will happen, the right for
 
 @dataclass(frozen=True)
 class Rule:
-    """A mistake: its code, what happens, why, a short script that has it, and the right one."""
+    """A mistake by its code, which is a heading of docs/reference/batch-findings.md."""
 
     code: str
-    title: str
-    why: str
-    wrong: str
-    right: str
     check: Callable[[Script], Places]
 
     def findings(self, script: Script) -> Iterator[Finding]:
@@ -40,8 +36,6 @@ class Rule:
             told.add(line)
 
 
-def rule(
-    code: str, title: str, why: str, wrong: str, right: str
-) -> Callable[[Callable[[Script], Places]], Rule]:
+def rule(code: str) -> Callable[[Callable[[Script], Places]], Rule]:
     """Make a rule of a function that yields the places of a mistake."""
-    return lambda check: Rule(code, title, " ".join(why.split()), wrong, right, check)
+    return lambda check: Rule(code, check)

@@ -22,18 +22,7 @@ PLACEHOLDERS = (
 NO_SECRETS = ("TOKENIZER", "TOKENS", "KEYS", "TOKENIZERS_PARALLELISM", "PUBLIC")
 
 
-@rule(
-    "pipe-exit-code",
-    "A pipe hides that the training has failed.",
-    """The exit code of `command | tee log` is that of tee. The job ends as COMPLETED, jobs that
-    depend on it start, and nothing is requeued. `set -o pipefail` makes it that of the
-    training.""",
-    """#SBATCH --ntasks=4
-srun python train.py | tee train.log""",
-    """#SBATCH --ntasks=4
-set -o pipefail
-srun python train.py | tee train.log""",
-)
+@rule("pipe-exit-code")
 def pipe_exit_code(script: Script) -> Places:
     first = script.text.split("\n", 1)[0]
     checked = "PIPESTATUS" in script.text
@@ -43,17 +32,7 @@ def pipe_exit_code(script: Script) -> Places:
             yield step.line, f"{pipe[-1]} hides the trainer's exit code", "set -o pipefail above it"
 
 
-@rule(
-    "background-without-wait",
-    "The job ends before its step does.",
-    """The script does not wait for a command that ends with &. When the last line is reached the
-    job is over, and Slurm kills the step.""",
-    """#SBATCH --ntasks=4
-srun python train.py &""",
-    """#SBATCH --ntasks=4
-srun python train.py &
-wait""",
-)
+@rule("background-without-wait")
 def background_without_wait(script: Script) -> Places:
     commands = script.content.commands
     for step in script.steps:
@@ -69,19 +48,7 @@ def background_without_wait(script: Script) -> Places:
             )
 
 
-@rule(
-    "secret-in-script",
-    "A secret stands in the script.",
-    """Slurm keeps the script for the accounting (sacct --batch-script), copies of it go into
-    repositories, and what stands in a command is shown to everybody by ps. Export it in the
-    shell that submits, or read it from a file that only you can read.""",
-    """#SBATCH --ntasks=4
-export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567
-srun python train.py""",
-    """#SBATCH --ntasks=4
-export WANDB_API_KEY=$(cat ~/.wandb-key)
-srun python train.py""",
-)
+@rule("secret-in-script")
 def secret_in_script(script: Script) -> Places:
     for assignment in script.content.assignments:
         if _is_secret(assignment.name, assignment.value):
@@ -118,15 +85,7 @@ def _is_secret(name: str, value: Word) -> bool:
     return not text.startswith(("/", "~", "--")) and not text.isdecimal()
 
 
-@rule(
-    "windows-line-ends",
-    "The lines end as on Windows.",
-    r"""sbatch refuses a script whose lines end with \r\n: "Batch script contains DOS line
-    breaks". Other schedulers start it, and each command gets a carriage return into its last
-    word.""",
-    "#SBATCH --ntasks=4\r\nsrun python train.py\r",
-    "#SBATCH --ntasks=4\nsrun python train.py",
-)
+@rule("windows-line-ends")
 def windows_line_ends(script: Script) -> Places:
     if script.windows:
         what = "lines end as on Windows (\\r\\n): sbatch refuses the script"

@@ -32,20 +32,7 @@ def takes_over_cpus(version: str) -> bool:
     return bool(numbers) and not (22, 5) <= numbers < (23, 11)
 
 
-@rule(
-    "srun-cpus-per-task",
-    "srun gives each task one CPU.",
-    """In Slurm 22.05 and 23.02 srun does not take over --cpus-per-task of the job: a rank has
-    one CPU for its threads and data loaders, whatever the directive says. Before, and since
-    23.11, it does. A script that repeats it is right everywhere. Where the Slurm of this machine
-    is another, this is no finding.""",
-    """#SBATCH --ntasks=4
-#SBATCH --cpus-per-task=8
-srun python train.py""",
-    """#SBATCH --ntasks=4
-#SBATCH --cpus-per-task=8
-srun --cpus-per-task=$SLURM_CPUS_PER_TASK python train.py""",
-)
+@rule("srun-cpus-per-task")
 def srun_cpus_per_task(script: Script) -> Places:
     cpus = script.job.count("cpus-per-task") or 1
     if takes_over_cpus(script.site.slurm_version):
@@ -62,20 +49,7 @@ def srun_cpus_per_task(script: Script) -> Places:
         yield srun.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
-@rule(
-    "cpus-missing",
-    "Several ranks share the CPU of one task.",
-    """Without --cpus-per-task a task has one CPU, and a job without --ntasks has one task. Ranks
-    that an agent, mpirun or horovodrun starts share it. A site may give CPUs with each GPU by
-    itself (DefCpuPerGPU).""",
-    """#SBATCH --nodes=1
-#SBATCH --gpus-per-node=4
-torchrun --standalone --nproc_per_node=4 train.py""",
-    """#SBATCH --nodes=1
-#SBATCH --gpus-per-node=4
-#SBATCH --cpus-per-task=32
-torchrun --standalone --nproc_per_node=4 train.py""",
-)
+@rule("cpus-missing")
 def cpus_missing(script: Script) -> Places:
     job = script.job
     asked = job.find("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node", "mincpus")
@@ -99,20 +73,7 @@ def cpus_missing(script: Script) -> Places:
             )
 
 
-@rule(
-    "gpus-per-task",
-    "Each rank sees its own GPU only; GPUs of one node may not copy to each other directly.",
-    """--gpus-per-task binds each task to its GPU. NCCL then cannot use direct copies (P2P)
-    between the GPUs of a node, and goes through the memory of the host. Since Slurm 23.11
-    --gres-flags=allow-task-sharing lets tasks reach the others.""",
-    """#SBATCH --ntasks=4
-#SBATCH --gpus-per-task=1
-srun python train.py""",
-    """#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
-srun python train.py""",
-)
+@rule("gpus-per-task")
 def gpus_per_task(script: Script) -> Places:
     job = script.job
     asked, single = job.find("gpus-per-task"), 1 in (job.tasks, job.tasks_per_node)
@@ -142,19 +103,7 @@ def _shares(flags: str, bind: str) -> bool:
     return "allow-task-sharing" in flags or bind == "none"
 
 
-@rule(
-    "export-none",
-    "What the script exports does not reach the ranks.",
-    """With --export=NONE, or a list without ALL, srun hands on Slurm's own variables alone:
-    MASTER_ADDR, NCCL's variables and what a module or environment has set are lost. As a
-    directive it also sets SLURM_EXPORT_ENV for each srun of the job.""",
-    """#SBATCH --export=NONE
-export NCCL_DEBUG=INFO
-srun python train.py""",
-    """#SBATCH --export=NONE
-export NCCL_DEBUG=INFO
-srun --export=ALL python train.py""",
-)
+@rule("export-none")
 def export_none(script: Script) -> Places:
     directive = script.job.get("export")
     reset = any("SLURM_EXPORT_ENV" in command.text for command in script.content.commands) or any(
@@ -173,36 +122,14 @@ def export_none(script: Script) -> Places:
             )
 
 
-@rule(
-    "late-directive",
-    "A directive after the first command is a comment.",
-    """sbatch and qsub read directives up to the first line that is a command. What stands below
-    is ignored silently.""",
-    """#SBATCH --nodes=2
-module load apptainer
-#SBATCH --time=01:00:00
-srun python train.py""",
-    """#SBATCH --nodes=2
-#SBATCH --time=01:00:00
-module load apptainer
-srun python train.py""",
-)
+@rule("late-directive")
 def late_directive(script: Script) -> Places:
     for line in script.job.late:
         text = script.content.comments[line]
         yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
 
 
-@rule(
-    "variable-in-directive",
-    "Directives have no variables.",
-    """No shell reads a directive: $HOME, $USER or $(date) stay as they are, and the job's output
-    goes to a folder of that name, or nowhere. sbatch has signs of its own: %x, %j, %u.""",
-    """#SBATCH --output=$HOME/logs/%j.out
-srun python train.py""",
-    """#SBATCH --output=/home/ada/logs/%j.out
-srun python train.py""",
-)
+@rule("variable-in-directive")
 def variable_in_directive(script: Script) -> Places:
     if script.job.scheduler != "slurm":
         return
@@ -215,18 +142,7 @@ def variable_in_directive(script: Script) -> Places:
             )
 
 
-@rule(
-    "output-folder",
-    "The folder of the output is made too late.",
-    """Slurm opens the output before the script runs. Where the folder is not there yet, the job
-    fails at once and leaves no log; the mkdir of the script never runs.""",
-    """#SBATCH --output=logs/%j.out
-mkdir -p logs
-srun python train.py""",
-    """#SBATCH --output=%j.out
-mkdir -p results
-srun python train.py""",
-)
+@rule("output-folder")
 def output_folder(script: Script) -> Places:
     made = {
         w.text.rstrip("/")
@@ -241,18 +157,7 @@ def output_folder(script: Script) -> Places:
             yield script.job.line(name), what, f"mkdir -p {folder} before sbatch"
 
 
-@rule(
-    "time-limit",
-    "The time limit is above that of the partition.",
-    """Slurm refuses such a job, or leaves it pending for ever (PartitionTimeLimit). The limits
-    are those that `sinfo` tells on this machine, or of the site's profile.""",
-    """#SBATCH --partition=short
-#SBATCH --time=3-00:00:00
-srun python train.py""",
-    """#SBATCH --partition=short
-#SBATCH --time=01:00:00
-srun python train.py""",
-)
+@rule("time-limit")
 def time_limit(script: Script) -> Places:
     job = script.job
     asked = limit_seconds(job.get("time")) if job.get("time") else None
@@ -275,17 +180,7 @@ def _limit(script: Script, job: Job) -> str:
     return limits.get(name) or rules.get(name) or rules.get(job.get("qos")) or rules.get("*", "")
 
 
-@rule(
-    "signal-without-trap",
-    "The signal ends the script only.",
-    """--signal=B:USR1 sends the signal to the shell of the script alone. Without a trap the
-    shell ends at once, and the job with it, before anything is saved. Without B: the signal goes
-    to the ranks.""",
-    """#SBATCH --signal=B:USR1@120
-srun python train.py""",
-    """#SBATCH --signal=USR1@120
-srun python train.py""",
-)
+@rule("signal-without-trap")
 def signal_without_trap(script: Script) -> Places:
     text = script.job.get("signal")
     name = text[2:].partition("@")[0].upper().removeprefix("SIG") if text.startswith("B:") else ""

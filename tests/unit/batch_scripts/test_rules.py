@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from runners.batch_scripts.rules.catalogue import RULES
-from runners.batch_scripts.rules.rule import Rule
 from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile, Rules
+from tests import documents
 
 from .scripts import codes, found, read
 
@@ -19,18 +20,30 @@ ONE_EACH = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-n
 EXCLUSIVE = "#SBATCH --exclusive\n"
 
 
-# This one needs an image: tests/real/test_batch_scripts.py.
-OF_TEXT = [rule for rule in RULES if rule.code != "mpi-plugin"]
+PAGE = documents.REFERENCE / "batch-findings.md"
+FENCE = r"```bash\n(.*?)\n```"
+EXAMPLES = re.compile(rf"## (\S+)\n.*?Found in:\n\n{FENCE}\n\nRight:\n\n{FENCE}", re.DOTALL)
+    r"## (\S+)\n.*?Found in:\n\n```bash\n(.*?)\n```\n\nRight:\n\n```bash\n(.*?)\n```", re.S
+)
 
 
-@pytest.mark.parametrize("rule", OF_TEXT, ids=lambda rule: rule.code)
-def test_the_examples_of_the_documentation(rule: Rule) -> None:
-    assert rule.code in codes(rule.wrong, CLUSTER)
-    assert codes(rule.right, CLUSTER) == set()
+def examples() -> dict[str, tuple[str, str]]:
+    """Return the scripts of the documentation by code, as they are in a file."""
+    page = PAGE.read_text(encoding="utf-8").replace("^M", "\r")
+    return {code: (wrong, right) for code, wrong, right in EXAMPLES.findall(page)}
 
 
-def test_codes_are_unique() -> None:
-    assert len({rule.code for rule in RULES}) == len(RULES)
+def test_each_rule_has_its_page() -> None:
+    codes_ = [rule.code for rule in RULES]
+    assert sorted(examples()) == sorted(codes_)
+
+
+# mpi-plugin needs an image: tests/real/test_batch_scripts.py.
+@pytest.mark.parametrize("code", sorted(set(examples()) - {"mpi-plugin"}))
+def test_the_examples_of_the_documentation(code: str) -> None:
+    wrong, right = examples()[code]
+    assert code in codes(wrong, CLUSTER)
+    assert codes(right, CLUSTER) == set()
 
 
 # What is right, and looks like a mistake.
