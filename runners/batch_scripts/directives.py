@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 from ..core import gpus
 from . import options
+from .programs import GRAMMARS
 from .substitute import GPUS, LINES, NODES
 from .words import literal
 
 MARKS = {"#SBATCH": "slurm", "#PBS": "pbs", "#COBALT": "cobalt"}
 # Schedulers that runner does not know, by how their directives begin.
 FOREIGN = {"#BSUB": "LSF", "#PJM": "PJM", "#OAR": "OAR", "#$ -": "Grid Engine"}
-PBS = options.grammar(
-    "A P N q l o e m M J t S W v u r j k p a c C",
-    "V z h I X",
-    "".join(f"{letter}={letter} " for letter in "APNqloemMJtSWvurjkpacCVzhIX"),
-)
-COBALT = options.grammar(
-    "project nodecount time queue output o e M env attrs cwd mode proccount jobname",
-    "",
-    "A=project n=nodecount t=time q=queue O=output o=o e=e M=M",
-)
-PBS_NAMES = {"A": "account", "P": "account", "N": "job-name", "q": "partition", "J": "array"}
-PBS_NAMES.update({"o": "output", "e": "error"})
-COBALT_NAMES = {"project": "account", "nodecount": "nodes", "queue": "partition"}
-COBALT_NAMES["jobname"] = "job-name"
+# Slurm's names of their options.
+PBS = {"A": "account", "P": "account", "N": "job-name", "q": "partition", "J": "array"}
+PBS |= {"o": "output", "e": "error"}
+COBALT = {"project": "account", "nodecount": "nodes", "queue": "partition", "jobname": "job-name"}
+OF_CHUNKS = {"mpiprocs": "ntasks-per-node", "ppn": "ntasks-per-node", "ngpus": "gpus-per-node"}
 
 
 @dataclass(frozen=True)
@@ -39,18 +32,18 @@ class Directive:
     line: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """What a script asks of its scheduler ("" for none).
 
     `late` are lines of directives after the first command, `unread` those not understood, with the
-    reason. `chunks` are the parts of PBS's select beside counts, such as system=polaris.
+    reason.
     """
 
     scheduler: str = ""
-    directives: tuple[Directive, ...] = ()
+    directives: list[Directive] = field(default_factory=list)
     late: tuple[int, ...] = ()
-    unread: tuple[tuple[int, str], ...] = ()
+    unread: list[tuple[int, str]] = field(default_factory=list)
     hetjob: int = 0
 
     def find(self, *names: str) -> Directive | None:
@@ -155,25 +148,20 @@ class Job:
 def read(text: str) -> Job:
     """Return what a script's directives ask for; those of the first kind that is there count."""
     lines = text.split("\n")
-    kinds = [scheduler for line in lines for mark, scheduler in MARKS.items() if _is(line, mark)]
-    scheduler = kinds[0] if kinds else ""
-    mark = next((mark for mark, name in MARKS.items() if name == scheduler), "")
-    directives: list[Directive] = []
-    unread: list[tuple[int, str]] = []
-    hetjob = 0
-    for number, line in _head(lines):
-        if not mark or not _is(line, mark):
-            continue
+    kinds = (mark for line in lines for mark in MARKS if _is(line, mark))
+    mark = next(kinds, "")
+    job = Job(MARKS.get(mark, ""))
+    for number, line in _head(lines) if mark else ():
         words = line[len(mark) :].strip()
-        if words in ("hetjob", "packjob"):
-            hetjob = number
+        if not _is(line, mark):
             continue
-        new, problem = _directives(words, scheduler, number)
-        directives += new
-        unread += [(number, problem)] if problem else []
-    many = [each for each in directives if each.name == "select" and "+" in each.value]
-    hetjob = hetjob or (many[0].line if many else 0)
-    return Job(scheduler, tuple(directives), (), tuple(unread), hetjob)
+        if words in ("hetjob", "packjob"):
+            job.hetjob = number
+        else:
+            _add(job, words, number)
+    many = [each.line for each in job.directives if each.name == "select" and "+" in each.value]
+    job.hetjob = next(iter(many), job.hetjob)
+    return job
 
 
 def _is(line: str, mark: str) -> bool:
@@ -181,36 +169,36 @@ def _is(line: str, mark: str) -> bool:
 
 
 def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines before the first command, as sbatch does: comments and empty ones."""
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.startswith("#"):
-            return
-        yield number, line
+    """Return the lines before the first command, as sbatch does: comments and empty ones."""
+    return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), enumerate(lines, 1))
 
 
-def late(comments: Mapping[int, str], text: str, scheduler: str) -> tuple[int, ...]:
+def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
     """Return the lines of directives that stand after the first command."""
-    mark = next((mark for mark, name in MARKS.items() if name == scheduler), "")
     first = len(list(_head(text.split("\n"))))
-    return tuple(n for n, line in comments.items() if mark and n > first and _is(line, mark))
+    marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
+    return tuple(
+        n for n, line in comments.items() if n > first and any(_is(line, m) for m in marks)
+    )
 
 
-def _directives(text: str, scheduler: str, line: int) -> tuple[list[Directive], str]:
+def _add(job: Job, text: str, line: int) -> None:
+    """Add the options of one line."""
     try:
         words = [literal(word, line) for word in shlex.split(text, comments=True)]
     except ValueError as error:
-        return [], f"{text}: {error}"
-    known = {"slurm": options.SLURM, "pbs": PBS, "cobalt": COBALT}[scheduler]
-    read_ = options.read(words, known)
-    problem = read_.problem or (f"{read_.rest[0].text}: no option" if read_.rest else "")
-    found: list[Directive] = []
+        job.unread.append((line, f"{text}: {error}"))
+        return
+    read_ = options.read(words, GRAMMARS["srun" if job.scheduler == "slurm" else job.scheduler])
+    if read_.problem or read_.rest:
+        job.unread.append((line, read_.problem or f"{read_.rest[0].text}: no option"))
+    names = {"pbs": PBS, "cobalt": COBALT}.get(job.scheduler, {})
     for option in read_.options:
-        if scheduler == "pbs" and option.name == "l":
-            found += _resources(option.text, line)
+        if job.scheduler == "pbs" and option.name == "l":
+            job.directives += _resources(option.text, line)
         else:
-            names = {"pbs": PBS_NAMES, "cobalt": COBALT_NAMES}.get(scheduler, {})
-            found.append(Directive(names.get(option.name, option.name), option.text, line))
-    return found, problem
+            name = names.get(option.name, option.name)
+            job.directives.append(Directive(name, option.text, line))
 
 
 def _resources(text: str, line: int) -> Iterator[Directive]:
@@ -224,7 +212,6 @@ def _resources(text: str, line: int) -> Iterator[Directive]:
             yield Directive("nodes", count, line)
             for each in rest.split(":") if rest else ():
                 key, _, number = each.partition("=")
-                key = {"mpiprocs": "ntasks-per-node", "ppn": "ntasks-per-node"}.get(key, key)
-                yield Directive({"ngpus": "gpus-per-node"}.get(key, key), number, line)
+                yield Directive(OF_CHUNKS.get(key, key), number, line)
         else:
             yield Directive("time" if name == "walltime" else name, value, line)

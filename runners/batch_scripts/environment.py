@@ -12,8 +12,8 @@ from ..settings.table import SETTINGS
 from . import trainer
 from .content import Command
 from .draft import Draft, Note
-from .expand import SUBMITTED
-from .programs import OF_DIRECTIVE, is_python
+from .programs import APPTAINER, OF_DIRECTIVE, is_python
+from .scope import SUBMITTED
 from .script import MODULES, Script
 from .steps import Layer, Step
 from .words import ADDRESS, RUN, Word, join, made
@@ -32,12 +32,11 @@ KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file"
 
 def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
     """Add image, binds, variables and modules."""
-    container = step.layer("container")
     draft.folder = _folder(step.command.folder or draft.folder)
     if draft.folder is not None:
         draft.note(draft.folder)
-    if container is not None and step.image is not None:
-        _container(draft, script, container, step.image)
+    if step.container and step.image is not None:
+        _container(draft, script, step.container, step.image)
     else:
         _environment(draft, script, step)
     _variables(draft, script, step)
@@ -56,7 +55,7 @@ def _folder(word: Word | None) -> Word | None:
 
 
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
-    if layer.name not in ("apptainer", "singularity"):
+    if layer.name not in APPTAINER:
         draft.add("runtime", layer.name)
     draft.add("image", script.job.get("image") if image.text == OF_DIRECTIVE else image)
     for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
@@ -72,7 +71,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
                 draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
             else:
                 draft.add("rocm" if name == "rocm" else "nv")
-        elif layer.name not in ("apptainer", "singularity"):
+        elif layer.name not in APPTAINER:
             if name in ("module", "mpi", "cuda-mpi", "nccl"):
                 text = f"--{name}={option.text}".rstrip("=")
                 draft.leave_out(line, f"{text}: the site's profile decides it")
@@ -87,7 +86,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
 
 def _binds(draft: Draft, value: Word, runtime: str) -> None:
     """Add binds but for the current folder, which runner binds itself."""
-    for bind in value.split("," if runtime in ("apptainer", "singularity", "pyxis") else ";"):
+    for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
         source = bind.split(":", 1)[0].text
         alone = ":" not in "".join(p for p in bind.pieces if isinstance(p, str))
         if not (alone and source.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
@@ -163,19 +162,16 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         elif kept and name not in OF_HOST:
             draft.add("env", name, line)
     for line, names in placed.items():
-        draft.leave_out(line, f"{', '.join(names)}: runner sets {_them(names)}")
+        draft.leave_out(line, f"{', '.join(names)}: runner sets {them(names)}")
 
 
-def _them(names: list[str]) -> str:
+def them(names: list[str]) -> str:
     return "it" if len(names) == 1 else "them"
 
 
 def _passed(step: Step) -> Iterator[Word]:
     """Yield the variables that mpirun -x passes on as they are."""
-    starter = step.layer("starter")
-    for option in starter.options.all("x") if starter else ():
-        if option.value and "=" not in option.text:
-            yield option.value
+    return (word for word in step.starter.values("x") if "=" not in word.text)
 
 
 def _variable(draft: Draft, name: str, value: Word) -> None:
@@ -222,7 +218,7 @@ def _kept(
         draft.leave_out(line, f"{name}: that of the host stays outside of the container")
     elif name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
         draft.leave_out(line, f"{name}: runner sets Apptainer's own variables")
-    elif value is not None and value.has(RUN) and step.layer("agent") is not None:
+    elif value is not None and value.has(RUN) and step.agent:
         draft.lose(line, f"{name}={value.text}: only the job knows it")
     else:
         return True

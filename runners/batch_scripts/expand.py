@@ -2,104 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Union
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from . import grammar
+from .scope import JOB_NUMBERS, TASK, Scope
 from .words import (
     ADDRESS,
     ARGUMENT,
-    BATCH,
     BRANCH,
     COMMAND,
     ENVIRONMENT,
-    FILE,
     LOOKUP,
+    QUOTED,
     RUN,
     Piece,
     Unknown,
     Word,
     literal,
     made,
-    relabel,
 )
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Value = Union[Word, tuple[Word, ...]]
-TASK = "SLURM_ARRAY_TASK_ID"
-JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
-NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
-# Variables that a job sets, by how they begin, and those of bash itself.
-OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
-OWN = ("RANDOM", "SECONDS", "BASHPID", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_NAME")
-# The script's shell runs on the first node, and is no rank.
-OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
-# The folder in which the script was submitted; there the launch line is typed.
-SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
-# Variables that every login has, whatever a sourced file sets.
-OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
-QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
+BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
 MOST_ITEMS = 100  # of a brace range
-
-
-@dataclass
-class Scope:
-    """What is known of variables at a place of the script.
-
-    `given` has what the directives fix, such as SLURM_NNODES. `sourced`: a file was read that may
-    set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for those of
-    the script, which only the submission knows.
-    """
-
-    variables: dict[str, Value] = field(default_factory=dict)
-    exported: set[str] = field(default_factory=set)
-    arguments: list[Word] | None = None
-    given: Mapping[str, str] = field(default_factory=dict)
-    sourced: bool = False
-    per_rank: bool = False
-
-    def copy(self) -> Scope:
-        return Scope(
-            dict(self.variables),
-            set(self.exported),
-            self.arguments,
-            self.given,
-            self.sourced,
-            self.per_rank,
-        )
-
-    def value(self, name: str, line: int) -> Value:
-        """Return a variable's value, or what kind of unknown it is."""
-        if name in self.variables:
-            return self.variables[name]
-        if name.isdecimal():
-            arguments, place = self.arguments or [], int(name) - 1
-            if 0 <= place < len(arguments):
-                return arguments[place]
-            return self._unknown(name, ARGUMENT, line)
-        if name in self.given:
-            return literal(self.given[name], line)
-        folder = self.variables.get("PWD")
-        if name in SUBMITTED and (not isinstance(folder, Word) or folder.text == "$PWD"):
-            return self._unknown("PWD", ENVIRONMENT, line)
-        if name in NODE_LISTS:
-            return self._unknown(name, ADDRESS, line)
-        if name in OF_FIRST and not self.per_rank:
-            return literal("0", line)
-        if (name in OWN or not name.isidentifier()) and not self.per_rank:
-            return self._unknown(name, BATCH, line)
-        if name.startswith(OF_RUN) or name in (*OWN, "TMPDIR") or not name.isidentifier():
-            return self._unknown(name, RUN, line)
-        return self._unknown(name, self._kind(name), line)
-
-    def _kind(self, name: str) -> str:
-        return FILE if self.sourced and name not in OF_LOGIN else ENVIRONMENT
-
-    def _unknown(self, name: str, kind: str, line: int) -> Word:
-        return Word((Unknown(f"${name}", kind, line),), line)
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+}
 
 
 class Expander:
@@ -234,7 +170,7 @@ class Expander:
                 return word if filled else other
             kinds += [piece.kind for piece in other.unknown if piece.kind != ENVIRONMENT]
             kinds.reverse()
-            text = f"${{{name}{sign.replace('=', '-')}{_in_braces(other)}}}"
+            text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
         kind = kinds[0] if kinds else COMMAND
         if name in self.scope.variables and kind == ENVIRONMENT:
             kind = BRANCH  # the user's shell has no such variable
@@ -267,76 +203,48 @@ class Expander:
 
     def arithmetic(self, node: Node) -> Word:
         """Return the value of $((...)), or one unknown piece."""
-        inner = [child for child in node.children if child.is_named]
+        inner, at = [child for child in node.children if child.is_named], self.line(node)
         number = self._number(inner[0]) if len(inner) == 1 else None
         if number is not None:
-            return literal(str(number), self.line(node))
-        at, text = self.line(node), grammar.source(node)
-        kinds, digits = [], False
-        for part in grammar.below(node, "variable_name", "expansion", "command_substitution"):
-            if part.type == "command_substitution":
-                word = self.substitute(part)
-            elif part.type == "expansion":
-                word = self.word(part)
-            else:
-                value = self.scope.value(grammar.source(part), at)
-                word = value if isinstance(value, Word) else literal("")
-            kinds += [piece.kind for piece in word.unknown]
-            digits |= any(piece.digits for piece in word.unknown)
-            if any(piece.padded for piece in word.unknown) and _bare(part):
+            return literal(str(number), at)
+        parts = [*grammar.below(node, "variable_name", "expansion", "command_substitution")]
+        pieces = [(part, piece) for part in parts for piece in self._term(part).unknown]
+        for part, piece in pieces:
+            based = part.parent is not None and part.parent.type == "number"  # as 10#$X
+            if piece.padded and not based:
                 self.octal(at)
-        job_number = any(name in text for name in JOB_NUMBERS) and "%" in text
-        kind = next((kind for kind in kinds if kind != ENVIRONMENT), RUN)
-        return Word((Unknown(text, kind, at, digits=digits or job_number),), at)
+        text = grammar.source(node)
+        kind = next((piece.kind for _, piece in pieces if piece.kind != ENVIRONMENT), RUN)
+        cut = any(name in text for name in JOB_NUMBERS) and "%" in text
+        digits = cut or any(piece.digits for _, piece in pieces)
+        return Word((Unknown(text, kind, at, digits=digits),), at)
+
+    def _term(self, node: Node) -> Word:
+        if node.type == "command_substitution":
+            return self.substitute(node)
+        if node.type == "expansion":
+            return self.word(node)
+        value = self.scope.value(grammar.source(node), self.line(node))
+        return value if isinstance(value, Word) else literal("")
 
     def _number(self, node: Node) -> int | None:
         """Return the value of an arithmetic expression, None where it is not known."""
-        text = grammar.source(node)
         if node.type == "parenthesized_expression":
             return self._number(node.named_children[0])
         if node.type == "binary_expression" and len(node.children) == 3:
             left, right = self._number(node.children[0]), self._number(node.children[2])
-            if left is None or right is None:
+            sign = grammar.source(node.children[1])
+            if left is None or right is None or (sign in "/%" and right == 0):
                 return None
-            return _calculated(left, grammar.source(node.children[1]), right)
+            return OPERATORS[sign](left, right) if sign in OPERATORS else None
         if node.type in ("number", "word", "variable_name"):
-            if text.isdecimal():
-                return int(text)
-            value = self.scope.value(text, 0)
-            return value.number if isinstance(value, Word) else None
+            text = grammar.source(node)
+            return int(text) if text.isdecimal() else self._term(node).number
         return self.word(node).number
-
-
-def _bare(node: Node) -> bool:
-    """Whether no base, as in 10#$X, stands before a number."""
-    return node.parent is None or node.parent.type != "number"
-
-
-def _in_braces(word: Word) -> str:
-    """Return the word as it stands behind the sign of ${NAME:-...}, within double quotes."""
-    return "".join(
-        "".join(f"\\{sign}" if sign in f"{QUOTED}}}" else sign for sign in piece)
-        if isinstance(piece, str)
-        else piece.source
-        for piece in word.pieces
-    )
 
 
 def _of(text: str, kind: str, at: int) -> Word:
     return Word((Unknown(text, kind, at),), at)
-
-
-def _calculated(left: int, sign: str, right: int) -> int | None:
-    if sign in ("/", "%") and right == 0:
-        return None
-    results = {
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-        "/": left // right if right else 0,
-        "%": left % right if right else 0,
-    }
-    return results.get(sign)
 
 
 def _range(text: str) -> list[str]:
@@ -348,30 +256,20 @@ def _range(text: str) -> list[str]:
 
 def _split(words: Sequence[Word], split: bool) -> list[list[Piece]]:
     """Split words without quotes at their blanks."""
+    if not split:
+        return [list(word.pieces) for word in words]
     whole: list[list[Piece]] = []
     for word in words:
-        if not split:
-            whole.append(list(word.pieces))
-            continue
-        current: list[Piece] = []
+        whole.append([])
         for piece in word.pieces:
-            if isinstance(piece, Unknown):
-                current.append(piece)
-                continue
-            parts = piece.split()
-            if current and piece[:1].isspace():
-                whole.append(current)
-                current = []
-            for place, part in enumerate(parts):
-                if place:
-                    whole.append(current)
-                    current = []
-                current.append(part)
-            if parts and piece[-1:].isspace():
-                whole.append(current)
-                current = []
-        whole += [current] if current else []
-    return whole
+            parts = [piece] if isinstance(piece, Unknown) else _at_blanks(piece)
+            whole[-1] += [part for part in parts[:1] if part]
+            whole += [[part] if part else [] for part in parts[1:]]
+    return [pieces for pieces in whole if pieces]
+
+
+def _at_blanks(text: str) -> list[str]:
+    return text.replace("\t", " ").replace("\n", " ").split(" ")
 
 
 def _unescaped(text: str, only: str = "") -> str:
@@ -384,9 +282,3 @@ def _unescaped(text: str, only: str = "") -> str:
             sign = "" if sign == "\n" else sign
         plain += sign
     return plain
-
-
-def hidden(value: Value, name: str, kind: str) -> Word:
-    """Return a variable whose value is not the same on all ways through the script."""
-    line = value.line if isinstance(value, Word) else 0
-    return relabel(value if isinstance(value, Word) else literal("", line), kind, f"${name}")

@@ -10,10 +10,22 @@ from ..sites import load
 from . import environment, resources, steps, trainer
 from .content import Command
 from .draft import Draft, Note
-from .environment import CONDAS
-from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
+from .environment import CONDAS, them
+from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
 from .script import MODULES, Script
 from .steps import Step
+
+# Options of agents that runner gives them, and others that are counts or change no rank.
+GIVEN = (
+    *("rdzv", "master", "main-process", "machine-rank", "node-rank", "same-network", "nnodes"),
+    *("num-machines", "hostfile"),
+)
+OF_COUNTS = names(
+    "nproc-per-node num-processes num-gpus num-nodes standalone multi-gpu module m no-python"
+    " use-env tee redirects log-dir role local-ranks-filter"
+)
+# Options of mpirun that say where ranks are.
+PLACING = names("bind-to map-by rank-by mca hostfile machinefile host H cpu-bind hosts")
 
 
 def drafts(script: Script) -> list[Draft]:
@@ -22,20 +34,20 @@ def drafts(script: Script) -> list[Draft]:
 
 
 def _draft(script: Script, step: Step) -> Draft:
-    draft = Draft(step.line)
+    draft, command = Draft(step.line), step.command
     profile = _site(draft, script)
     resources.add(draft, script.job, step)
     environment.add(draft, script, step, profile)
     trainer.add(draft, script.job, step)
-    for word in step.shell[:1] if step.layer("agent") else ():
+    for word in step.shell[:1] if step.agent else ():
         draft.lose(word.line, "the other commands of this text")
     for line, text in step.problems:
         draft.lose(line, text)
-        draft.possible = draft.possible and text.startswith("timeout")
-    for word in step.command.inputs:
-        draft.lose(word.line, f"{step.command.name} < {word.text}: ranks of runner read no input")
-    draft.possible = draft.possible and not script.job.hetjob and not step.command.inputs
-    for condition in step.command.conditions:
+    for word in command.inputs:
+        draft.lose(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
+    problems = [text for _, text in step.problems if not text.startswith("timeout")]
+    draft.possible = not (problems or command.inputs or script.job.hetjob)
+    for condition in command.conditions:
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
     return draft
@@ -69,43 +81,22 @@ def _filesystems(profile: Profile | None) -> str:
 
 def _left_out(draft: Draft, step: Step) -> None:
     """Say what of the step itself runner does."""
-    agent, command = step.layer("agent"), step.command
-    places = (
-        "rdzv",
-        "master",
-        "main-process",
-        "machine-rank",
-        "node-rank",
-        "same-network",
-        "nnodes",
-    )
-    if agent is not None:
-        names = [o.name for o in agent.options.options if o.name.startswith(places)]
-        names += [o.name for o in agent.options.options if o.name in ("num-machines", "hostfile")]
-        if names:
-            text = ", ".join(f"--{name}" for name in names)
-            them = "it" if len(names) == 1 else "them"
-            draft.leave_out(agent.line, f"{text}: runner gives {them} to {agent.name}")
-        others = [option for option in agent.options.options if not _of_counts(option.name, names)]
-        for option in others:
-            if option.name == "max-restarts" and option.text == "0":
-                continue  # the default
+    agent, starter, command = step.agent, step.starter, step.command
+    given = [o.name for o in agent.options.options if o.name.startswith(GIVEN)]
+    if given:
+        text = ", ".join(f"--{name}" for name in given)
+        draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
+    for option in agent.options.options:
+        default = option.name == "max-restarts" and option.text == "0"
+        if option.name not in given and option.name not in OF_COUNTS and not default:
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
-    starter = step.layer("starter")
-    if starter is not None and starter.name not in ("srun", "horovodrun"):
-        ours = ("bind-to", "map-by", "rank-by", "mca", "hostfile", "machinefile", "host", "H")
-        names = [o.name for o in starter.options.options if o.name in (*ours, "cpu-bind", "hosts")]
-        if names:
-            draft.leave_out(starter.line, f"{', '.join(dict.fromkeys(names))}: runner places ranks")
+    if starter.name not in ("", "srun", "horovodrun"):
+        placing = dict.fromkeys(o.name for o in starter.options.options if o.name in PLACING)
+        if placing:
+            draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
     if command.pipe or command.outputs:
         where = " | ".join(command.pipe) or " ".join(word.text for word in command.outputs)
         draft.leave_out(step.line, f"{where}: runner keeps the log")
-
-
-def _of_counts(name: str, names: list[str]) -> bool:
-    names = [*names, "tee", "redirects", "log-dir", "role", "local-ranks-filter"]
-    counts = ("nproc-per-node", "num-processes", "num-gpus", "num-nodes", "standalone", "multi-gpu")
-    return name in (*names, *counts, "module", "m", "no-python", "use-env")
 
 
 def others(script: Script) -> Iterator[Note]:
@@ -131,9 +122,9 @@ def others(script: Script) -> Iterator[Note]:
 
 def _instead(command: Command, script: Script) -> str:
     """Say of a command that starts no training what to do with it."""
-    program = [word.text.rpartition("/")[2] for word in steps.of(command).program[:3]]
-    tool = program[:1] and (program[0] in HELPERS or is_python(program[0]) or program[-1] in TOOLS)
-    if not tool:
+    program = steps.of(command).names
+    first, last = "".join(program[:1]), "".join(program[-1:])
+    if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
     if command.background:
         return "it runs beside the training, which the launch does not"
@@ -143,23 +134,20 @@ def _instead(command: Command, script: Script) -> str:
 
 def _known(command: Command) -> bool:
     """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
-    program = steps.of(command).program
-    names = {command.name, *(word.text.rpartition("/")[2] for word in program[:1])}
+    programs = {command.name, *steps.of(command).names[:1]}
     first = command.arguments[0].text if command.arguments else ""
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    return conda or bool(names & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    return conda or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:
     """Whether this makes the folder of a log that the launch does not write."""
-    if command.name != "mkdir":
-        return False
+    tees = [each.words for each in script.content.commands if each.name == "tee"]
     logs = [
-        word.text for each in script.content.commands if each.name == "tee" for word in each.words
+        word.text for words in (*tees, *(s.command.outputs for s in script.steps)) for word in words
     ]
-    logs += [word.text for step in script.steps for word in step.command.outputs]
     folder = command.words[-1].text.rstrip("/") + "/"
-    return any(log.startswith(folder) for log in logs)
+    return command.name == "mkdir" and any(log.startswith(folder) for log in logs)
 
 
 def of_loops(script: Script) -> Iterator[Note]:

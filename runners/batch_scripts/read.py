@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import grammar
 from .content import Content
-from .expand import Scope, Value, hidden
+from .scope import Scope, Value, hidden
 from .simple import MOST_IN_ALL, Simple
 from .substitute import printed
 from .words import BRANCH, Word, literal

@@ -17,6 +17,15 @@ OF_OUTPUT = (
     *("overlap", "jobid", "disable-status", "input", "pty", "propagate", "output", "error"),
     *("export", "job-name", "time", "partition", "account", "interactive", "mpi", "cpu-bind"),
 )
+OF_SHIFTER = ("image", "volume", "module")  # they go with the container
+OF_CHUNKS = ("system", "ncpus", "select")
+# What is left out of the directives of a scheduler, "" for all.
+REASONS = {
+    ("pbs", "V"): "-V: runner passes the environment on",
+    ("pbs", "j"): "-j: runner's log has both outputs",
+    ("cobalt", "output"): "-O: runner names the outputs itself",
+    ("", "export"): "--export: runner passes the environment on itself",
+}
 OF_IMAGE = ("container-image", "container-mounts", "container-workdir", "container-name")
 
 
@@ -25,55 +34,42 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     for directive in job.directives:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
-    starter = step.layer("starter")
-    if starter is not None and starter.name == "srun":
-        for option in starter.options.options:
-            _srun(draft, option)
+    for option in step.starter.options.options if step.starter.name == "srun" else ():
+        _srun(draft, option)
     _counts(draft, job, step)
 
 
 def _directive(draft: Draft, directive: Directive, job: Job) -> None:
     name, value, line = directive.name, directive.value, directive.line
-    if job.scheduler == "pbs" and _pbs(draft, directive):
+    known = name in DIRECT or name == "array"
+    if name in OF_SHIFTER or (name == "export" and value in ("", "ALL")):
         return
-    if name == "export":
-        if value not in ("", "ALL"):
-            draft.leave_out(line, "--export: runner passes the environment on itself")
-    elif name == "output" and job.scheduler == "cobalt":
-        draft.leave_out(line, f"-O {value}: runner names the outputs itself")
-    elif name in ("image", "volume", "module"):
-        return  # of Shifter: they go with the container
+    if reason := REASONS.get((job.scheduler, name)) or REASONS.get(("", name)):
+        draft.leave_out(line, reason)
+    elif job.scheduler == "pbs" and name in OF_CHUNKS:
+        return
     elif name == "chdir":
         draft.folder = literal(value, line)
     elif name == "signal":
-        draft.add(name, value[2:] if value.startswith("B:") else value)
-    elif name == "array":
-        draft.add(name, value)
+        draft.add(name, value.removeprefix("B:"))
     elif name == "exclusive" and value:
         draft.add("sbatch-arg", f"--exclusive={value}")
-    elif name in DIRECT and not value and SETTINGS[name].kind != "switch":
-        draft.lose(line, f"--{name} has no value")
-    elif name in DIRECT:
-        draft.add(name, value if SETTINGS[name].kind != "switch" else None)
+    elif known and len(name) > 1:
+        _setting(draft, name, literal(value, line) if value else None, line)
     elif len(name) == 1:
         draft.add("sbatch-arg", f"-{name}{value}")
+    elif job.scheduler == "pbs":
+        draft.add("sbatch-arg", f"-l{name}={value}")
     else:
         draft.add("sbatch-arg", f"--{name}={value}" if value else f"--{name}")
 
 
-def _pbs(draft: Draft, directive: Directive) -> bool:
-    """Add an option of PBS that has no name in Slurm; False for others."""
-    name, value, line = directive.name, directive.value, directive.line
-    if name in ("V", "j", "system", "ncpus", "select"):
-        reasons = {"V": "runner passes the environment on", "j": "runner's log has both outputs"}
-        if name in reasons:
-            draft.leave_out(line, f"-{name}: {reasons[name]}")
-        return True
-    if len(name) == 1:
-        draft.add("sbatch-arg", f"-{name}{value}")
-    elif name not in DIRECT and name != "array":
-        draft.add("sbatch-arg", f"-l{name}={value}")
-    return len(name) == 1 or (name not in DIRECT and name != "array")
+def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
+    switch = name in SETTINGS and SETTINGS[name].kind == "switch"
+    if value is None and not switch:
+        draft.lose(line, f"--{name} has no value")
+    else:
+        draft.add(name, None if switch else value)
 
 
 def _srun(draft: Draft, option: Option) -> None:
@@ -81,24 +77,21 @@ def _srun(draft: Draft, option: Option) -> None:
     name, value = option.name, option.value
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
-    elif name in COUNTS or name in OF_IMAGE or name in OF_OUTPUT:
-        return
-    elif name in DIRECT:
-        draft.add(name, value if SETTINGS[name].kind != "switch" else None)
-    else:
+    elif name in DIRECT and name not in COUNTS and name not in OF_OUTPUT:
+        _setting(draft, name, value, option.line)
+    elif name not in COUNTS and name not in OF_IMAGE and name not in OF_OUTPUT:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
 
 
 def _counts(draft: Draft, job: Job, step: Step) -> None:
-    starter, agent = step.layer("starter"), step.layer("agent")
-    if agent is not None:
-        _agents(draft, job, agent, starter)
-    elif starter is None:
+    if step.agent:
+        _agents(draft, job, step.agent, step.starter)
+    elif not step.starter:
         _alone(draft, job)
-    elif starter.name == "srun":
-        _tasks(draft, job, starter)
+    elif step.starter.name == "srun":
+        _tasks(draft, job, step.starter)
     else:
-        _processes(draft, job, starter)
+        _processes(draft, job, step.starter)
 
 
 def _nodes(draft: Draft, job: Job) -> None:
@@ -162,17 +155,17 @@ def _alone(draft: Draft, job: Job) -> None:
         draft.add("cpus-per-task", cpus * tasks)
 
 
-def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer | None) -> None:
+def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer) -> None:
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
     if draft.has("gpus-per-task") and job.gpus_per_node:
         draft.options = [each for each in draft.options if each[0] != "gpus-per-task"]
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
-    if starter is None and (job.nodes or 1) > 1:
+    if not starter and (job.nodes or 1) > 1:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)
-        if starter is not None and (own := starter.get("nodes")):
+        if own := starter.get("nodes"):
             draft.add("nodes", own)
     ranks = ranks_of_agent(agent, job)
     if ranks is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.errors import UsageError
@@ -11,7 +11,7 @@ from ..core.site import Site
 from . import directives, programs, read, steps
 from .content import Command, Content
 from .directives import Job
-from .expand import Scope
+from .scope import Scope
 from .steps import Step
 from .words import Word
 
@@ -37,7 +37,8 @@ class Script:
         A program of the first node that runs beside a training is none.
         """
         found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
-        found = [step for step in _with_images(found) if step.starts]
+        _add_images(found)
+        found = [step for step in found if step.starts]
         launched = any(step.layers for step in found)
         return tuple(s for s in found if s.layers or not (launched and s.command.background))
 
@@ -65,20 +66,16 @@ class Script:
         return any(command.name in names for command in self.content.commands)
 
 
-def _with_images(found: list[Step]) -> Iterator[Step]:
-    """Yield the steps, those that enter a container of --container-name with its image."""
+def _add_images(found: list[Step]) -> None:
+    """Give the steps that enter a container of --container-name its image."""
     images: dict[str, Word] = {}
     for step in found:
-        container = step.layer("container")
-        name = container.get("container-name") if container is not None else None
-        if name is None or container is None:
-            yield step
-            continue
-        if step.image is not None:
-            images[name.text] = step.image
-        image = images.get(name.text)
-        problem = (step.line, f"--container-name={name.text}: only the run knows its image")
-        yield replace(step, image=image, problems=step.problems + (() if image else (problem,)))
+        if name := step.container.text("container-name"):
+            images |= {name: step.image} if step.image else {}
+            step.image = images.get(name)
+            if step.image is None:
+                text = f"--container-name={name}: only the run knows its image"
+                step.problems.append((step.line, text))
 
 
 def load(text: str, name: str, site: Site = NOWHERE) -> Script:
@@ -92,7 +89,7 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     if content.faults and not content.commands:
         line = content.faults[0]
         raise UsageError(f"{name}, line {line}: this is no shell script", _line(text, line))
-    job = replace(job, late=directives.late(content.comments, text, job.scheduler))
+    job.late = directives.late(content.comments, text, job)
     return Script(text, job, content, site, windows)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from . import grammar
 from .content import Assignment, Command, Content
-from .expand import Expander, Scope, hidden
+from .expand import Expander
+from .scope import Scope, hidden
 from .words import BRANCH, COMMAND, Word, join, literal, made
 
 if TYPE_CHECKING:

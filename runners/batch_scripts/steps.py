@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from . import options
 from .content import Command
-from .expand import Scope
 from .options import Options
 from .programs import (
     AGENTS,
     BEFORE,
     CONTAINERS,
+    GRAMMARS,
     HELPERS,
+    LAUNCHERS,
     LOOKING,
     OF_DIRECTIVE,
     PREPARING,
@@ -25,27 +26,46 @@ from .programs import (
     is_python,
 )
 from .read import read
+from .scope import Scope
 from .words import Unknown, Word, literal, made
+
+NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One program of a command, with its options. `kind` is starter, container, agent or shell."""
+    """One program of a command, with its options. `kind` is starter, container, agent or shell.
 
-    kind: str
-    name: str
-    options: Options
-    line: int
+    One without a kind is none, and is false.
+    """
+
+    kind: str = ""
+    name: str = ""
+    options: Options = NO_OPTIONS
+    line: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
 
     def get(self, *names: str) -> Word | None:
         return self.options.get(*names)
 
+    def has(self, *names: str) -> bool:
+        return self.options.has(*names)
+
+    def values(self, *names: str) -> list[Word]:
+        return [option.value for option in self.options.all(*names) if option.value]
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        return value.text if value else ""
+
     def count(self, *names: str) -> int | None:
-        value = self.options.get(*names)
+        value = self.get(*names)
         return value.number if value else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
     """One start of a program: the layers from the outermost, and the program with its arguments.
 
@@ -55,85 +75,78 @@ class Step:
     """
 
     command: Command
-    layers: tuple[Layer, ...] = ()
-    program: tuple[Word, ...] = ()
-    flags: tuple[Word, ...] = ()
-    env: Mapping[str, Word] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)
+    program: list[Word] = field(default_factory=list)
+    env: dict[str, Word] = field(default_factory=dict)
     image: Word | None = None
     action: str = ""
-    inner: tuple[Command, ...] = ()
-    shell: tuple[Word, ...] = ()
-    problems: tuple[tuple[int, str], ...] = ()
+    inner: list[Command] = field(default_factory=list)
+    shell: list[Word] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def line(self) -> int:
         return self.command.line
 
-    def layer(self, kind: str) -> Layer | None:
-        return next((each for each in self.layers if each.kind == kind), None)
+    def layer(self, kind: str) -> Layer:
+        """Return the first layer of a kind, a false one for none."""
+        return next((each for each in self.layers if each.kind == kind), Layer())
+
+    @property
+    def starter(self) -> Layer:
+        return self.layer("starter")
+
+    @property
+    def container(self) -> Layer:
+        return self.layer("container")
+
+    @property
+    def agent(self) -> Layer:
+        return self.layer("agent")
 
     def place(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
 
     @property
+    def variables(self) -> Mapping[str, Word]:
+        """What is exported where the command stands, and assigned before it."""
+        return {**self.command.exports, **self.command.given}
+
+    @property
+    def names(self) -> list[str]:
+        """The program and its first arguments, without folders."""
+        return [word.text.rpartition("/")[2] for word in self.program[:3]]
+
+    @property
     def python(self) -> bool:
         """Whether the program is Python, or a script for it."""
         first = self.program[0].text if self.program else ""
-        return is_python(first) or first.endswith(".py") or self.layer("agent") is not None
-
-    @property
-    def looks(self) -> bool:
-        """Whether it only shows what is there."""
-        names = [word.text.rpartition("/")[2] for word in self.program[:1]]
-        return bool(names) and names[0] in LOOKING
+        return is_python(first) or first.endswith(".py") or bool(self.agent)
 
     @property
     def starts(self) -> bool:
         """Whether it starts a training, as far as the script tells."""
-        texts = [word.text.rpartition("/")[2] for word in self.program[:3]]
-        helps = texts[:1] and (texts[0] in HELPERS or (texts[1:2] == ["-m"] and texts[-1] in TOOLS))
-        return bool(self.program and not helps and not self.looks and (self.layers or self.python))
+        first, names = "".join(self.names[:1]), self.names
+        helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+        return bool(self.program and not helps and (self.layers or self.python))
 
 
 def of(command: Command) -> Step:
     """Return what a command starts."""
-    return _Reader(command).step()
+    step = _Reader(command, program=list(command.words), env=dict(command.given))
+    while step.program and step.next_layer():
+        pass
+    return step
 
 
-class _Reader:
-    def __init__(self, command: Command) -> None:
-        self.command = command
-        self.left = list(command.words)
-        self.layers: list[Layer] = []
-        self.flags: list[Word] = []
-        self.env = dict(command.given)
-        self.image: Word | None = None
-        self.action = ""
-        self.inner: list[Command] = []
-        self.shell: tuple[Word, ...] = ()
-        self.extras: list[Command] = []
-        self.problems: list[tuple[int, str]] = []
+@dataclass
+class _Reader(Step):
+    """A step while its words are read: `program` are those that are left."""
 
-    def step(self) -> Step:
-        while self.left and self._layer():
-            pass
-        return Step(
-            self.command,
-            tuple(self.layers),
-            tuple(self.left),
-            tuple(self.flags),
-            self.env,
-            self.image,
-            self.action,
-            tuple(self.inner),
-            self.shell,
-            tuple(self.problems),
-        )
-
-    def _layer(self) -> bool:
+    def next_layer(self) -> bool:
         """Take the first program off; False where it is the last one."""
-        name = self.left[0].text.rpartition("/")[2]
+        name = self.program[0].text.rpartition("/")[2]
         if name in STARTERS:
             return self._starter(name)
         if name in CONTAINERS:
@@ -147,52 +160,47 @@ class _Reader:
         return self._prefix(name)
 
     def _follows(self, word: str) -> bool:
-        return len(self.left) > 1 and self.left[1].text == word
+        return len(self.program) > 1 and self.program[1].text == word
 
-    def _options(self, words: Sequence[Word], known: options.Grammar) -> Options:
-        read_ = options.read(words, known)
+    def _add(self, kind: str, name: str, line: int, read_: Options) -> None:
+        """Take off a program with its options."""
         if read_.problem:
-            self.problems.append((self.command.line, read_.problem))
-        self.left = list(read_.rest)
-        return read_
+            self.problems.append((line, read_.problem))
+        self.program = list(read_.rest)
+        self.layers.append(Layer(kind, name, read_, line))
 
     def _starter(self, name: str) -> bool:
-        line = self.left[0].line
-        read_ = self._options(self.left[1:], STARTERS[name])
-        self.layers.append(Layer("starter", name, read_, line))
-        if any(word.text == ":" for word in self.left):
+        line = self.program[0].line
+        read_ = options.read(self.program[1:], STARTERS[name])
+        self._add("starter", name, line, read_)
+        if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer("container", "pyxis", read_, line))
-        for option in read_.all("export") if name == "srun" else ():
-            self._set(option.value.split(",") if option.value else ())
-        for option in read_.all("x", "env"):
-            self._set(option.value.split(",") if option.value else ())
+        for value in self.layers[0].values("x", "env", *(["export"] if name == "srun" else [])):
+            self._set(value.split(","))
         return not read_.problem
 
     def _container(self, name: str) -> bool:
-        line, words = self.left[0].line, self.left[1:]
+        line, words = self.program[0].line, self.program[1:]
         if name != "shifter":
-            globals_ = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
-            if not globals_ or globals_[0].text in ("shell", "instance"):
+            verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
+            if not verbs or verbs[0].text in ("shell", "instance"):
                 return False
-            self.action = globals_[0].text
-            words = words[words.index(globals_[0]) + 1 :]
+            self.action = verbs[0].text
+            words = words[words.index(verbs[0]) + 1 :]
         read_ = options.read(words, CONTAINERS[name])
         if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
             read_ = replace(read_, problem="")  # one word, then a program: the image
-        if read_.problem:
-            self.problems.append((line, read_.problem))
-        self.left = list(read_.rest)
-        self.layers.append(Layer("container", name, read_, line))
-        for option in read_.all("env"):
-            self._set(option.value.split(",") if option.value else ())
+        self._add("container", name, line, read_)
+        for value in self.container.values("env"):
+            self._set(value.split(","))
         if name == "shifter":
             self.image = read_.get("image") or literal(OF_DIRECTIVE, line)
-        elif self.left:
-            self.image = self.left.pop(0)
-        if self.left and _is_flag(self.left[0]):
+        elif self.program:
+            self.image = self.program.pop(0)
+        if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
         return not read_.problem
 
@@ -203,54 +211,48 @@ class _Reader:
                 self.env[name.text] = value[0]
 
     def _agent(self, name: str, used: int) -> bool:
-        line = self.left[0].line
-        read_ = self._options(self.left[used:], AGENTS[name])
-        self.layers.append(Layer("agent", name, read_, line))
-        if read_.has("module", "m"):
-            self.left = [literal("-m", line), *self.left]
-        if read_.has("no-python"):
+        line = self.program[0].line
+        self._add("agent", name, line, options.read(self.program[used:], AGENTS[name]))
+        if self.agent.has("module", "m"):
+            self.program.insert(0, literal("-m", line))
+        if self.agent.has("no-python"):
             return True
-        if self.left and self.left[0].text == "-m":
-            self.left.insert(0, literal("python", line))
+        if self.program and self.program[0].text == "-m":
+            self.program.insert(0, literal("python", line))
         return False
 
     def _python(self) -> bool:
         """Take off what `python -m` starts, and flags before a script."""
-        read_ = options.read(self.left[1:], options.PYTHON)
+        read_ = options.read(self.program[1:], GRAMMARS["python"])
         module = read_.get("m")
-        if module and module.text in AGENTS:
-            self.left = [module, *read_.rest]
-            return self._agent(module.text, 1)
-        if module and module.text in ("accelerate.commands.launch", "deepspeed.launcher.runner"):
-            name = module.text.partition(".")[0]
-            self.left = [module, *read_.rest]
+        name = LAUNCHERS.get(module.text, module.text) if module else ""
+        if module and name in AGENTS:
+            self.program = [module, *read_.rest]
             return self._agent(name, 1)
-        if read_.problem or module or read_.has("c"):
+        if read_.problem or module or read_.has("c") or not read_.rest:
             return False
-        if read_.rest and read_.rest[0].text.rpartition("/")[2] in AGENTS:
-            self.left = list(read_.rest)  # python $(which torchrun), python /bin/torchrun
+        if read_.rest[0].text.rpartition("/")[2] in AGENTS:
+            self.program = list(read_.rest)  # python $(which torchrun), python /bin/torchrun
             return True
-        others = [option for option in read_.options if option.name != "u"]
-        if read_.rest and not others:
-            self.left = [self.left[0], *read_.rest]
+        if all(option.name == "u" for option in read_.options):
+            self.program[1:] = read_.rest
         return False
 
     def _shell(self) -> bool:
         """Read `bash -c '...'`: the last command in it is the program."""
-        words = self.left[1:]
+        name, *words = self.program
         place = next((n for n, word in enumerate(words) if not _is_flag(word)), len(words))
-        flags = [word.text for word in words[:place]]
-        if not any("c" in flag[1:] and not flag.startswith("--") for flag in flags):
+        flags = [word.text for word in words[:place] if not word.text.startswith("--")]
+        if place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
-        if place == len(words):
-            return False
-        self.layers.append(Layer("shell", self.left[0].text, Options(), self.left[0].line))
+        self.layers.append(Layer("shell", name.text, line=name.line))
         outer = dict(self.env)
-        read_ = self._script(words[place], words[place + 2 :])
-        if self.extras:
-            self.shell = tuple(words[place:])
-            self.env = outer if not self._has_agent() else self.env
-        return read_
+        more = self._script(words[place], words[place + 2 :])
+        if any(_does_more(each) for each in self.inner if each.words != tuple(self.program)):
+            self.shell = words[place:]
+            agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(AGENTS)
+            self.env = self.env if agents or self.agent else outer
+        return more
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
@@ -272,42 +274,32 @@ class _Reader:
         if chosen is None:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
-        self.extras = [c for c in content.commands if c is not chosen and _does_more(c)]
         self.env.update({**chosen.exports, **chosen.given})
-        self.left = list(chosen.words)
+        self.program = list(chosen.words)
         return True
-
-    def _has_agent(self) -> bool:
-        """Whether what is left, or was read, is an agent such as torchrun."""
-        names = {word.text.rpartition("/")[2] for word in self.left[:4]}
-        return bool(names & set(AGENTS)) or any(each.kind == "agent" for each in self.layers)
 
     def _prefix(self, name: str) -> bool:
         """Take off time, env A=1, nice and the like."""
-        if name in BEFORE:
-            self.left = self.left[1:]
-            if name == "eval" and self.left:
-                text = made([p for w in self.left for p in (*w.pieces, " ")], self.left[0].line)
-                return self._script(text, ())
-            return bool(self.left)
+        first, *rest = self.program
+        if name == "eval" and rest:
+            return self._script(
+                made([p for word in rest for p in (*word.pieces, " ")], first.line), ()
+            )
         if name in WITH_OPTIONS:
-            read_ = options.read(self.left[1:], WITH_OPTIONS[name])
-            rest = list(read_.rest)
+            rest = list(options.read(rest, WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:
                 self._set([rest.pop(0)])
-            if not rest:
-                return False
-            self.left = rest
-            return True
-        if name == "timeout" and len(self.left) > 2:
-            place = 1
-            while self.left[place].text.startswith("-"):
-                place += 2 if self.left[place].text in ("-s", "-k") else 1
-            note = f"timeout {self.left[place].text}: --time limits the job"
-            self.problems.append((self.left[0].line, note))
-            self.left = self.left[place + 1 :]
-            return bool(self.left)
-        return False
+        elif name == "timeout" and len(rest) > 1:
+            place = 0
+            while rest[place].text.startswith("-"):
+                place += 2 if rest[place].text in ("-s", "-k") else 1
+            note = f"timeout {rest[place].text}: --time limits the job"
+            self.problems.append((first.line, note))
+            rest = rest[place + 1 :]
+        elif name not in BEFORE:
+            return False
+        self.program = rest or self.program
+        return bool(rest)
 
 
 def _is_program(text: str) -> bool:

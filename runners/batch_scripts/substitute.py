@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .expand import JOB_NUMBERS, Scope
+from .scope import JOB_NUMBERS, Scope
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal
 
 if TYPE_CHECKING:

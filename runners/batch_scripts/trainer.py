@@ -6,10 +6,10 @@ from ..settings.table import SETTINGS
 from .directives import Job
 from .draft import Draft, Note
 from .options import Option
-from .programs import is_python
+from .programs import APPTAINER, is_python
 from .resources import array_tasks
 from .steps import Step
-from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, literal, made
+from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made
 
 OF_HOROVODRUN = {
     **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
@@ -21,11 +21,9 @@ PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host
 
 def add(draft: Draft, job: Job, step: Step) -> None:
     """Add the trainer, its arguments and what horovodrun is told."""
-    starter = step.layer("starter")
-    if starter is not None and starter.name == "horovodrun":
-        for option in starter.options.options:
-            _horovodrun(draft, option)
-    if step.shell and step.layer("agent") is None:
+    for option in step.starter.options.options if step.starter.name == "horovodrun" else ():
+        _horovodrun(draft, option)
+    if step.shell and not step.agent:
         draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
         for word in step.shell:
             draft.argument(word)
@@ -80,7 +78,7 @@ def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
 
 def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
-    if step.layer("agent") is not None:
+    if step.agent:
         return False
     if words[0].text.endswith(".py") and _in_container(words[0].text, draft):
         return True
@@ -114,10 +112,8 @@ def _expandable(word: Word) -> bool:
 
 def _inside(step: Step) -> Word | None:
     """Return the folder in the container in which the program starts."""
-    container = step.layer("container")
-    inside = container.get("pwd", "cwd", "workdir") if container else None
-    if container is not None and container.name in ("apptainer", "singularity"):
-        inside = container.get("pwd", "cwd")
+    workdir = () if step.container.name in APPTAINER else ("workdir",)
+    inside = step.container.get("pwd", "cwd", *workdir)
     folders = [each.words[-1] for each in step.inner if each.name == "cd" and each.arguments]
     return folders[-1] if folders else inside
 
@@ -157,7 +153,7 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
         elif isinstance(piece, Unknown):
             pieces.append(piece)
         else:
-            pieces.append("".join(f"\\{c}" if c in '"\\$`' else c for c in piece))
+            pieces.append(escaped(piece))
     return [*pieces, '"']
 
 

@@ -25,6 +25,7 @@ WHO_KNOWS = {
     BRANCH: "a loop or a condition decides it",
     FILE: "a file that the script sources may set it",
 }
+QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
 # Characters that the shell takes as they are, also in a word without quotes.
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")
 
@@ -112,13 +113,18 @@ class Word:
 
     def in_double_quotes(self) -> str:
         """Return the word in double quotes, for a shell in which each unknown piece has a value."""
-        parts = (
-            "".join(f"\\{sign}" if sign in '"\\$`' else sign for sign in piece)
-            if isinstance(piece, str)
-            else piece.source
+        return f'"{self.escaped()}"'
+
+    def escaped(self, signs: str = QUOTED) -> str:
+        """Return the word as it stands within double quotes, with a backslash before `signs`."""
+        return "".join(
+            escaped(piece, signs) if isinstance(piece, str) else piece.source
             for piece in self.pieces
         )
-        return f'"{"".join(parts)}"'
+
+
+def escaped(text: str, signs: str = QUOTED) -> str:
+    return "".join(f"\\{sign}" if sign in signs else sign for sign in text)
 
 
 def made(pieces: Iterable[Piece], line: int) -> Word:

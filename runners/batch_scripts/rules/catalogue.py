@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from ..script import Script
-from . import containers, image, network, ranks, shell, slurm
-from .rule import Finding
-
-RULES = (
-    *ranks.RULES,
-    *containers.RULES,
-    *image.RULES,
-    *network.RULES,
-    *slurm.RULES,
-    *shell.RULES,
-)
+from . import containers, image, network, ranks, shell, slurm  # noqa: F401  they note their rules
+from .rule import RULES, Finding
 
 
 def findings(script: Script) -> list[Finding]:

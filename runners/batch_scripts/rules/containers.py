@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from ..programs import is_python
+from ..programs import APPTAINER, is_python, names
 from ..script import Script
-from ..steps import Layer, Step
 from .rule import Places, rule
 
-APPTAINER = ("apptainer", "singularity")
 # Words of sites with AMD's GPUs, whose devices' files are in each container, and ROCm in the image.
-AMD = ("rocm", "amdgpu", "/appl/local/", "lumi", "mi250", "mi300", "hip_visible")
-HOST_COMMANDS = ("scontrol", "srun", "sbatch", "squeue", "sinfo", "sacct", "scancel")
-COMPILERS = (
-    *("gcc", "intel", "intel-oneapi", "nvhpc", "cuda", "cudatoolkit", "cudnn", "nccl", "llvm"),
-)
-PYTHONS = ("python", "anaconda", "anaconda3", "miniconda", "miniconda3", "miniforge3", "pytorch")
-
-
-def _containers(script: Script) -> list[tuple[Step, Layer]]:
-    pairs = [(step, step.layer("container")) for step in script.steps]
-    return [(step, layer) for step, layer in pairs if layer is not None]
+AMD = names("rocm amdgpu /appl/local/ lumi mi250 mi300 hip_visible")
+HOST_COMMANDS = names("scontrol srun sbatch squeue sinfo sacct scancel")
+COMPILERS = names("gcc intel intel-oneapi nvhpc cuda cudatoolkit cudnn nccl llvm")
+PYTHONS = names("python anaconda anaconda3 miniconda miniconda3 miniforge3 pytorch")
+SWITCHES = names("APPTAINER_NV APPTAINER_ROCM SINGULARITY_NV SINGULARITY_ROCM")
 
 
 @rule("nv-missing")
@@ -27,80 +19,57 @@ def nv_missing(script: Script) -> Places:
     text = script.text.lower()
     if not script.job.wants_gpus or any(word in text for word in AMD):
         return
-    for step, layer in _containers(script):
-        variables = {**step.command.exports, **step.command.given}
-        by_variable = any(
-            f"{name.upper()}_{kind}" in variables for name in APPTAINER for kind in ("NV", "ROCM")
-        )
-        given = layer.options.has("nv", "rocm", "nvccli") or layer.options.problem
-        if layer.name in APPTAINER and not by_variable and not given:
-            yield (
-                layer.line,
-                "--nv is missing: the container sees no GPU",
-                f"{layer.name} {step.action} --nv ...",
-            )
+    for step in script.steps:
+        layer = step.container
+        given = layer.has("nv", "rocm", "nvccli") or layer.options.problem
+        if layer.name in APPTAINER and not given and not SWITCHES & set(step.variables):
+            what = "--nv is missing: the container sees no GPU"
+            yield layer.line, what, f"{layer.name} {step.action} --nv ..."
 
 
 @rule("mpirun-in-container")
 def mpirun_in_container(script: Script) -> Places:
-    if (script.job.nodes or 1) == 1:
-        return
-    for step, container in _containers(script):
-        inner = step.layers[step.place("container") + 1 :]
-        starter = next((layer for layer in inner if layer.kind == "starter"), None)
-        if starter is not None and step.layers[0] is container and starter.name != "srun":
-            what = (
-                f"{starter.name} within the container finds no srun there: an error, or all ranks"
-                " on the first node"
-            )
-            yield (
-                starter.line,
-                what,
-                f"srun --mpi=pmix {container.name} exec ... (no {starter.name})",
-            )
+    for step in script.steps if (script.job.nodes or 1) > 1 else ():
+        container, inner = step.container, step.starter
+        if container and container is step.layers[0] and inner and inner.name != "srun":
+            what = f"{inner.name} within the container finds no srun there: an error, or all ranks"
+            right = f"srun --mpi=pmix {container.name} exec ... (no {inner.name})"
+            yield inner.line, f"{what} on the first node", right
 
 
 @rule("host-command-in-container")
 def host_command_in_container(script: Script) -> Places:
-    for step, container in _containers(script):
+    for step in script.steps:
+        container = step.container
         if container.name not in (*APPTAINER, "podman-hpc", "shifter"):
             continue
-        missing: tuple[str, ...] = HOST_COMMANDS
-        if container.name in APPTAINER and not container.options.has("nv", "nvccli"):
-            missing = (*HOST_COMMANDS, "nvidia-smi")
+        missing = HOST_COMMANDS
+        if container.name in APPTAINER and not container.has("nv", "nvccli"):
+            missing |= {"nvidia-smi"}
         inside = step.inner if step.place("shell") > step.place("container") else ()
         layers = step.layers[step.place("container") + 1 :]
-        names = [(command.name, command.line) for command in inside]
-        names += [(layer.name, layer.line) for layer in layers if layer.name == "srun"]
-        for name, line in names:
-            if name in missing:
-                yield (
-                    line,
-                    f"{name} is not in the container",
-                    f"run {name} before the container starts",
-                )
+        for each in (*inside, *(layer for layer in layers if layer.name == "srun")):
+            if each.name in missing:
+                what = f"{each.name} is not in the container"
+                yield each.line, what, f"run {each.name} before the container starts"
 
 
 @rule("contain-shared-memory")
 def contain_shared_memory(script: Script) -> Places:
-    for step, layer in _containers(script):
-        own = layer.options.has("contain", "containall")
+    for step in script.steps:
+        layer = step.container
         binds = [option.text for option in layer.options.all("bind", "mount")]
-        variables = {**step.command.exports, **step.command.given}
-        binds += [value.text for name, value in variables.items() if "BIND" in name]
-        if (
-            layer.name in APPTAINER
-            and own
-            and step.python
-            and not any("/dev/shm" in b for b in binds)
-        ):
+        binds += [value.text for name, value in step.variables.items() if "BIND" in name]
+        bound = any("/dev/shm" in bind for bind in binds)
+        if layer.has("contain", "containall") and step.python and not bound:
             what = "--contain gives 64 MB of /dev/shm: data loaders with workers fail"
             yield layer.line, what, "leave out --contain, or add --bind /dev/shm"
 
 
 @rule("runscript")
 def runscript(script: Script) -> Places:
-    for step, layer in _containers(script):
+    for step in script.steps:
+        layer = step.container
         program = step.python or any(each.kind != "container" for each in step.layers[1:])
         if layer.name in APPTAINER and step.action == "run" and program:
             what = f"{layer.name} run depends on the image's runscript"
@@ -109,27 +78,17 @@ def runscript(script: Script) -> Places:
 
 @rule("modules-before-container")
 def modules_before_container(script: Script) -> Places:
-    outer = [step.layers[0] for step in script.steps if step.layer("container") is not None]
-    host = any(each.kind == "starter" and each.name != "srun" for each in outer)
-    if not outer or len(outer) < len(script.steps) or host:
+    if not script.steps or not all(
+        step.container and (step.layers[0].kind != "starter" or step.layers[0].name == "srun")
+        for step in script.steps
+    ):
         return  # the host's mpirun, or a step without container, may need them
     on_host = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
-    useless = COMPILERS if on_host else (*COMPILERS, *PYTHONS)
+    useless = COMPILERS if on_host else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
     for name, line in script.modules:
         if name.partition("/")[0].lower() in useless:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():
-        text = ", ".join(modules)
-        are = "is" if len(modules) == 1 else "are"
+        text, are = ", ".join(modules), "is" if len(modules) == 1 else "are"
         yield line, f"{text} {are} not used in the container", f"leave out {text}"
-
-
-RULES = (
-    nv_missing,
-    mpirun_in_container,
-    host_command_in_container,
-    contain_shared_memory,
-    runscript,
-    modules_before_container,
-)

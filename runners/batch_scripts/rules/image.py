@@ -16,32 +16,27 @@ from .rule import Places, rule
 @rule("mpi-plugin")
 def mpi_plugin(script: Script) -> Places:
     for step in script.steps:
-        starter, image = step.layer("starter"), step.image
-        mpi = starter.get("mpi") if starter is not None else None
-        if mpi is None or image is None or mpi.known in (None, "none"):
+        mpi, image = step.starter.text("mpi"), step.image
+        if image is None or not image.portable or mpi in ("", "none") or "$" in mpi:
             continue
         path = Path(os.path.expandvars(image.text))
-        if image.portable and path.is_file():
-            yield from _planned(step.line, path, mpi.text)
+        if path.is_file():
+            yield from _planned(step.line, path, mpi)
 
 
 def _planned(line: int, image: Path, mpi: str) -> Places:
     """Yield what the plan refuses with this --mpi=, and not with the one that it takes itself."""
     try:
-        free = _plan(image, {})
-        refused = {each.what: each for each in _plan(image, {"mpi": mpi}).refusals}
+        free, asked = _plan(image), _plan(image, mpi=mpi)
     except RunnerError:
         return  # nothing can be told of this image here
-    for each in free.refusals:
-        refused.pop(each.what, None)
-    for what, refusal in refused.items():
-        right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
-        yield line, what, right
+    anyway = {each.what for each in free.refusals}
+    for refusal in asked.refusals:
+        if refusal.what not in anyway:
+            right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
+            yield line, refusal.what, right
 
 
-def _plan(image: Path, more: dict[str, str]) -> Plan:
+def _plan(image: Path, **more: str) -> Plan:
     asked = {"image": str(image), "launcher": "srun", "controller": "mpi", "ntasks": 2, **more}
     return gather.plan("bash", ("-c", "true"), asked, True, Listener())
-
-
-RULES = (mpi_plugin,)

@@ -29,13 +29,19 @@ class Rule:
     check: Callable[[Script], Places]
 
     def findings(self, script: Script) -> Iterator[Finding]:
-        told = set()
-        for line, what, right in self.check(script):
-            if line not in told:
-                yield Finding(line, self.code, what, right)
-            told.add(line)
+        """Yield the first finding of each line."""
+        first = {line: (what, right) for line, what, right in reversed([*self.check(script)])}
+        return (Finding(line, self.code, *texts) for line, texts in first.items())
+
+
+RULES: list[Rule] = []
 
 
 def rule(code: str) -> Callable[[Callable[[Script], Places]], Rule]:
-    """Make a rule of a function that yields the places of a mistake."""
-    return lambda check: Rule(code, check)
+    """Make a rule of a function that yields the places of a mistake, and note it in RULES."""
+
+    def make(check: Callable[[Script], Places]) -> Rule:
+        RULES.append(Rule(code, check))
+        return RULES[-1]
+
+    return make

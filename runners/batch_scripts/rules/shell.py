@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...core.command_line import without_secret
+from ..programs import names
 from ..script import Script
 from ..words import Word
 from .rule import Places, rule
 
-PLACEHOLDERS = (
-    "your",
-    "xxx",
-    "<",
-    "changeme",
-    "...",
-    "insert",
-    "todo",
-    "my_",
-    "path/to",
-    "key_here",
-)
-NO_SECRETS = ("TOKENIZER", "TOKENS", "KEYS", "TOKENIZERS_PARALLELISM", "PUBLIC")
+PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
+NO_SECRETS = names("TOKENIZER TOKENS KEYS TOKENIZERS_PARALLELISM PUBLIC")
+WAITING = names("wait sleep tail fg exec")
 
 
 @rule("pipe-exit-code")
 def pipe_exit_code(script: Script) -> Places:
-    first = script.text.split("\n", 1)[0]
-    checked = "PIPESTATUS" in script.text
+    checked = "PIPESTATUS" in script.text or "pipefail" in script.text.split("\n", 1)[0]
     for step in script.steps:
         pipe = step.command.pipe
-        if pipe and not step.command.pipefail and "pipefail" not in first and not checked:
+        if pipe and not step.command.pipefail and not checked:
             yield step.line, f"{pipe[-1]} hides the trainer's exit code", "set -o pipefail above it"
 
 
@@ -37,52 +29,42 @@ def background_without_wait(script: Script) -> Places:
     commands = script.content.commands
     for step in script.steps:
         place = next(n for n, each in enumerate(commands) if each is step.command)
-        after = commands[place + 1 :]
-        waits = any(each.name in ("wait", "sleep", "tail", "fg", "exec") for each in after)
+        waits = any(each.name in WAITING for each in commands[place + 1 :])
         goes_on = any(s.line > step.line and not s.command.background for s in script.steps)
         if step.command.background and not waits and not goes_on:
-            yield (
-                step.line,
-                "the script ends while this runs: Slurm kills it",
-                "wait, as the last line",
-            )
+            what = "the script ends while this runs: Slurm kills it"
+            yield step.line, what, "wait, as the last line"
 
 
 @rule("secret-in-script")
 def secret_in_script(script: Script) -> Places:
-    for assignment in script.content.assignments:
-        if _is_secret(assignment.name, assignment.value):
-            yield assignment.line, f"{assignment.name} has its secret written down", _KEPT
+    for line, name in _secrets(script):
+        right = "export it where you submit the job, and write nothing here"
+        yield line, f"{name} has its secret written down", right
+
+
+def _secrets(script: Script) -> Iterator[tuple[int, str]]:
+    """Yield line and name of what has a secret as its value."""
+    named = [(each.line, each.name, each.value) for each in script.content.assignments]
     for step in script.steps:
-        for name, value in step.env.items():
-            if _is_secret(name, value):
-                yield value.line, f"{name} has its secret written down", _KEPT
-        for option, value in zip(step.program, step.program[1:]):
-            if option.text.startswith("--") and _is_secret(option.text.strip("-"), value):
-                yield value.line, f"{option.text} has its secret written down", _KEPT
+        named += [(value.line, name, value) for name, value in step.env.items()]
+        pairs = zip(step.program, step.program[1:])
+        named += [(v.line, o.text, v) for o, v in pairs if o.text.startswith("--")]
     for command in script.commands:
-        words = command.words
-        login = command.name == "wandb" and len(words) == 3 and words[1].text == "login"
-        if login and _is_secret("KEY", words[2]):
-            yield command.line, "wandb login has its secret written down", _KEPT
-
-
-_KEPT = "export it where you submit the job, and write nothing here"
+        if command.name == "wandb" and [word.text for word in command.words[1:2]] == ["login"]:
+            named += [(word.line, "wandb login", word) for word in command.words[2:]]
+    return ((line, name) for line, name, value in named if _is_secret(name, value))
 
 
 def _is_secret(name: str, value: Word) -> bool:
-    text, upper = value.known or "", name.upper().replace("-", "_")
+    text, upper = value.known or "", name.upper().strip("-").replace("-", "_")
     looks = without_secret(f"{upper}=x") == upper and not any(each in upper for each in NO_SECRETS)
-    if "KEY" in upper and upper != "KEY":
+    if "KEY" in upper:
         looks = any(each in upper for each in ("API", "ACCESS", "SECRET", "PRIVATE"))
-    if (
-        not looks
-        or len(text) < 8
-        or len(text.split()) > 1
-        or any(each in text.lower() for each in PLACEHOLDERS)
-    ):
-        return False
-    return not text.startswith(("/", "~", "--")) and not text.isdecimal()
+    fits = len(text) >= 8 and len(text.split()) == 1 and not text.isdecimal()
+    plain = not text.startswith(("/", "~", "--"))
+    placed = any(each in text.lower() for each in PLACEHOLDERS)
+    return fits and plain and not placed and (looks or name == "wandb login")
 
 
 @rule("windows-line-ends")
@@ -90,6 +72,3 @@ def windows_line_ends(script: Script) -> Places:
     if script.windows:
         what = "lines end as on Windows (\\r\\n): sbatch refuses the script"
         yield script.windows, what, "sed -i 's/\\r$//' on the script"
-
-
-RULES = (pipe_exit_code, background_without_wait, secret_in_script, windows_line_ends)

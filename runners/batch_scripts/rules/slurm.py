@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...schedulers.base import limit_seconds
-from ..directives import Job
 from ..script import Script
 from ..steps import Layer, Step
 from .ranks import ranks_per_node
 from .rule import Places, rule
 
+VERSIONS = "since Slurm 22.05 (until 23.02)"
+COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu", "mincpus")
+SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM"}
+
 
 def _sruns(script: Script) -> Iterator[tuple[Step, Layer]]:
-    for step in script.steps:
-        starter = step.layer("starter")
-        if starter is not None and starter.name == "srun":
-            yield step, starter
-
-
-VERSIONS = "since Slurm 22.05 (until 23.02)"
+    return ((step, step.starter) for step in script.steps if step.starter.name == "srun")
 
 
 def takes_over_cpus(version: str) -> bool:
@@ -34,16 +31,14 @@ def takes_over_cpus(version: str) -> bool:
 
 @rule("srun-cpus-per-task")
 def srun_cpus_per_task(script: Script) -> Places:
-    cpus = script.job.count("cpus-per-task") or 1
-    if takes_over_cpus(script.site.slurm_version):
+    if (script.job.count("cpus-per-task") or 1) == 1 or takes_over_cpus(script.site.slurm_version):
         return
     for step, srun in _sruns(script):
-        variables = {**step.command.exports, **step.command.given}
-        bound = "mask" in _text(srun, "cpu-bind") or "map" in _text(srun, "cpu-bind")
-        known = srun.get("cpus-per-task") or "SRUN_CPUS_PER_TASK" in variables
-        if cpus == 1 or known or bound:
+        bind = srun.text("cpu-bind")
+        known = srun.get("cpus-per-task") or "SRUN_CPUS_PER_TASK" in step.variables
+        if known or "mask" in bind or "map" in bind:
             continue
-        ranks = ranks_per_node(script.job, step) if step.layer("agent") else 1
+        ranks = ranks_per_node(script.job, step) if step.agent else 1
         whose = f"{ranks} ranks" if ranks and ranks > 1 else "each task"
         what = f"srun does not take over --cpus-per-task {VERSIONS}: 1 CPU for {whose}"
         yield srun.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
@@ -52,68 +47,44 @@ def srun_cpus_per_task(script: Script) -> Places:
 @rule("cpus-missing")
 def cpus_missing(script: Script) -> Places:
     job = script.job
-    asked = job.find("cpus-per-task", "cpus-per-gpu", "ntasks", "ntasks-per-node", "mincpus")
     whole = job.exclusive or job.scheduler != "slurm"  # others give CPUs by chunks or whole nodes
-    if asked or whole or not job.wants_gpus or job.find("ntasks-per-gpu"):
+    if job.find(*COUNTS) or whole or not job.wants_gpus:
         return
     for step in script.steps:
-        agent, starter = step.layer("agent"), step.layer("starter")
-        told = starter is not None and starter.name != "srun"
-        if agent is None and not told:
-            continue
-        if starter is not None and starter.get("cpus-per-task", "cpus-per-gpu", "ntasks"):
-            continue
-        ranks = ranks_per_node(job, step)
-        if ranks and ranks > 1:
+        ranks, srun = ranks_per_node(job, step), step.starter.name in ("", "srun")
+        own = step.starter.get("cpus-per-task", "cpus-per-gpu", "ntasks")
+        if ranks and ranks > 1 and not own and (step.agent or not srun):
             what = f"{ranks} ranks on 1 CPU, no --cpus-per-task (unless the site counts by GPUs)"
-            yield (
-                step.line,
-                what,
-                f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks",
-            )
+            right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
+            yield step.line, what, right
 
 
 @rule("gpus-per-task")
 def gpus_per_task(script: Script) -> Places:
     job = script.job
-    asked, single = job.find("gpus-per-task"), 1 in (job.tasks, job.tasks_per_node)
-    shared = single or _shares(job.get("gres-flags"), job.get("gpu-bind"))
+    asked = job.find("gpus-per-task")
     for _, srun in _sruns(script):
-        own = srun.get("gpus-per-task")
-        if shared or srun.count("ntasks") == 1:
-            continue
-        if _shares(_text(srun, "gres-flags"), _text(srun, "gpu-bind")):
-            continue
-        if own or (asked and asked.value != "0"):
-            yield own.line if own else (asked.line if asked else 1), *_ISOLATED
-
-
-_ISOLATED = (
-    "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's memory",
-    "--gpus-per-node, or --gres-flags=allow-task-sharing beside it",
-)
-
-
-def _text(layer: Layer, name: str) -> str:
-    value = layer.get(name)
-    return value.text if value else ""
-
-
-def _shares(flags: str, bind: str) -> bool:
-    return "allow-task-sharing" in flags or bind == "none"
+        own, flags = srun.get("gpus-per-task"), job.get("gres-flags") + srun.text("gres-flags")
+        bound = "none" not in (job.get("gpu-bind"), srun.text("gpu-bind"))
+        several = 1 not in (job.tasks, job.tasks_per_node, srun.count("ntasks"))
+        shared = "allow-task-sharing" in flags
+        if several and bound and not shared and (own or (asked and asked.value != "0")):
+            what = "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's"
+            right = "--gpus-per-node, or --gres-flags=allow-task-sharing beside it"
+            yield own.line if own else job.line("gpus-per-task"), f"{what} memory", right
 
 
 @rule("export-none")
 def export_none(script: Script) -> Places:
-    directive = script.job.get("export")
-    reset = any("SLURM_EXPORT_ENV" in command.text for command in script.content.commands) or any(
-        each.name == "SLURM_EXPORT_ENV" for each in script.content.assignments
-    )
+    content = script.content
+    reset = any("SLURM_EXPORT_ENV" in command.text for command in content.commands)
+    reset = reset or any(each.name == "SLURM_EXPORT_ENV" for each in content.assignments)
+    prepares = script.uses("module", "ml", "conda", "source", ".")
     for step, srun in _sruns(script):
-        own, line = srun.get("export"), step.line
-        text = own.text if own else ("" if reset else directive)
-        prepares = step.command.exports or script.uses("module", "ml", "conda", "source", ".")
-        if text and "ALL" not in text.upper().split(",") and prepares:
+        own = srun.get("export")
+        text = own.text if own else ("" if reset else script.job.get("export"))
+        lost = step.command.exports or prepares
+        if text and lost and "ALL" not in text.upper().split(","):
             line = srun.line if own else script.job.line("export")
             yield (
                 line,
@@ -131,25 +102,16 @@ def late_directive(script: Script) -> Places:
 
 @rule("variable-in-directive")
 def variable_in_directive(script: Script) -> Places:
-    if script.job.scheduler != "slurm":
-        return
-    for each in script.job.directives:
+    for each in script.job.directives if script.job.scheduler == "slurm" else ():
         if "$" in each.value and each.name not in ("wrap", "comment"):
-            yield (
-                each.line,
-                f"{each.value} is not expanded in a directive",
-                "the value itself, or %u, %x, %j",
-            )
+            what = f"{each.value} is not expanded in a directive"
+            yield each.line, what, "the value itself, or %u, %x, %j"
 
 
 @rule("output-folder")
 def output_folder(script: Script) -> Places:
-    made = {
-        w.text.rstrip("/")
-        for c in script.content.commands
-        if c.name == "mkdir"
-        for w in c.arguments
-    }
+    makes = [command for command in script.content.commands if command.name == "mkdir"]
+    made = {word.text.rstrip("/") for command in makes for word in command.arguments}
     for name in ("output", "error"):
         folder = script.job.get(name).rpartition("/")[0]
         if folder and {folder, f"./{folder}"} & made and script.job.scheduler == "slurm":
@@ -159,50 +121,24 @@ def output_folder(script: Script) -> Places:
 
 @rule("time-limit")
 def time_limit(script: Script) -> Places:
-    job = script.job
-    asked = limit_seconds(job.get("time")) if job.get("time") else None
-    limit = _limit(script, job)
-    most = limit_seconds(limit) if limit else None
-    if asked and most and asked > most:
-        what = f"--time={job.get('time')} is more than {limit}, the limit of {_queue(script)}"
-        yield job.line("time"), what, f"--time={limit}"
-
-
-def _queue(script: Script) -> str:
-    default = next((each.name for each in script.site.partitions if each.default), "")
-    return script.job.get("partition") or default or "the site"
-
-
-def _limit(script: Script, job: Job) -> str:
-    name, site = _queue(script), script.site
+    job, site, time = script.job, script.site, script.job.get("time")
+    default = next((each.name for each in site.partitions if each.default), "")
+    queue = job.get("partition") or default or "the site"
     limits = {each.name: each.time_limit for each in site.partitions}
     rules = site.profile.rules.max_time if site.profile else {}
-    return limits.get(name) or rules.get(name) or rules.get(job.get("qos")) or rules.get("*", "")
+    limit = limits.get(queue) or rules.get(queue) or rules.get(job.get("qos")) or rules.get("*", "")
+    asked, most = (limit_seconds(text) if text else None for text in (time, limit))
+    if asked and most and asked > most:
+        what = f"--time={time} is more than {limit}, the limit of {queue}"
+        yield job.line("time"), what, f"--time={limit}"
 
 
 @rule("signal-without-trap")
 def signal_without_trap(script: Script) -> Places:
     text = script.job.get("signal")
     name = text[2:].partition("@")[0].upper().removeprefix("SIG") if text.startswith("B:") else ""
-    traps = [c for c in script.content.commands if c.name == "trap"]
+    traps = [command for command in script.content.commands if command.name == "trap"]
     names = {word.text.upper().removeprefix("SIG") for trap in traps for word in trap.arguments}
-    if name and not {name, {"10": "USR1", "12": "USR2", "15": "TERM"}.get(name, name)} & names:
+    if name and not {name, SIGNALS.get(name, name)} & names:
         what = f"there is no trap for {name}: --signal={text} only ends the script"
-        yield (
-            script.job.line("signal"),
-            what,
-            f"--signal={text[2:]}, which the ranks get, or a trap",
-        )
-
-
-RULES = (
-    srun_cpus_per_task,
-    cpus_missing,
-    gpus_per_task,
-    export_none,
-    late_directive,
-    variable_in_directive,
-    output_folder,
-    time_limit,
-    signal_without_trap,
-)
+        yield script.job.line("signal"), what, f"--signal={text[2:]} for the ranks, or a trap"

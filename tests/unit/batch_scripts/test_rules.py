@@ -23,8 +23,6 @@ EXCLUSIVE = "#SBATCH --exclusive\n"
 PAGE = documents.REFERENCE / "batch-findings.md"
 FENCE = r"```bash\n(.*?)\n```"
 EXAMPLES = re.compile(rf"## (\S+)\n.*?Found in:\n\n{FENCE}\n\nRight:\n\n{FENCE}", re.DOTALL)
-    r"## (\S+)\n.*?Found in:\n\n```bash\n(.*?)\n```\n\nRight:\n\n```bash\n(.*?)\n```", re.S
-)
 
 
 def examples() -> dict[str, tuple[str, str]]:
