@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.command_line import without_secret
@@ -16,7 +15,7 @@ from .programs import APPTAINER, OF_DIRECTIVE, is_python
 from .scope import SUBMITTED
 from .script import MODULES, Script
 from .steps import Layer, Step
-from .words import ADDRESS, RUN, Word, join, made
+from .words import ADDRESS, RUN, Word, join, literal, made
 
 # Variables that runner sets itself on each rank.
 PLACE = (
@@ -100,42 +99,33 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
     if is_python(first.text) and "/bin/" in first.text:
         draft.add("image", join(first.split("/bin/")[:-1], "/bin/", first.line))
         return
-    commands = [*script.content.commands, *step.inner]
-    active = [each for each in map(_activated, commands) if each]
+    active = [each for each in map(_activated, [*script.content.commands, *step.inner]) if each]
     active = [each for each in active if each.line <= step.line]
-    if not active:
-        draft.open.append(Note(step.line, "<environment>: the folder of the Python that runs this"))
-        draft.add("image", "<environment>")
-        return
-    name = active[-1]
+    name = active[-1] if active else literal("")
+    folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:
         draft.add("image", name)
-        return
-    folder = _conda_folder(script, name.text)
-    if folder and folder.is_dir():
+    elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
     else:
-        draft.add("image", f"<environment {name.text}>")
         where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
-        text = f"<environment {name.text}>: the folder of this conda environment{where}"
-        draft.open.append(Note(name.line, text))
+        whose = f"this conda environment{where}" if name.text else "the Python that runs this"
+        place = f"<environment {name.text}>" if name.text else "<environment>"
+        draft.add("image", place)
+        draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))
 
 
 def _activated(command: Command) -> Word | None:
     """Return the environment that a command activates: a name, or a folder."""
-    words = command.arguments
-    if command.name in CONDAS and len(words) > 1 and words[0].text == "activate":
-        return words[1]
-    if command.name not in ("source", ".") or not words:
+    first, *more = command.arguments or [literal("")]
+    sourced = command.name in ("source", ".") and first.text.endswith("/bin/activate")
+    plain = command.name in (*CONDAS, "source", ".") and first.text == "activate"
+    if more and (sourced or plain):
+        return more[0]
+    if not sourced:
         return None
-    if words[0].text == "activate" and len(words) > 1:
-        return words[1]
-    if words[0].text.endswith("/bin/activate"):
-        if len(words) > 1:
-            return words[1]
-        folder = join(words[0].split("/bin/activate")[:-1], "/bin/activate", command.line)
-        return folder if "/" in folder.text else made(("./", *folder.pieces), command.line)
-    return None
+    folder = join(first.split("/bin/activate")[:-1], "/bin/activate", command.line)
+    return folder if "/" in folder.text else made(("./", *folder.pieces), command.line)
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:
@@ -150,28 +140,45 @@ def _conda_folder(script: Script, name: str) -> Path | None:
 
 
 def _variables(draft: Draft, script: Script, step: Step) -> None:
+    given: dict[str, Word | None] = {**step.command.exports, **step.env}
+    for word in step.starter.values("x"):
+        if "=" not in word.text:
+            given.setdefault(word.text, None)
     placed: dict[int, list[str]] = {}
-    given = {**step.command.exports, **step.env}
-    inherited = [w.text for w in _passed(step)]
-    for name in [*given, *(name for name in inherited if name not in given)]:
-        value = given.get(name)
+    cpus = (script.job.get("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
+    for name, value in given.items():
         line = value.line if value else step.line
-        kept = _kept(draft, script, step, name, value, placed)
-        if kept and value is not None:
-            _variable(draft, name, value)
-        elif kept and name not in OF_HOST:
+        if name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):
+            placed.setdefault(line, []).append(name)
+        elif reason := _left_out(step, name, value):
+            draft.leave_out(line, f"{name}: {reason}")
+        elif value is None:
             draft.add("env", name, line)
+        elif name in OF_HOST:
+            draft.lose(line, f"{name}={value.text}: the trainer gets that of the modules")
+        elif value.has(RUN) and step.agent:
+            draft.lose(line, f"{name}={value.text}: only the job knows it")
+        else:
+            _variable(draft, name, value)
     for line, names in placed.items():
         draft.leave_out(line, f"{', '.join(names)}: runner sets {them(names)}")
 
 
+def _left_out(step: Step, name: str, value: Word | None) -> str:
+    """Say why a variable is not the launch line's; "" where it is, or is lost."""
+    if value is not None and value.has(ADDRESS):
+        return "it names nodes of the job, which runner knows"
+    if name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
+        return "runner passes it to srun"
+    if name in OF_HOST and (value is None or step.image is not None):
+        return "that of the host stays outside of the container"
+    if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
+        return "runner sets Apptainer's own variables"
+    return ""
+
+
 def them(names: list[str]) -> str:
     return "it" if len(names) == 1 else "them"
-
-
-def _passed(step: Step) -> Iterator[Word]:
-    """Yield the variables that mpirun -x passes on as they are."""
-    return (word for word in step.starter.values("x") if "=" not in word.text)
 
 
 def _variable(draft: Draft, name: str, value: Word) -> None:
@@ -194,62 +201,27 @@ def _own_folders(path: Word) -> Word:
     return join([made(part, path.line) for part in parts if part], ":", path.line)
 
 
-def _kept(
-    draft: Draft,
-    script: Script,
-    step: Step,
-    name: str,
-    value: Word | None,
-    placed: dict[int, list[str]],
-) -> bool:
-    """Whether a variable goes onto the launch line; else say why not."""
-    line = value.line if value else step.line
-    cpus = (script.job.get("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
-    own_threads = value is not None and value.text in cpus
-    if name in PLACE or (name == "OMP_NUM_THREADS" and own_threads):
-        placed.setdefault(line, []).append(name)
-    elif value is not None and value.has(ADDRESS):
-        draft.leave_out(line, f"{name}: it names nodes of the job, which runner knows")
-    elif name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
-        draft.leave_out(line, f"{name}: runner passes it to srun")
-    elif name in OF_HOST and value is not None and step.image is None:
-        draft.lose(line, f"{name}={value.text}: the trainer gets that of the modules")
-    elif name in OF_HOST:
-        draft.leave_out(line, f"{name}: that of the host stays outside of the container")
-    elif name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
-        draft.leave_out(line, f"{name}: runner sets Apptainer's own variables")
-    elif value is not None and value.has(RUN) and step.agent:
-        draft.lose(line, f"{name}={value.text}: only the job knows it")
-    else:
-        return True
-    return False
-
-
 def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
     loaded = profile.launch.get("module", []) if profile else []
-    inside = step.image is not None
-    outer = step.layers[0].kind == "starter" if step.layers else False
-    for command in script.content.commands:
-        if command.name not in MODULES or command.line > step.line:
-            continue
-        words = [word.text for word in command.arguments]
-        if words[:1] in (["purge"], ["reset"]):
+    alone = step.image is not None and step.layers[0].kind != "starter"
+    before = [c for c in script.content.commands if c.name in MODULES and c.line <= step.line]
+    for command in before:
+        verb = command.arguments[0].text if command.arguments else ""
+        if verb in ("purge", "reset"):
             draft.add("module-purge")
-        elif words[:1] == ["use"]:
+        elif verb == "use":
             _module_use(draft, command, profile)
-        elif words[:1] in (["unload"], ["swap"], ["switch"], ["rm"], ["restore"]):
+        elif verb in ("unload", "swap", "switch", "rm", "restore"):
             draft.lose(command.line, command.text)
         elif any(word.unknown for word in command.arguments):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
     for name, line in script.modules:
         own = name.partition("/")[0].lower()
-        if line > step.line:
-            continue
-        if name in loaded or own in loaded:
+        if line <= step.line and (name in loaded or own in loaded):
             draft.leave_out(line, f"module {name}: the site's profile loads it")
-        elif inside and not outer and own in MPI_MODULES:
+        elif line <= step.line and alone and own in MPI_MODULES:
             draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
-        else:
+        elif line <= step.line:
             draft.add("module", name)
 
 

@@ -54,22 +54,20 @@ def _unique(notes: Iterable[Note]) -> list[Note]:
 
 def as_text(report: Report) -> Iterator[str]:
     """Yield the lines for a person: launch lines first."""
-    return iter("\n".join(_lines(report)).strip("\n").split("\n"))
-
-
-def _lines(report: Report) -> Iterator[str]:
-    several = len(report.drafts) > 1
-    for draft in report.drafts:
-        if several or not draft.possible:
-            yield f"# line {draft.line}"
-        yield draft.text if draft.possible else "# no launch does the same; see below"
+    blocks = [[line for draft in report.drafts for line in _launch(report, draft)]]
     for key, heading in HEADINGS.items():
-        if report.notes[key]:
-            yield from ("", heading)
-            yield from (f"  {_place(note.line)}{note.text}" for note in report.notes[key])
-    if report.findings:
-        yield from ("", "findings:")
-        yield from (f"  {line}" for line in findings_as_text(report.findings))
+        lines = [f"  {_place(note.line)}{note.text}" for note in report.notes[key]]
+        blocks.append([heading, *lines] if lines else [])
+    found = [f"  {line}" for line in findings_as_text(report.findings)]
+    blocks.append(["findings:", *found] if found else [])
+    for number, block in enumerate(filter(None, blocks)):
+        yield from ("", *block) if number else block
+
+
+def _launch(report: Report, draft: Draft) -> Iterator[str]:
+    if len(report.drafts) > 1 or not draft.possible:
+        yield f"# line {draft.line}"
+    yield draft.text if draft.possible else "# no launch does the same; see below"
 
 
 def findings_as_text(findings: Iterable[Finding]) -> Iterator[str]:

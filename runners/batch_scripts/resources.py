@@ -205,15 +205,3 @@ def _cpus(draft: Draft, job: Job, ranks: int | None) -> None:
     cpus, tasks = job.count("cpus-per-task"), job.tasks_per_node
     if cpus and tasks and ranks and cpus * tasks % ranks == 0:
         draft.add("cpus-per-task", cpus * tasks // ranks)
-
-
-def array_tasks(job: Job) -> tuple[list[int], str]:
-    """Return the numbers of an array, and its limit such as %2."""
-    text, percent, limit = job.get("array").partition("%")
-    numbers: list[int] = []
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        last, _, step = last.partition(":")
-        if first.isdecimal() and (last or first).isdecimal():
-            numbers += range(int(first), int(last or first) + 1, int(step or 1))
-    return numbers, percent + limit

@@ -87,8 +87,8 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     _check_scheduler(text, name, job)
     content = read.read(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
     if content.faults and not content.commands:
-        line = content.faults[0]
-        raise UsageError(f"{name}, line {line}: this is no shell script", _line(text, line))
+        first, lines = content.faults[0], text.split("\n")
+        raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])
     job.late = directives.late(content.comments, text, job)
     return Script(text, job, content, site, windows)
 
@@ -133,8 +133,3 @@ def _check_scheduler(text: str, name: str, job: Job) -> None:
                     f"{name}, line {number}: directives of {scheduler}",
                     "runner knows Slurm, PBS and Cobalt",
                 )
-
-
-def _line(text: str, number: int) -> str:
-    lines = text.split("\n")
-    return lines[number - 1] if number <= len(lines) else ""

@@ -178,8 +178,8 @@ class _Reader(Step):
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer("container", "pyxis", read_, line))
-        for value in self.layers[0].values("x", "env", *(["export"] if name == "srun" else [])):
-            self._set(value.split(","))
+        for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
+            self._set(option.value.split(",") if option.value else [])
         return not read_.problem
 
     def _container(self, name: str) -> bool:

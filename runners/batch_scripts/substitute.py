@@ -29,8 +29,9 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         return literal(scope.given[GPUS], line)
     if names in (["which"], ["command"]) and commands[0].arguments:
         return commands[0].arguments[-1]
-    if names == ["seq"] and all(word.number is not None for word in commands[0].arguments):
-        return literal(" ".join(_sequence([int(w.text) for w in commands[0].arguments])), line)
+    numbers = [word.number for each in commands for word in each.arguments]
+    if names == ["seq"] and numbers and None not in numbers:
+        return literal(" ".join(_sequence([each or 0 for each in numbers])), line)
     if _counts_nodes(commands):
         once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
         count = scope.given.get(NODES if once else LINES)
@@ -47,11 +48,9 @@ def _one(source: str, kind: str, line: int) -> Word:
 
 
 def _sequence(numbers: Sequence[int]) -> list[str]:
-    if not 1 <= len(numbers) <= 3:
-        return []
-    first = numbers[0] if len(numbers) > 1 else 1
-    step = numbers[1] if len(numbers) == 3 else 1
-    return [str(number) for number in range(first, numbers[-1] + 1, step)] if step else []
+    """Return what `seq LAST`, `seq FIRST LAST` or `seq FIRST STEP LAST` prints."""
+    first, step = ([*numbers[:-1], 1] if len(numbers) == 2 else [*numbers[:-1], 1, 1])[:2]
+    return [str(number) for number in range(first, numbers[-1] + 1, step or 1)]
 
 
 def _counts_nodes(commands: Sequence[Command]) -> bool:

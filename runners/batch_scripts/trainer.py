@@ -7,7 +7,6 @@ from .directives import Job
 from .draft import Draft, Note
 from .options import Option
 from .programs import APPTAINER, is_python
-from .resources import array_tasks
 from .steps import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made
 
@@ -57,23 +56,24 @@ def _horovodrun(draft: Draft, option: Option) -> None:
 def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
     """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
     found = [n for n, word in enumerate(words) if word.has(LOOKUP)]
-    numbers, limit = array_tasks(job)
+    array, percent, limit = job.get("array").partition("%")
     if len(found) != 1:
         return words
     place, word = found[0], words[found[0]]
     values = word.unknown[0].values
+    each_once = (f"0-{len(values) - 1}", ",".join(map(str, range(len(values)))))
     name, equals, _ = word.text.partition("=")
-    alone = len(word.pieces) == 1 and place > 1 and words[place - 1].text.startswith("--")
-    in_one = equals and len(word.pieces) == 2 and name.startswith("--")
-    if numbers != list(range(len(values))) or not (alone or in_one):
+    first = place - 1 if len(word.pieces) == 1 else place
+    option = words[first].text if first < place else name
+    in_one = first < place or (equals and len(word.pieces) == 2)
+    if array not in each_once or not in_one or first < 1 or not option.startswith("--"):
         return words
-    option = words[place - 1].text if alone else name
-    escaped = ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in values)
+    listed = ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in values)
     draft.options = [each for each in draft.options if each[0] != "array"]
     if limit:
-        draft.add("array", limit)
-    draft.add("sweep", f"{option[2:]}={escaped}")
-    return words[: place - 1] + words[place + 1 :] if alone else words[:place] + words[place + 1 :]
+        draft.add("array", percent + limit)
+    draft.add("sweep", f"{option[2:]}={listed}")
+    return words[:first] + words[place + 1 :]
 
 
 def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
@@ -98,12 +98,8 @@ def _in_container(path: str, draft: Draft) -> bool:
 
 
 def _on_rank(piece: Unknown) -> bool:
-    return piece.kind == LOOKUP or (piece.kind == RUN and _name(piece).isidentifier())
-
-
-def _name(piece: Unknown) -> str:
-    text = piece.source[1:]
-    return text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    name = piece.source[1:].removeprefix("{").removesuffix("}")
+    return piece.kind == LOOKUP or (piece.kind == RUN and name.isidentifier())
 
 
 def _expandable(word: Word) -> bool:
@@ -141,19 +137,14 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
         return [word.quoted()]
     pieces: list[Piece] = ['"']
     for piece in word.pieces:
-        if isinstance(piece, Unknown) and piece.kind == LOOKUP:
-            name = piece.source[2:].partition("[")[0]
-            items = " ".join(literal(value).quoted() for value in piece.values)
-            definition = f"{name}=({items})"
-            if definition not in draft.definitions:
-                draft.definitions.append(definition)
-            pieces.append(piece.source)
-        elif isinstance(piece, Unknown) and _on_rank(piece):
-            pieces.append(piece.source)
-        elif isinstance(piece, Unknown):
-            pieces.append(piece)
-        else:
+        if isinstance(piece, str):
             pieces.append(escaped(piece))
+            continue
+        if piece.kind == LOOKUP:
+            items = " ".join(literal(value).quoted() for value in piece.values)
+            definition = f"{piece.source[2:].partition('[')[0]}=({items})"
+            draft.definitions += [definition] if definition not in draft.definitions else []
+        pieces.append(piece.source if _on_rank(piece) else piece)
     return [*pieces, '"']
 
 

@@ -6,6 +6,8 @@ from ..script import Script
 from . import containers, image, network, ranks, shell, slurm  # noqa: F401  they note their rules
 from .rule import RULES, Finding
 
+__all__ = ["RULES", "findings"]
+
 
 def findings(script: Script) -> list[Finding]:
     """Return what is wrong in a script, by line."""

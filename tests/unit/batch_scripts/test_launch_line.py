@@ -109,6 +109,10 @@ LINES = {
         "srun shifter --image=team/image:1 --module=gpu,nccl-plugin python t.py",
         "--runtime shifter --image team/image:1 t.py",
     ),
+    "an mpirun in the container": (
+        "apptainer exec image.sif mpirun -np 8 -x A=1 -x B python t.py",
+        "--image image.sif --env A=1 --env B t.py",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
