@@ -9,6 +9,7 @@ import shlex
 
 from ..core import tokens
 from ..core.job_record import JobPaths
+from ..core.model import BY_MODULES
 from ..core.plan import Plan
 from ..core.tokens import Expanded
 from ..injob import MPICHECK, RANK, SSH_AROUND
@@ -77,6 +78,17 @@ def image_check(plan: Plan) -> list[str]:
         f"  exit {EXIT_NOT_VERIFIED}",
         "fi",
     ]
+
+
+def image_gone(plan: Plan, again: str) -> list[str]:
+    """Return the check that a file or folder of the image is there; none for names in a store."""
+    image = plan.spec.image
+    if plan.launching.runtime in runtimes.STORES or image.brought_by == BY_MODULES:
+        return []
+    path = image.path / "bin/python" if plan.launching.runtime == "none" else image.path
+    words = shlex.quote(f"runner: the image of this kernel is gone: {path}")
+    tell = f"echo {words} >&2; echo {shlex.quote(f'  try: {again}')} >&2"
+    return [f"[ -e {shlex.quote(str(path))} ] || {{ {tell}; exit 1; }}"]
 
 
 def prepare(plan: Plan) -> list[str]:

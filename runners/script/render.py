@@ -11,7 +11,7 @@ from .. import __version__
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
 from ..schedulers import SCHEDULERS
-from . import environment, exit_trap, ranks, stage_lines
+from . import environment, exit_trap, ranks, runtimes, stage_lines
 
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
@@ -59,6 +59,25 @@ def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
         [*environment.modules(plan), *environment.NO_STEP],
         environment.lines(plan, paths),
         [ranks.one(plan, paths)],
+    )
+
+
+def kernel(plan: Plan, paths: JobPaths, again: str) -> str:
+    """Return the script of a Jupyter kernel: its connection file, then the command in the image.
+
+    It stays in the folder of the notebook. `again` is the command that writes it again.
+    """
+    return _text(
+        [
+            "#!/bin/bash",
+            f"# Written by runner {__version__}: a Jupyter kernel. Written again by: {again}",
+            f"run={shlex.quote(str(paths.root))}",
+            "connection=$1; shift",
+        ],
+        ranks.image_gone(plan, again),
+        [*environment.modules(plan), *environment.NO_STEP],
+        environment.lines(plan, paths),
+        [*runtimes.seen(plan, '$(dirname "$connection")'), ranks.one(plan, paths)],
     )
 
 

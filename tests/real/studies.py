@@ -26,7 +26,7 @@ def extra_packages(*packages: str) -> Iterator[str]:
     folder = on_cluster(["mktemp", "-d", "/scratch/ada/extra.XXXXXX"]).stdout.strip()
     try:
         wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
-        _fetch(wheels, packages or PACKAGES)
+        fetch(wheels, packages or PACKAGES)
         words = ["--quiet", "--no-index", f"--find-links={folder}/wheels", f"--target={folder}/lib"]
         done = on_cluster([PYTHON, "-m", "pip", "install", *words, *(packages or PACKAGES)])
         assert done.returncode == 0, done.stderr
@@ -35,7 +35,7 @@ def extra_packages(*packages: str) -> Iterator[str]:
         on_cluster(["rm", "-rf", folder])
 
 
-def _fetch(wheels: Path, packages: Sequence[str]) -> None:
+def fetch(wheels: Path, packages: Sequence[str]) -> None:
     """Download what suits the cluster's Python, for ada to read and take away."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     version = on_cluster([PYTHON, "-c", ask]).stdout.strip()

@@ -10,14 +10,17 @@ from typing import Any
 
 import click
 
-from ...core.errors import NotFound
+from ...core.command_line import CommandLine
+from ...core.errors import NotFound, UsageError
 from ...core.job_record import Job, JobPaths
 from ...core.model import BindMount
+from ...core.remedy import change
 from ...jobs import find
 from ...launching import sessions
 from ...launching.sessions import Prepared
-from .. import common_options, options, printer, run_arguments
+from .. import common_options, options, printer, run_arguments, typed
 from ..console import Console
+from ..train import plan_view
 from ..typed import SettingsCommand
 from . import web_session
 
@@ -26,6 +29,7 @@ Examples:
   runner jupyter --image horovod_cpu.sif
   runner jupyter --image horovod_gpu.sif --gpus-per-node 1 -c 8 -t 4:00:00
   runner jupyter jupyter-1
+  runner jupyter --kernel horovod --image horovod_cpu.sif
 """
 TENSORBOARD_EXAMPLE = """\b
 Examples:
@@ -48,15 +52,24 @@ _as_json = click.option(
 @click.command("jupyter", cls=SettingsCommand, epilog=JUPYTER_EXAMPLE)
 @common_options.job
 @options.setting_options
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="write a kernel of the image for another Jupyter server, such as the site's hub, and stop",
+)
 @_loopback
 @common_options.dry_run
 @_as_json
-def jupyter_command(job: str | None, **values: Any) -> None:
+def jupyter_command(job: str | None, kernel: str | None, **values: Any) -> None:
     """Start JupyterLab in the image on a node and print how to connect; or reconnect to JOB.
 
     It serves the current folder, protected by a token that only you can read, until the job ends:
     without --time after one hour. Ctrl-C asks whether to detach from the job or to cancel it.
+    With --kernel it starts nothing: the kernel appears in a Jupyter server of your own account.
     """
+    if kernel:
+        _write_kernel(kernel, job, values)
+        return
     if job:
         found = run_arguments.find(job, values["runs_dir"])
         sys.exit(web_session.back(*found, values, "jupyter"))
@@ -90,6 +103,33 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
             '  try: SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
         )
     web_session.start(ready, values, "tensorboard", str(ready.paths.boards), runs)
+
+
+def _write_kernel(name: str, job: str | None, values: dict[str, Any]) -> None:
+    from ...launching import suggest
+    from ...submit.sessions import kernel  # a session needs none of it
+
+    if job or values["as_json"] or values["loopback"]:
+        raise UsageError("--kernel takes neither JOB, --json nor --loopback: it starts no server")
+    folder = kernel.folder(name)
+    ready = _prepared("jupyter", values)
+    plan_view.accept(ready.plan)
+    made = kernel.draft(name, folder, ready.plan, suggest.text(change(), _without_values()))
+    if values["dry_run"]:
+        click.echo(f"{made.spec}\n\n{made.script}", nl=False)
+        return
+    kernel.write(made)
+    click.echo(folder / kernel.SPEC)
+
+
+def _without_values() -> CommandLine:
+    """Return what was typed, of --env the names alone: the values stand in a file of their own."""
+    line = typed.again()
+    settings = [
+        each._replace(value=str(each.value).partition("=")[0]) if each.name == "env" else each
+        for each in line.settings
+    ]
+    return replace(line, settings=tuple(settings))
 
 
 def _prepared(name: str, values: dict[str, Any]) -> Prepared:

@@ -30,6 +30,7 @@ __all__ = [
     "python",
     "read_own",
     "refusals",
+    "seen",
 ]
 
 RUNTIMES: Mapping[str, Runtime] = {
@@ -85,7 +86,9 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
     if plan.launching.runtime == "none":
         if plan.spec.image.brought_by == BY_MODULES:
             return []
-        return [("PATH", tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"')]
+        path = tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
+        # The job's own ssh (injob/ssh/around.py) comes before that of a conda environment.
+        return [("PATH", '"${NONEENV_PREPEND_PATH:+$NONEENV_PREPEND_PATH:}"' * plan.ssh + path)]
     if RUNTIMES[plan.launching.runtime].prefix:
         return [(f"{plan.launching.runtime.upper()}_NO_EVAL", "1")]
     return []
@@ -95,6 +98,17 @@ def prepare(plan: Plan) -> list[str]:
     """Return what has to run once on each node before the ranks; mostly nothing."""
     command = RUNTIMES[plan.launching.runtime].prepare
     return [*command, str(plan.spec.image.path)] if command else []
+
+
+def seen(plan: Plan, folder: str) -> list[str]:
+    """Return the line that shows one more folder, as bash reads it, to what runs in the image.
+
+    Others than Apptainer and Singularity show the home, where it mostly lies, or everything.
+    """
+    if RUNTIMES[plan.launching.runtime].argv is not apptainer.argv:
+        return []
+    name = f"{plan.launching.runtime.upper()}_BIND"
+    return [f'export {name}="${{{name}:+${name},}}{folder}"']
 
 
 def own_names(plan: Plan) -> list[str]:

@@ -1,0 +1,98 @@
+"""A Jupyter kernel for another server, such as a site's hub: `runner jupyter --kernel NAME`.
+
+Its folder is one of the user's own, where each server of the account looks (Jupyter's
+documentation, "Making kernels for Jupyter"). The script in it enters the image as a rank does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...core import atomic, shell
+from ...core.errors import Refused, UsageError
+from ...core.job_record import JobPaths
+from ...core.plan import Plan
+from ...script import render, runtimes
+from .. import private_folder
+from ..launch import claimed
+
+SPEC = "kernel.json"
+NAME = re.compile(r"[A-Za-z0-9._-]+")  # jupyter_client, kernelspec.py
+NEEDS = "ipykernel_launcher"
+SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel before anything is written: the text of kernel.json, and of its script."""
+
+    paths: JobPaths
+    plan: Plan
+    spec: str
+    script: str
+
+    @property
+    def start(self) -> list[str]:
+        """Return the command up to the Python of the image, with a folder for a connection."""
+        return ["bash", str(self.paths.enter), str(self.paths.root), runtimes.python(self.plan)]
+
+
+def folder(name: str) -> Path:
+    """Return the folder of a kernel of that name; raise UsageError for a name that is none."""
+    if not NAME.fullmatch(name) or name.startswith("."):
+        raise UsageError(f"--kernel {name!r}: letters, digits, '.', '_' and '-' make a name")
+    share = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    data = Path(os.environ.get("JUPYTER_DATA_DIR") or share / "jupyter")
+    return data.absolute() / "kernels" / name.lower()  # as jupyter_client reads it
+
+
+def draft(name: str, folder: Path, plan: Plan, again: str) -> Kernel:
+    """Return the kernel. Raises UsageError for a folder that is no kernel of ours, or staging."""
+    paths = JobPaths(folder)
+    if folder.exists() and not paths.enter.is_file():
+        raise UsageError(
+            f"--kernel {name}: {folder} is there, and runner did not make it",
+            remedy="another NAME",
+        )
+    if plan.staging.any:
+        raise UsageError("--kernel: --stage-image and --stage-data need a job, and this has none")
+    # By message: the runtimes pass signals on in different ways.
+    spec = {
+        "argv": [
+            *("bash", str(paths.enter), "{connection_file}", runtimes.python(plan)),
+            *("-m", NEEDS, "-f", "{connection_file}"),
+        ],
+        "display_name": name,
+        "language": "python",
+        "interrupt_mode": "message",
+        "metadata": {"debugger": True},
+    }
+    return Kernel(paths, plan, json.dumps(spec, indent=1), render.kernel(plan, paths, again))
+
+
+def write(kernel: Kernel) -> None:
+    """Write the kernel. Raises Refused without ipykernel in its Python; no new one is left then."""
+    root = kernel.paths.root
+    with nullcontext() if root.exists() else claimed(root):
+        _fill(kernel)
+        done = shell.run([*kernel.start, "-c", f"import {NEEDS}"], timeout=SECONDS)
+        if done.code:
+            raise Refused(
+                f"the kernel does not start: {kernel.plan.spec.image.path.name} has no ipykernel",
+                done.err.strip(),
+                "runner build --from IMAGE --requirements FILE, with ipykernel in the file",
+            )
+
+
+def _fill(kernel: Kernel) -> None:
+    paths = kernel.paths
+    paths.code.mkdir(0o700, exist_ok=True)
+    atomic.write_text(paths.enter, kernel.script, private=True)
+    if kernel.plan.spec.env:
+        private_folder.write(paths, paths.env.name, runtimes.own_file(kernel.plan))
+    atomic.write_text(paths.root / SPEC, kernel.spec)
