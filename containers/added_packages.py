@@ -128,7 +128,7 @@ class AddedPackages:
         command = [*container, *self._pip()]
         try:
             if isinstance(self.wanted, Horovod):
-                wanted = self.wanted.compile(runtime, container, self._pip(), folder, log)
+                wanted = self.wanted.compile(runtime.run, container, self._pip(), folder, log)
             else:
                 wanted = f"--requirement={FOLDER}/{self.wanted.name}"
             additions = self._resolve(runtime, [*command, "install", wanted], folder, log)

@@ -1,14 +1,15 @@
-"""Compiles our Horovod in a container of an image that is not ours, for what is in there.
+"""Compiles our Horovod in an image or an environment that is not ours, for what is in there.
 
-Its Python, frameworks, compiler and MPI are found by asking the image. What compiling needs besides
-comes from the lock of our own image and stays outside: only the wheel gets into the new image.
+Its Python, frameworks, compiler and MPI are found by asking there. What compiling needs besides
+comes from the lock of our own image and stays outside: only the wheel gets into it.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from runners.core.errors import Refused, SystemFault
 from runners.core.machine import architecture
 
 from . import apptainer, catalogue, horovod_source, lockfile
-from .apptainer import Apptainer
 from .definition import STAGE, Base
 from .lockfile import Pin, normalised
 
@@ -41,13 +41,32 @@ CUDA = {"HOROVOD_GPU_OPERATIONS": "NCCL", "HOROVOD_NCCL_LINK": "SHARED"}
 
 
 @dataclass(frozen=True)
+class Target:
+    """An image or an environment: how a command in it is asked, and what its user can type.
+
+    `with_tools` brings the compilers and libraries that are missing, `with_framework` torch;
+    `with_horovod` is for one that has a Horovod.
+    """
+
+    name: str
+    ask: Callable[..., subprocess.CompletedProcess[str]]
+    with_horovod: str
+    with_framework: str
+    with_tools: str
+
+
+@dataclass(frozen=True)
 class Horovod:
-    """What it is compiled for: modules of frameworks, and what of the image is used."""
+    """What it is compiled for: modules of frameworks, and what of the image is used.
+
+    `stage` is the path that the folder of the compilation has for the compiler.
+    """
 
     modules: Mapping[str, str]  # name of the module: Horovod's name of the framework
     mpi: bool
     gpu: bool
     variables: Mapping[str, str]  # of the image: PATH and PYTHONPATH
+    stage: str = STAGE
 
     def imports(self) -> str:
         return f"import {', '.join(f'horovod.{name}' for name in sorted(self.modules))}"
@@ -65,8 +84,8 @@ class Horovod:
     def environ(self) -> dict[str, str]:
         theirs = self.variables["PYTHONPATH"]
         return {
-            "PATH": f"{STAGE}/tools/bin:{self.variables['PATH']}",
-            "PYTHONPATH": f"{STAGE}/tools{':' if theirs else ''}{theirs}",
+            "PATH": f"{self.stage}/tools/bin:{self.variables['PATH']}",
+            "PYTHONPATH": f"{self.stage}/tools{':' if theirs else ''}{theirs}",
             "PYTHONNOUSERSITE": "1",
             "PIP_USE_PEP517": "1",  # else an older pip lets setup.py fetch Horovod's requirements
             # An image may hold its packages in place with constraints, which tools need not keep.
@@ -76,28 +95,42 @@ class Horovod:
         }
 
     def compile(
-        self, runtime: Apptainer, inside: Sequence[str], pip: Sequence[str], folder: Path, log: Path
+        self,
+        run: Callable[[Sequence[str], Path], None],
+        inside: Sequence[str],
+        pip: Sequence[str],
+        folder: Path,
+        log: Path,
+        source: Sequence[str] = (),
     ) -> str:
-        """Return the path that the wheel has in the container. Raises RunnerError.
+        """Return the path that the wheel has for the compiler. Raises RunnerError.
 
-        `inside` is the words before a command in the container, which sees `folder` as STAGE.
+        `inside` is the words before a command there, which sees `folder` as `stage`. `source`
+        are pip's options that say where packages come from.
         """
         variables = [f"{name}={value}" for name, value in self.environ().items()]
-        run = [*inside, "env", *variables, *pip]
+        command = [*inside, "env", *variables, *pip]
         for name, pins in (("tools", map(_pin, TOOLS)), ("archive", [_pin("horovod")])):
             (folder / name).mkdir()
             (folder / f"{name}.txt").write_text(lockfile.lines(pins))
         one = ["--no-deps", "--no-build-isolation"]
-        fetch = ["--require-hashes", "--requirement"]
-        tools = ["install", "--target", f"{STAGE}/tools", "--only-binary=:all:", *one, *fetch]
-        runtime.run([*run, *tools, f"{STAGE}/tools.txt"], log)
-        archive = ["download", "--dest", f"{STAGE}/archive", "--no-binary=horovod", *one, *fetch]
-        runtime.run([*run, *archive, f"{STAGE}/archive.txt"], log)
+        fetch = [*source, "--require-hashes", "--requirement"]
+        tools = ["install", "--target", f"{self.stage}/tools", "--only-binary=:all:", *one, *fetch]
+        run([*command, *tools, f"{self.stage}/tools.txt"], log)
+        archive = [
+            "download",
+            "--dest",
+            f"{self.stage}/archive",
+            "--no-binary=horovod",
+            *one,
+            *fetch,
+        ]
+        run([*command, *archive, f"{self.stage}/archive.txt"], log)
         horovod_source.unpack(folder / "archive", folder / "source")
-        wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{STAGE}/compiled"]
-        runtime.run([*run, *wheel, f"{STAGE}/source"], log)
+        wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{self.stage}/compiled"]
+        run([*command, *wheel, f"{self.stage}/source"], log)
         (made,) = (folder / "compiled").glob("*.whl")
-        return f"{STAGE}/compiled/{made.name}"
+        return f"{self.stage}/compiled/{made.name}"
 
 
 def _pin(name: str) -> Pin:
@@ -106,46 +139,54 @@ def _pin(name: str) -> Pin:
     return package
 
 
-def find(base: Base, python: str, packages: Mapping[str, str]) -> Horovod:
-    """What it is to be compiled for in the base, by asking there. Raises RunnerError."""
+def of_image(base: Base, python: str) -> Target:
+    """Return an image as a target; its Python answers without the user's own packages."""
+    path = shlex.quote(str(base.path))
+    return Target(
+        base.path.name,
+        lambda *words: apptainer.ask(base.path, python, "-s", *words),
+        f"runner verify {path}",
+        "--requirements FILE, with torch in it, before",
+        f"runner build --from {path} --def my.def, which installs it in its %post",
+    )
+
+
+def find(target: Target, packages: Mapping[str, str]) -> Horovod:
+    """What it is to be compiled for in the target, by asking there. Raises RunnerError."""
     installed = {normalised(name): version for name, version in packages.items()}
-    name = base.path.name
     if "horovod" in installed:
-        raise Refused(
-            f"{name} already has Horovod {installed['horovod']}",
-            remedy=f"runner verify {shlex.quote(str(base.path))}",
-        )
+        what = f"{target.name} already has Horovod {installed['horovod']}"
+        raise Refused(what, remedy=target.with_horovod)
     modules = dict(FRAMEWORKS[one] for one in FRAMEWORKS if one in installed)
     if not modules:
         raise Refused(
-            f"{name} has neither torch nor TensorFlow to compile Horovod for",
-            f"they are not among the {len(installed)} packages of its {python}",
-            "--requirements FILE, with torch in it, before",
+            f"{target.name} has neither torch nor TensorFlow to compile Horovod for",
+            f"they are not among the {len(installed)} packages of its Python",
+            target.with_framework,
         )
-    return _checked(base, modules, _ask(base, python))
+    return _checked(target, modules, _ask(target))
 
 
-def _ask(base: Base, python: str) -> dict[str, Any]:
+def _ask(target: Target) -> dict[str, Any]:
     program = (catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
-    done = apptainer.ask(base.path, python, "-s", "-c", program)
+    done = target.ask("-c", program)
     if done.returncode:
-        raise SystemFault(f"nothing can be tried in {base.path.name}", done.stderr)
+        raise SystemFault(f"nothing can be tried in {target.name}", done.stderr)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
-def _checked(base: Base, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:
+def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:
     """Raise Refused for what does not compile; an MPI or CUDA that is not there is no fault."""
     for name, what, package in NEEDED:
         said = can[name]
         if said == "" or (name == "mpi" and said is None):
             continue
-        evidence = "its program is not on the image's PATH" if said is None else said
+        evidence = "its program is not on the PATH there" if said is None else said
         raise Refused(
-            f"{base.path.name} has {what}, so Horovod cannot be compiled in it",
+            f"{target.name} has {what}, so Horovod cannot be compiled in it",
             "\n".join(evidence.splitlines()[:EVIDENCE]),
-            f"runner build --from {shlex.quote(str(base.path))} --def my.def, which installs it in"
-            f" its %post (Debian: {package})",
+            f"{target.with_tools} (Debian: {package})",
         )
     gpu = (can["nvcc"], can["nccl"]) == ("", "")
     return Horovod(modules, can["mpi"] == "", gpu, can["variables"])

@@ -176,9 +176,11 @@ def _fill(
         process.run([*program, str(site), *ours], log, os.environ, catalogue.CHECKOUT)
 
 
-def prove(folder: Path, environ: Mapping[str, str]) -> None:
+BOTH = "import horovod.torch, horovod.tensorflow"
+
+
+def prove(folder: Path, environ: Mapping[str, str], program: str = BOTH) -> None:
     """Let Horovod load with each framework; raise SystemFault with what it says."""
-    program = "import horovod.torch, horovod.tensorflow"
     command = [str(folder / "bin" / "python"), "-c", program]
     done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
     if done.returncode:

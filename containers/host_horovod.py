@@ -135,10 +135,13 @@ def _link(path: Path, target: str) -> None:
         path.symlink_to(target)
 
 
-def pip(environment: Path) -> list[str]:
-    """Return pip of the Python that runs this, for an environment that may have none."""
-    program = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
-    return [*program, f"--python={environment}/bin/python"]
+def pip(environment: Path, isolated: bool = True) -> list[str]:
+    """Return pip of the Python that runs this, for an environment that may have none.
+
+    Unless it is `isolated`, this machine's configuration says where packages come from.
+    """
+    program = [sys.executable, "-m", "pip", *["--isolated"] * isolated]
+    return [*program, "--disable-pip-version-check", f"--python={environment}/bin/python"]
 
 
 def install(environment: Path, wheels: Path, what: Sequence[str], log: Path) -> None:
@@ -149,5 +152,5 @@ def install(environment: Path, wheels: Path, what: Sequence[str], log: Path) -> 
 
 def linked(environment: Path, environ: Mapping[str, str]) -> str:
     """Return the MPI library that Horovod loads in an environment, "" for none."""
-    extensions = sorted(environment.glob("lib/python3.*/site-packages/horovod/torch/mpi_lib*.so"))
+    extensions = sorted(environment.glob("lib/python3.*/site-packages/horovod/*/mpi_lib*.so"))
     return host_tools.linked_mpi(extensions[0], environ) if extensions else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.model import Controller, ImageInfo, Trainer
+from ..core.model import BY_MODULES, Controller, ImageInfo, Trainer
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
@@ -304,7 +304,10 @@ def _refuse_another_world(
     trainer, image = case.spec.trainer, case.image
     what = f"{trainer.name} creates its process group with {trainer.world}"
     if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
-        log.refuse(f"{what}, which {image.path.name} does not have", image.how("horovod.version"))
+        into = command("runner", "build", "horovod", "--into", image.path)
+        ours = case.spec.runtime == "none" and image.brought_by != BY_MODULES
+        evidence = image.how("horovod.version")
+        log.refuse(f"{what}, which {image.path.name} does not have", evidence, *[into] * ours)
     elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
         log.refuse(what, why, *_with_torch(trainer), change(leave_out=["launcher"]))

@@ -247,3 +247,42 @@ def test_a_sites_authority_is_trusted_during_the_build_only(yard: Yard) -> None:
     assert "200 seen" in yard.sh("cat scratch/horovod-runner/logs/ask.log")
     certificate = yard.sh("sed -n 3p ca.crt").strip()
     assert traces(yard, "ask.sif", MARK, certificate, "/media/ca.crt") == ""
+
+
+# Answers every request itself: what it is asked for is on no network of the nodes'.
+PROXY = """
+import http.server
+class Proxy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"by proxy {self.path}".encode())
+server = http.server.HTTPServer(("0.0.0.0", 0), Proxy)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+THROUGH = """
+%post
+  touch /opt/owned; stat --format 'owner %U' /opt/owned; uname -n
+  python3 -c 'import urllib.request as u; print(u.urlopen("http://packages.example/x").read())'
+"""
+IN_A_JOB = """
+python3 proxy.py > port & proxy=$!
+trap 'kill $proxy' EXIT
+until [ -s port ]; do sleep 0.1; done
+export http_proxy=http://login:$(cat port) RUNNER_SCRATCH=$PWD/scratch
+srun --nodes 1 --nodelist n2 runner build through.def -o through.sif
+"""
+
+
+def test_a_build_within_a_job(yard: Yard) -> None:
+    """On a compute node, by fakeroot; what is fetched comes through the proxy that the job has."""
+    yard.write("proxy.py", PROXY)
+    yard.write("through.def", f"Bootstrap: localimage\nFrom: {yard.folder}/python.sif\n{THROUGH}")
+    yard.sh(IN_A_JOB)
+    log = yard.sh("cat scratch/horovod-runner/logs/through.log")
+    assert "by proxy http://packages.example/x" in log
+    assert "owner root" in log
+    assert "\nn2\n" in log
+    assert yard.sh("apptainer exec through.sif stat --format %s /opt/owned") == "0\n"
+    assert yard.left() == ""

@@ -173,10 +173,17 @@ class TestShell:
             documented("shell .*-H ")[shell.index("--") + 1 :],
             ["horovodrun", "--mpi", "-np", "4", "-H", "n1:2,n2:2", "python3", "train.py"],
             ["mpirun", "-np", "4", "-H", "n1:2,n2:2", "--bind-to", "none", "python3", "train.py"],
+            ["horovodrun", "-np", "4", "-H", "localhost:2,n2:2", "python3", "train.py"],
+            ["horovodrun", "--gloo", "-np", "4", "-H", "n1:2,n2:2", "python3", "train.py"],
+            ["horovodrun", "--gloo", "-np", "4", "-H", "localhost:2,n2:2", "python3", "train.py"],
         ):
             done = login.runner(*shell[: shell.index("--")], "--", *start)
             told = sorted(re.findall(r"(\d) of 4 on (n\d): 10", done.stdout))
             assert told == [("0", "n1"), ("1", "n1"), ("2", "n2"), ("3", "n2")], done.stderr
+        for more in ((), ("--gloo",)):
+            far = ["horovodrun", *more, "-np", "2", "-H", "n2:2", "python3", "train.py"]
+            done = login.runner(*shell[: shell.index("--")], "--", *far)
+            assert sorted(re.findall(r"(\d) of 2 on n2: 3", done.stdout)) == ["0", "1"], done.stderr
         script = "ssh n9 true; echo $?; ssh n2 'echo far; kill -9 $$'; echo $?; ssh n2 sleep 600 &"
         done = login.runner(*shell[: shell.index("--")], "--", "bash", "-c", script)
         assert done.stdout == "255\nfar\n137\n"

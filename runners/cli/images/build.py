@@ -12,7 +12,15 @@ from typing import Any
 
 import click
 
-from containers import build, build_record, horovod_alone, host_environment, plan, process
+from containers import (
+    build,
+    build_record,
+    horovod_alone,
+    host_environment,
+    into_environment,
+    plan,
+    process,
+)
 from containers.catalogue import IMAGES
 from containers.plan import BuildOptions
 
@@ -32,6 +40,7 @@ Examples:
   runner build cpu --arch arm64
   runner build wheel cpu
   runner build env /scratch/ada/hvd --module openmpi/4.1
+  runner build horovod --into /scratch/ada/mine
   runner build my.def -o my.sif --build-arg version=3
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
   runner build --from nvidia.sif --horovod -o mine.sif
@@ -39,7 +48,7 @@ Examples:
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 INTERRUPTED = 130
 WHEEL = "wheel"
-ENV = "env"
+ENV, HOROVOD = "env", "horovod"
 FORM = f"{ENV} DIR, or {ENV} DIR {'|'.join(IMAGES)}: whose packages it has (default: cpu)"
 NOT_FOR_ENV = "is for images, not for an environment"
 OF_IMAGES = ("output", "oci", "base", "frozen", "arch", "ca", *build_from.OF_BASES)
@@ -77,10 +86,15 @@ NOT_FOR_DEF = "is for the packaged images; a definition file names its own base 
 @click.option("--requirements", "-r", type=FILE, help="with --from: install these Python packages")
 @click.option("--horovod", is_flag=True, help="with --from: compile Horovod for its frameworks")
 @click.option("--def", "def_file", type=FILE, help="with --from: apply your definition file")
-@click.option("--into", is_flag=True, help="with env: install into the existing environment DIR")
-@click.option("--mpi", default="", metavar="DIR|MPICXX", help="with env: MPI to compile against")
+@click.option("--into", is_flag=True, help="install into the existing environment DIR")
 @click.option(
-    "--module", multiple=True, metavar="NAME", help="with env: environment module to load first"
+    "--mpi", default="", metavar="DIR|MPICXX", help="with env or horovod: MPI to compile against"
+)
+@click.option(
+    "--module",
+    multiple=True,
+    metavar="NAME",
+    help="with env or horovod: environment module to load first",
 )
 @click.option(
     "--ca-certificate",
@@ -111,10 +125,14 @@ def build_command(
 
     `wheel cpu` builds only the Horovod wheel of an image, with its SHA-256. `env DIR` creates a
     Python environment without a container; its Horovod is compiled against this machine's MPI.
+    `horovod --into DIR` compiles it for the torch and TensorFlow of an existing environment.
     With --from instead of TARGET, the new image is built on top of an existing one.
     """
     with failures():
         values["given"] = dict(map(_argument, given))
+        if words[:1] == (HOROVOD,):
+            _into_environment(words[1:], dry_run, values)
+            return
         if words[:1] == (ENV,):
             _environment(words[1:], dry_run, values)
             return
@@ -221,14 +239,7 @@ def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any])
     build_from.refuse(values, OF_IMAGES, NOT_FOR_ENV)
     if dry_run:
         raise UsageError(f"--dry-run {NOT_FOR_ENV}")
-    asked = host_environment.EnvironmentOptions(
-        folder=Path(words[0]).expanduser().absolute(),
-        image=words[1] if len(words) > 1 else "cpu",
-        into=values["into"],
-        mpi=values["mpi"],
-        modules=values["module"],
-        source=build_from.source(values),
-    )
+    asked = _environment_options(words[0], words[1] if len(words) > 1 else "cpu", values)
     progress = phases()
     with host_environment.kept(asked):
         made = host_environment.build(asked, progress)
@@ -238,6 +249,39 @@ def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any])
         environment.write_labels(asked.folder, facts, asked.modules, made.library)
     progress.say(_compiled(facts, made.library))
     click.echo(asked.folder)
+
+
+def _into_environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any]) -> None:
+    """Compile Horovod for the frameworks of an environment, and label it."""
+    if len(words) != 1 or not values["into"]:
+        raise UsageError(f"name one environment: {HOROVOD} --into DIR")
+    build_from.refuse(values, OF_IMAGES, NOT_FOR_ENV)
+    if dry_run:
+        raise UsageError(f"--dry-run {NOT_FOR_ENV}")
+    asked = _environment_options(words[0], "cpu", values)
+    progress = phases()
+    with host_environment.kept(asked):
+        made, horovod = into_environment.build(asked, progress)
+        progress.say(build_from.told(horovod))
+        with progress.phase("its test", lambda: ""):
+            host_environment.prove(asked.folder, made.environ, horovod.imports())
+            facts = environment.look(asked.folder, made.environ)
+        environment.write_labels(asked.folder, facts, asked.modules, made.library)
+    progress.say(_compiled(facts, made.library))
+    click.echo(asked.folder)
+
+
+def _environment_options(
+    folder: str, image: str, values: Mapping[str, Any]
+) -> host_environment.EnvironmentOptions:
+    return host_environment.EnvironmentOptions(
+        folder=Path(folder).expanduser().absolute(),
+        image=image,
+        into=values["into"],
+        mpi=values["mpi"],
+        modules=values["module"],
+        source=build_from.source(values),
+    )
 
 
 def _compiled(facts: Mapping[str, str], library: str) -> str:

@@ -135,7 +135,7 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     if wanted := values["requirements"]:
         packages = AddedPackages(base, python, wanted.absolute(), source(values), values["ca"])
         return build_definition.with_packages(packages, output)
-    horovod = foreign_horovod.find(base, python.python, python.packages)
+    horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
     packages = AddedPackages(base, python, horovod, source(values), values["ca"])
     facts = {**inside.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=facts)
@@ -145,8 +145,8 @@ def told(horovod: Horovod) -> str:
     """What of the base Horovod is compiled for."""
     labels = horovod.labels()
     said = f"Horovod {labels['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
-    mpi = "MPI and Gloo" if horovod.mpi else "Gloo alone, as the image has no mpicxx"
-    gpu = "GPUs by NCCL" if horovod.gpu else "CPUs, as the image has no nvcc with NCCL's headers"
+    mpi = "MPI and Gloo" if horovod.mpi else "Gloo alone, as there is no mpicxx"
+    gpu = "GPUs by NCCL" if horovod.gpu else "CPUs, as there is no nvcc with NCCL's headers"
     return f"{said}; controllers: {mpi}; for {gpu}"
 
 

@@ -42,7 +42,8 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def find(**packages: str) -> Horovod:
-    return foreign_horovod.find(BASE, "/usr/bin/python3", packages)
+    target = foreign_horovod.of_image(BASE, "/usr/bin/python3")
+    return foreign_horovod.find(target, packages)
 
 
 def refused(**packages: str) -> str:
@@ -107,7 +108,7 @@ def test_nccl_where_cuda_can_be_compiled(image: Any) -> None:
     ("answers", "message"),
     [
         ({"compiler": None}, "has no C++ compiler that works"),
-        ({"compiler": None}, "its program is not on the image's PATH"),
+        ({"compiler": None}, "its program is not on the PATH there"),
         ({"make": None}, "has no program make"),
         ({"python": "Python.h: No such file"}, "no headers for its Python that compile"),
         ({"mpi": "mpi.h: No such file"}, "has an MPI that does not compile"),

@@ -1,0 +1,63 @@
+"""`runner build horovod --into DIR`: what it asks the environment, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .test_host_environment import build, program
+
+NOTHING = {"make": "", "python": "", "mpi": None, "nvcc": None, "nccl": "no nccl.h"}
+ANSWERS = """\
+case "$*" in
+*nvcc*) echo '{can}' ;;
+*) echo '{packages}' ;;
+esac"""
+
+
+def environment(folder: Path, compiler: str | None, **packages: str) -> Path:
+    """Make what answers as the Python of an environment, with packages and a compiler."""
+    variables = {"PATH": "/usr/bin", "PYTHONPATH": ""}
+    can = json.dumps({**NOTHING, "compiler": compiler, "variables": variables})
+    answers = ANSWERS.format(can=can, packages=json.dumps({"packages": packages}))
+    program(folder / "bin" / "python", answers)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
+
+
+@pytest.mark.parametrize("words", [(), ("DIR",), ("--into",), ("a", "b", "--into")])
+def test_it_takes_one_environment(words: tuple[str, ...]) -> None:
+    done = build("horovod", *words)
+    assert done.exit_code == 2
+    assert "horovod --into DIR" in done.output
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    done = build("horovod", "--into", str(tmp_path / "gone"))
+    assert done.exit_code == 2
+    assert "gone is no environment" in done.output
+    assert not (tmp_path / "gone").exists()
+
+
+def test_what_is_refused_names_what_to_type(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", None, torch="2.1", numpy="1")
+    done = build("horovod", "--into", str(folder))
+    assert done.exit_code == 80
+    assert "has no C++ compiler that works" in done.output
+    assert "try: --module, of a compiler or an MPI" in done.output
+    (folder / "conda-meta").mkdir()
+    assert (
+        f"conda install -p {folder} gxx_linux-64" in build("horovod", "--into", str(folder)).output
+    )
+    environment(folder, "", numpy="1")
+    assert "has neither torch nor TensorFlow" in build("horovod", "--into", str(folder)).output
+    environment(folder, "", torch="2.1", horovod="0.28.0")
+    again = build("horovod", "--into", str(folder))
+    assert "already has Horovod 0.28.0" in again.output
+    assert "pip uninstall horovod" in again.output
