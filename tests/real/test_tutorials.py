@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Done, Login
+from .conftest import IMAGE, Done, Login
 
 SCRIPTS = Path(__file__).parent / "tutorials"
 # The four files of MNIST, of 64 and 16 pictures of noise, where torchvision looks for them.
@@ -21,6 +21,23 @@ for part, count in (("train", 64), ("t10k", 16)):
     labels = bytes([0, 0, 8, 1]) + size + bytes(draw.randrange(10) for _ in range(count))
     (folder / f"{part}-images-idx3-ubyte").write_bytes(pictures)
     (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+"""
+# Two kinds of pictures, as folders of training_set and test_set.
+DRAW_PICTURES = """
+import os, random
+from PIL import Image
+for part, count in (("training_set", 8), ("test_set", 2)):
+    for kind, shade in (("cats", 64), ("dogs", 192)):
+        os.makedirs(f"pets/{part}/{kind}")
+        for number in range(count):
+            color = tuple(random.randrange(shade - 32, shade + 32) for _ in range(3))
+            Image.new("RGB", (48, 40), color).save(f"pets/{part}/{kind}/{kind}.{number}.jpg")
+"""
+OURS = """
+import horovod.torch as hvd
+import lightning.pytorch as pl
+from recipes import ranks
+from recipes.lightning_mnist import HorovodStrategy
 """
 
 
@@ -56,6 +73,43 @@ def test_keras_2_wants_a_variable_and_is_told_so(place: Login) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trained by 2" in done.stdout
     assert "checkpoint-2.h5" in place.sh("ls runs/*")
+
+
+def test_import_keras(place: Login) -> None:
+    done = followed(place, "keras_import.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+    assert "checkpoint-2.h5" in place.sh("ls runs/*")
+
+
+def test_folders_of_pictures(place: Login) -> None:
+    place.write("pictures.py", DRAW_PICTURES)
+    place.sh(f"apptainer exec {IMAGE} python3 pictures.py")
+    done = followed(place, "image_folder.py", "--", "pets")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2 on ['cats', 'dogs']" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+    assert "checkpoint-2.pth.tar" in place.sh("ls runs/*")
+
+
+def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
+    """Lightning 2 has none; the script runs with the one that is named."""
+    refused = followed(place, "lightning_horovod.py")
+    assert refused.returncode not in (0, 82), refused.stdout
+    said = json.loads(place.runner("explain", "--json").stdout)
+    assert said["name"] == "no-horovod-strategy"
+    assert "from recipes.lightning_mnist import HorovodStrategy" in json.dumps(said)
+    ours = 'HorovodStrategy(torch.device("cpu"), ranks.horovod(hvd))'
+    script = (SCRIPTS / "lightning_horovod.py").read_text(encoding="utf-8")
+    script = script.replace("import pytorch_lightning as pl", OURS).replace(
+        '"horovod",', f"{ours},"
+    )
+    place.write("edited.py", script)
+    done = followed(place, "edited.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trained by 2" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
 
 
 LAUNCH = ("-m", "torch.distributed.launch", "--nproc_per_node=2", "ddp_env.py")

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from runners.cli import cli, exit_codes
-from runners.settings import config
+from runners.settings import config, trainer_options, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
 
@@ -91,6 +91,61 @@ def test_every_command_parses(block: documents.Block, command: str) -> None:
     texts = {name: str(value) for name, value in given.items() if value not in (None, [], ())}
     variables = {config.variable(SETTINGS[name]): text for name, text in texts.items()}
     config.from_environment(variables)  # refuses what is of the wrong kind
+
+
+TUTORIALS = [name for name in PAGES if name.startswith("docs/tutorials/")]
+ROW = re.compile(r"^\| (?P<theirs>.+?) \| (?P<here>.+) \|$", re.MULTILINE)
+SPAN = re.compile(r"`([^`]+)`")
+# Of the right column: names and programs that are not ours, and a line of a site's profile.
+NOT_OURS = ("make ", "sinfo ", "module = ", "xprof")
+
+
+def equivalents(page: str) -> list[str]:
+    """Return what a tutorial's table gives as ours, each as one types it."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    table = text.partition("| in the tutorial | here |\n|---|---|\n")[2].partition("\n\n")[0]
+    spans = [span for row in ROW.finditer(table) for span in SPAN.findall(row["here"])]
+    return [span for span in spans if not span.startswith(NOT_OURS) and span != "runner"]
+
+
+@pytest.mark.parametrize(
+    ("page", "typed"), [(page, typed) for page in TUTORIALS for typed in equivalents(page)]
+)
+def test_the_tables_of_the_tutorials(page: str, typed: str) -> None:
+    """A command, options of one, or a packaged trainer with arguments; `-- ...` are arguments."""
+    words = [word for word in runner_words(typed) or shlex.split(typed) if word != "..."]
+    name, *rest = words
+    if command_named(name):
+        parse(words)
+    elif name == "--":
+        trainer_options.check(_trainer("torch_resnet"), ["--synthetic", *rest])
+    elif name.startswith("--"):
+        known = {option for command in ("launch", "scale") for option in options_of(command)}
+        assert {word for word in words if word.startswith("--")} <= known
+    else:
+        trainer_options.check(_trainer(name), rest[1:])
+
+
+def _trainer(name: str) -> Path:
+    path = trainers.source(name)
+    assert path, f"{name}: neither a command nor a packaged trainer"
+    return path
+
+
+def command_named(name: str) -> click.Command | None:
+    return cli.get_command(click.Context(cli), name)
+
+
+def options_of(name: str) -> list[str]:
+    command = command_named(name)
+    parameters = command.params if command else []
+    return [word for each in parameters for word in (*each.opts, *each.secondary_opts)]
+
+
+def test_every_site_has_such_a_table() -> None:
+    sites = [page for page in TUTORIALS if documents.site(PAGES[page]) or page.endswith("alcf.md")]
+    assert len(sites) == 5
+    assert all(len(equivalents(page)) > 8 for page in sites)
 
 
 def test_a_wrong_option_would_be_found() -> None:
