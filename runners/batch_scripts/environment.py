@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from ..core.command_line import without_secret
@@ -26,6 +27,7 @@ OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 CONDAS = ("conda", "mamba", "micromamba")
+PYTHON_MODULE = re.compile("python|torch|tensorflow|horovod|conda|miniforge", re.IGNORECASE)
 KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file", "fusemount")
 
 
@@ -101,6 +103,8 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         return
     active = [each for each in map(_activated, [*script.content.commands, *step.inner]) if each]
     active = [each for each in active if each.line <= step.line]
+    if not active and any(PYTHON_MODULE.search(name) for name, _ in script.modules):
+        return  # the launch takes the Python of its modules
     name = active[-1] if active else literal("")
     folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:

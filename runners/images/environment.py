@@ -27,6 +27,7 @@ STORES = {
 }
 NAME, FORM = "horovod-runner.json", 1
 MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
+INTO = "horovod.into"  # it was there before its Horovod, and has its own versions
 # Facts of now, beside the labels of then.
 LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
 GONE = "gone"

@@ -87,6 +87,8 @@ def _check_environment(image: ImageInfo, log: DecisionLog) -> None:
     """Compare what is there now with what the environment's label says."""
     modules = [f"--module={name}" for name in image.fact("modules").split()]
     again = command("runner", "build", "env", f"{image.path}.new", *modules)
+    if image.fact("horovod.into"):
+        again = command("runner", "build", "horovod", "--into", image.path, *modules)
     if gone := image.fact("modules.gone"):
         what = f"the Horovod in {image.path} was compiled with modules that are no longer available"
         log.refuse(what, f"module load fails: {gone}", again)

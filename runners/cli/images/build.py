@@ -266,7 +266,8 @@ def _into_environment(words: Sequence[str], dry_run: bool, values: Mapping[str, 
         with progress.phase("its test", lambda: ""):
             host_environment.prove(asked.folder, made.environ, horovod.imports())
             facts = environment.look(asked.folder, made.environ)
-        environment.write_labels(asked.folder, facts, asked.modules, made.library)
+        labels = {**facts, environment.INTO: "yes"}
+        environment.write_labels(asked.folder, labels, asked.modules, made.library)
     progress.say(_compiled(facts, made.library))
     click.echo(asked.folder)
 

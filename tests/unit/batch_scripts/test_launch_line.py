@@ -227,6 +227,12 @@ WHOLE = {
         "--gres gpu:2 --nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none"
         " --image '<environment>' t.py",
     ),
+    "modules that bring the Python": (
+        "#SBATCH -N 2\n#SBATCH --ntasks-per-node=2\nmodule use /apps/modules\n"
+        "module load PyTorch/2.1 OpenMPI/4.1\nsrun python t.py",
+        "--nodes 2 --ntasks-per-node 2 --runtime none --module-use /apps/modules"
+        " --module PyTorch/2.1 --module OpenMPI/4.1 t.py",
+    ),
     "deepspeed": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"
         " t.py --deepspeed c.json",
