@@ -225,11 +225,25 @@ def test_a_driver_that_does_not_answer_is_no_gpu() -> None:
         Nvml({}, Library(nvmlInit_v2=9))
 
 
-def test_gpus_are_looked_for_where_the_job_has_some() -> None:
-    assert sampler.wants_gpus(True, {})
-    assert sampler.wants_gpus(False, {"CUDA_VISIBLE_DEVICES": "0"})
-    assert not sampler.wants_gpus(False, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"})
-    assert not sampler.wants_gpus(False, {})
+@pytest.mark.parametrize(
+    ("gpus", "env", "expected"),
+    [
+        (True, {}, [True, False]),
+        (False, {}, [False, False]),
+        (False, {"CUDA_VISIBLE_DEVICES": "0,1"}, [True, False]),
+        (True, {"CUDA_VISIBLE_DEVICES": "0"}, [True, True]),  # each has its own
+        (True, {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_PER_TASK": "2"}, [True, True]),
+        (False, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, [False, False]),
+    ],
+)
+def test_gpus_are_looked_at_once(gpus: bool, env: dict[str, str], expected: list[bool]) -> None:
+    assert [sampler.samples_gpus(gpus, env, first, 2) for first in (True, False)] == expected
+
+
+def test_the_shims_of_a_node_share_what_sampling_may_cost() -> None:
+    shims = [sampler.Sampler(1, 4, first, False) for first in (True, False, False, False)]
+    assert sum(one.share for one in shims) == pytest.approx(sampler.SHARE)
+    assert sampler.Sampler(1, 1, True, False).share == sampler.SHARE < 0.005
 
 
 def test_the_structures_are_as_wide_as_nvmls() -> None:

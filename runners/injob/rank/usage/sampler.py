@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_SAMPLES = 5.0
 FIRST_PAUSE = 0.5
-# Of one CPU, for all shims of a node together: less than half of what we promise.
-SHARE = 0.002
+# Of one CPU, for all shims of a node together: half for the first, which samples the node too.
+SHARE = 0.003
 SECONDS_BETWEEN_REPORTS = 60.0
 SECONDS_FOR_EACH_RANK = 0.05  # of a report, which rank 0 has to read: 3,000 ranks report less often
 
@@ -82,7 +82,8 @@ class Sampler:
     """
 
     def __init__(self, child: int, ranks: int, first: bool, gpus: bool) -> None:
-        self.child, self.ranks, self.first, self.gpus = child, ranks, first, gpus
+        self.child, self.first, self.gpus = child, first, gpus
+        self.share = SHARE if ranks == 1 else SHARE / 2 / (1 if first else ranks - 1)
         self.began = time.monotonic()
         self.ended: float | None = None
         self.own = 0.0  # CPU seconds of the sampling itself
@@ -115,7 +116,7 @@ class Sampler:
         while True:
             self.own = time.thread_time()
             # No sooner than the sampling's own share allows.
-            due = self.began + self.own * self.ranks / SHARE
+            due = self.began + self.own / self.share
             time.sleep(max(pause, due - time.monotonic()))
             pause = min(pause * 2, SECONDS_BETWEEN_SAMPLES)
             if self.ended is None:
@@ -196,10 +197,18 @@ def seconds_between_reports(size: int) -> float:
     return SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * size
 
 
-def wants_gpus(gpus: bool, env: Mapping[str, str]) -> bool:
-    """Whether the job has GPUs: those of a node that it did not ask for are other jobs'."""
+def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) -> bool:
+    """Whether this shim looks at GPUs: the node's first, and each whose rank has its own.
+
+    GPUs of a node that the job did not ask for are other jobs'.
+    """
     visible = env.get("CUDA_VISIBLE_DEVICES", "")
-    return gpus or (bool(visible) and visible not in ("-1", "NoDevFiles"))
+    if visible in ("-1", "NoDevFiles"):
+        return False
+    if first:
+        return gpus or bool(visible)
+    own = "SLURM_GPUS_PER_TASK" in env or len(visible.split(",")) < ranks
+    return bool(visible) and own
 
 
 def _open_nvml() -> Nvml | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import processes
-from .sampler import Sampler, seconds_between_reports, wants_gpus
+from .sampler import Sampler, samples_gpus, seconds_between_reports
 
 if TYPE_CHECKING:
     from ..gate import GateSettings
@@ -22,8 +22,9 @@ class Use:
     ) -> None:
         self.task, self.workers, self.child, self.tell = terms.task, terms.workers, child, tell
         first = self.task.local_rank == 0
-        gpus = wants_gpus(terms.gpus, os.environ)
-        self.sampler = Sampler(child, self.task.local_size, first, gpus)
+        ranks = self.task.local_size
+        gpus = samples_gpus(terms.gpus, os.environ, first, ranks)
+        self.sampler = Sampler(child, ranks, first, gpus)
         self.sampler.start()
         self.pause = seconds_between_reports(self.task.size)
         self.told = time.monotonic()
