@@ -45,19 +45,24 @@ def entries(folder: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON file's content, None when it does not exist.
-
-    It may be another user's: no pipe is waited for, and no device read without end.
-    """
+    """Return a JSON file's content, None when it does not exist."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError("it is not a regular file")
-            return json.loads(file.read(LARGEST))
+        return json.loads(read_bytes(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file that may be another user's. Raises OSError and ValueError.
+
+    No pipe is waited for, and no device read without end.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        return file.read(LARGEST)
 
 
 def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str, Any] | None:

@@ -10,8 +10,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from ..core import files
+from ..core.errors import SystemFault
+from ..core.files import DAMAGED
 from ..core.job_record import Job, JobPaths
 from . import wording
 from .metrics_tail import events
@@ -51,16 +55,25 @@ class Start:
 
 
 def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
-    """Return how a job's time was spent; None for one that has recorded no start."""
+    """Return how a job's time was spent; None for one that has recorded no start.
+
+    Raises SystemFault for records that cannot be read.
+    """
     try:
-        records = list(events(paths.starts.read_bytes().splitlines()))
-        lines = list(events(paths.metrics.read_bytes().splitlines()))
+        starts = list(_starts(_lines(paths.starts), _lines(paths.metrics)))
+        found = spent(job.submitted, starts) if starts else None
+        if found is not None:
+            in_words(found)  # a record of another user's may have numbers that are no times
+        return found
+    except (OSError, *DAMAGED) as error:
+        raise SystemFault(f"cannot read {paths.starts} and {paths.metrics}", str(error)) from None
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return list(events(files.read_bytes(path).splitlines()))
     except FileNotFoundError:
-        lines = []
-        if not paths.starts.exists():
-            return None
-    starts = list(_starts(records, lines))
-    return spent(job.submitted, starts) if starts else None
+        return []
 
 
 def _starts(records: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]]) -> Iterator[Start]:

@@ -11,18 +11,23 @@ from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
 from ..core.remedy import Remedy, change
-from ..injob.rank.usage import findings, job
+from ..injob.rank.usage import findings, job, table
 from ..injob.rank.usage.findings import Finding
 from ..injob.rank.usage.job import NodeUse
 
 
 @dataclass(frozen=True)
 class RunUse:
-    """What each node was used for, and what was found; `value` is as it is written down."""
+    """What each node was used for, and what was found; `value` is as it is written down.
+
+    `table` has rows and headers, `sentences` are of the findings.
+    """
 
     nodes: tuple[NodeUse, ...]
     findings: tuple[Finding, ...]
     value: Mapping[str, Any]
+    table: tuple[list[list[str]], list[str]]
+    sentences: tuple[str, ...]
 
 
 def of_run(paths: JobPaths) -> RunUse | None:
@@ -35,7 +40,12 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return None
     try:
         nodes = tuple(job.read(value))
-        return RunUse(nodes, tuple(findings.of(nodes)), value)
+        found = tuple(findings.of(nodes))
+        # All that will be shown is made here: a record of another user's may hold anything.
+        sentences = tuple(map(findings.sentence, found))
+        made = RunUse(nodes, found, value, table.rows(nodes), sentences)
+        measured(made)
+        return made
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.use}", str(error)) from None
 

@@ -11,8 +11,6 @@ from ...core.errors import SystemFault
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...explain import read_facts
 from ...explain.facts import FirstFailure
-from ...injob.rank.usage import table as table_of_use
-from ...injob.rank.usage.findings import sentence
 from ...jobs import effective_time, job_status, metrics_tail, stalls, use, wording
 from ...jobs.effective_time import TimeSpent
 from ...jobs.wording import reason_in_words
@@ -165,15 +163,17 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
 def use_lines(paths: JobPaths, job: Job) -> Iterator[str]:
     """Yield what was found of a run's use of its nodes, with the command that fixes it."""
     used = use.of_run(paths)
-    for finding in used.findings if used else ():
-        yield f"runner: {sentence(finding)}"
+    for finding, sentence in zip(used.findings, used.sentences) if used else ():
+        yield f"runner: {visible(sentence)}"
         if mended := use.remedy(finding):
             yield f"  try: {suggest.text(mended, suggest.of_job(job))}"
 
 
 def use_table(paths: JobPaths) -> tuple[list[list[str]], list[str]] | None:
-    used = use.of_run(paths)
-    return table_of_use.rows(used.nodes) if used else None
+    if (used := use.of_run(paths)) is None:
+        return None
+    rows, headers = used.table
+    return [[visible(cell) for cell in row] for row in rows], headers
 
 
 def ended(runs: Iterable[dict[str, Any]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from runners.cli.runs import status_view
 from runners.core import job_record
 from runners.core.errors import RunnerError, SystemFault
-from runners.core.job_record import JobPaths
+from runners.core.job_record import Job, JobPaths
+from runners.jobs import effective_time
 
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}
@@ -42,6 +45,67 @@ def test_a_record(tmp_path: Path, content: bytes | dict[str, object]) -> None:
     assert not job.id.startswith("-")
     assert all(isinstance(text, str) for text in (job.id, job.name, job.scheduler, job.log))
     assert isinstance(job.submitted, (int, float))
+
+
+USE = {
+    "version": 1,
+    "findings": [],
+    "nodes": [
+        {
+            "host": "n1",
+            "ranks": 1,
+            "seconds": 100.0,
+            "cpus": 16,
+            "cpu_seconds": 95.0,
+            "memory_peak_bytes": 1e10,
+            "memory_limit_bytes": 10**10,
+            "gpus": {"GPU-1": {"use_mean": 0.01, "memory_peak_bytes": 1}},
+            "interfaces": {"eth0": [1, 2]},
+            "files": {"read_bytes": 1, "written_bytes": 1},
+            "of_ranks": [
+                {
+                    "rank": 0,
+                    "workers": 1,
+                    "cpus": 16,
+                    "cpu_seconds": 95.0,
+                    "memory_peak_bytes": 1.0,
+                }
+            ],
+        }
+    ],
+}
+
+
+@in_a_folder
+@given(st.sampled_from(sorted(USE["nodes"][0])), values)  # type: ignore[index]
+@example("host", "\x1b[2J")
+@example("cpus", float("inf"))
+@example("of_ranks", [{"rank": 0, "workers": 0, "cpus": 4, "cpu_seconds": 1, "x": 1}])
+@example("gpus", {"a": 1})
+def test_a_record_of_use(tmp_path: Path, name: str, value: object) -> None:
+    paths = JobPaths(tmp_path)
+    node = {**USE["nodes"][0], name: value}  # type: ignore[index]
+    paths.use.write_text(json.dumps({**USE, "nodes": [node]}))
+    try:
+        list(status_view.use_lines(paths, Job("7", "x", "slurm", "l", 1.0)))
+        shown = status_view.use_table(paths)
+    except SystemFault:
+        return
+    assert shown is not None
+    assert all(cell.isprintable() for row in shown[0] for cell in row)
+
+
+@in_a_folder
+@given(st.lists(st.dictionaries(st.sampled_from(["began", "ended", "step", "time", "x"]), values)))
+@example([{"began": float("nan")}, {"began": 1}])
+@example([{"began": 10**400}])
+@example([{"began": []}])
+def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> None:
+    paths = JobPaths(tmp_path)
+    for path in (paths.starts, paths.metrics):
+        path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with contextlib.suppress(SystemFault):
+        effective_time.of_run(paths, Job("7", "x", "slurm", "l", 1.0))
 
 
 @pytest.mark.parametrize("id", ["--me", "-u ada", "7 8", "", "7\n8", "$(id)"])

@@ -107,6 +107,8 @@ def read(value: Any) -> list[NodeUse]:
     """Return the nodes of such a file. Raises what a damaged one raises, see core.files.DAMAGED."""
     if value["version"] != VERSION:
         raise ValueError(f"its version is {value['version']}, and this one reads {VERSION}")
+    if not all(isinstance(one["host"], str) for one in value["nodes"]):
+        raise ValueError("a node has no name")
     return [
         NodeUse(**{**one, "of_ranks": tuple(RankUse(**each) for each in one["of_ranks"])})
         for one in value["nodes"]
