@@ -16,7 +16,8 @@ BOTH_KERASES = ("--env", "TF_USE_LEGACY_KERAS=1")
     ("script", "controller", "ranks", "words"),
     [
         ("keras_forms.py", "gloo", 2, ()),
-        ("keras_forms.py", "mpi", 4, BOTH_KERASES),
+        ("keras_forms.py", "mpi", 2, BOTH_KERASES),
+        pytest.param("keras_forms.py", "mpi", 4, BOTH_KERASES, marks=pytest.mark.slow),
         ("keras_traps.py", "gloo", 4, ()),
         ("keras_traps.py", "mpi", 2, ()),
     ],
