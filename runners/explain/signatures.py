@@ -46,6 +46,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "signatures"
+DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
 LONGEST = 300  # characters of what a log says, in a sentence
 CERTAINTIES = {
     "certain": Certainty.CERTAIN,
@@ -171,9 +172,11 @@ def _match(entry: Entry, text: str) -> Match | None:
         found.append(one)
     if any(_compiled(pattern).search(text) for pattern in entry.unless):
         return None
-    named = {"0": found[0][0]}
+    groups = {"0": found[0][0]}
     for one in found:
-        named.update(one.groupdict(""))
+        groups.update(one.groupdict(""))
+    named = {name.rstrip(DIGITS) or name: "" for name in groups}
+    named.update((name.rstrip(DIGITS) or name, value) for name, value in groups.items() if value)
     return Match(entry, min(one.start() for one in found), found[0][0], named)
 
 

@@ -63,6 +63,7 @@ def test_a_signature_is_whole(entry: Entry) -> None:
     for name, value in entry.change.items():
         assert not SETTINGS[name].choices or value in SETTINGS[name].choices, (name, value)
     named = {"0", "who", "host", "image", "error", "user"}
-    named.update(*(re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match))
+    groups = (re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match)
+    named.update(name.rstrip(signatures.DIGITS) for names in groups for name in names)
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
     assert set(re.findall(r"\{([a-z_]\w*|\d)\}", said)) <= named
