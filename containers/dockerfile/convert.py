@@ -117,9 +117,16 @@ class Converter(Runs):
             default = shell(value) if equals else self.globals.get(name, automatic(name))
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
-            here.arguments[name] = self.expand(item, default or "", self.known())
+            value = self.expand(item, default or "", self.known())
             if name in here.variables:  # which ENV has set for good
                 continue
+            if equals and here.arguments.get(name, value) != value:
+                what = f"ARG {name} has another default before"
+                self.note(item, what, f"--build-arg {name}=... is not heard from here on")
+                here.variables[name] = value
+                self.export(name, value)
+                continue
+            here.arguments[name] = value
             self.export(name, placeholder(name))
             if default is None:
                 here.install.append(f'[ "${name}" ] || unset {name}')

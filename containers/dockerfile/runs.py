@@ -26,6 +26,14 @@ CONTINUED = re.compile(r"\\\n\s*")
 INTERPRETER = re.compile(r"#!.+")
 PIP_USER = re.compile(r"(\bpip[\d.]*\s+install\b[^\n;&|]*?)\s--user\b")
 HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
+# Commands that put files where they run, and bases without a working directory of their own.
+FETCHES = re.compile(
+    r"^(?!\s*cd\s+/)(?:.*[;&|]\s*)?(?:git\s+clone|wget|unzip|curl\s(?:.*\s)?-\w*[oO]|pip\s+install\s+-e)\s"
+)
+AT_ROOT = re.compile(
+    r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
+    r"|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
+)
 # What a mount hides comes back after it; in Docker nothing of it is in the image.
 MOUNT = """\
 mounted() {
@@ -107,6 +115,13 @@ class Runs(Copies):
             )
         if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
             self.note(item, "pip install horovod", self._horovod(text))
+        if (
+            FETCHES.search(text)
+            and not self.stage.has_folder
+            and not AT_ROOT.search(self.stage.base)
+        ):
+            what = "RUN in the base's working directory"
+            self.note(item, what, "here it is /: write WORKDIR before it, if the base has another")
 
     def _horovod(self, text: str) -> str:
         before = "\n".join([*self.stage.install, text])

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from ..core.command_line import without_secret
 from ..core.site_profile import Profile
-from ..settings.table import SETTINGS
 from . import trainer
 from .content import Command
 from .draft import Draft, Note
 from .programs import APPTAINER, OF_DIRECTIVE, is_python
 from .scope import SUBMITTED
 from .script import MODULES, Script
+from .simple import HARMLESS
 from .steps import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made
 
@@ -27,7 +26,6 @@ OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 CONDAS = ("conda", "mamba", "micromamba")
-PYTHON_MODULE = re.compile("python|torch|tensorflow|horovod|conda|miniforge", re.IGNORECASE)
 KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file", "fusemount")
 
 
@@ -101,16 +99,18 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
     if is_python(first.text) and "/bin/" in first.text:
         draft.add("image", join(first.split("/bin/")[:-1], "/bin/", first.line))
         return
-    active = [each for each in map(_activated, [*script.content.commands, *step.inner]) if each]
-    active = [each for each in active if each.line <= step.line]
-    if not active and any(PYTHON_MODULE.search(name) for name, _ in script.modules):
-        return  # the launch takes the Python of its modules
+    before = [c for c in (*script.content.commands, *step.inner) if c.line <= step.line]
+    active = [each for each in map(_activated, before) if each]
+    active += [step.environment] if step.environment else []
     name = active[-1] if active else literal("")
     folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
+    elif not name.text and "PATH" not in step.variables and not any(map(_may_activate, before)):
+        text = "no --image: the Python of the modules, or of what is active where you launch"
+        draft.notes.append(Note(step.line, text))
     else:
         where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
         whose = f"this conda environment{where}" if name.text else "the Python that runs this"
@@ -130,6 +130,14 @@ def _activated(command: Command) -> Word | None:
         return None
     folder = join(first.split("/bin/activate")[:-1], "/bin/activate", command.line)
     return folder if "/" in folder.text else made(("./", *folder.pieces), command.line)
+
+
+def _may_activate(command: Command) -> bool:
+    """Whether a command may choose a Python that has no name: conda's base, a file's."""
+    first = command.arguments[0].text if command.arguments else ""
+    if command.name in CONDAS:
+        return first == "activate"
+    return command.name in ("source", ".") and not first.endswith(HARMLESS)
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:
@@ -175,7 +183,8 @@ def _left_out(step: Step, name: str, value: Word | None) -> str:
     if name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
         return "runner passes it to srun"
     if name in OF_HOST and (value is None or step.image is not None):
-        return "that of the host stays outside of the container"
+        inside = step.image is not None
+        return "that of the host stays outside of the container" if inside else "the ranks' own"
     if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
         return "runner sets Apptainer's own variables"
     return ""
@@ -233,7 +242,5 @@ def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None
     for word in command.arguments[1:]:
         if profile and word.text in profile.module_use:
             draft.leave_out(command.line, f"{command.text}: the site's profile does it")
-        elif "module-use" in SETTINGS:
-            draft.add("module-use", word)
         else:
-            draft.lose(command.line, f"{command.text}: write module_use into the site's profile")
+            draft.add("module-use", word)

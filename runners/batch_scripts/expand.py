@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .scope import JOB_NUMBERS, TASK, Scope
+from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope
 from .words import (
     ADDRESS,
     ARGUMENT,
+    BATCH,
     BRANCH,
     COMMAND,
     ENVIRONMENT,
@@ -161,7 +162,8 @@ class Expander:
         kinds = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            if sign in ("?", ":?") and name not in self.scope.variables:
+            always = name in self.scope.given or name in SUBMITTED or word.has(RUN, ADDRESS, BATCH)
+            if name not in self.scope.variables and "+" not in sign and (always or "?" in sign):
                 return word
             if name in self.scope.variables and (word.known is not None or "+" not in sign):
                 filled = bool(word.pieces) or not sign.startswith(":")

@@ -34,6 +34,9 @@ SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does.
 BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")
 WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env")}
+# Programs whose `run` starts a command in an environment.
+RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
+RUNNING |= {"uv": GRAMMARS["uv"]}
 # Python's modules that prepare.
 TOOLS = ("pip", "venv", "virtualenv", "ensurepip", "build", "json.tool", "site")
 

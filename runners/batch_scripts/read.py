@@ -93,7 +93,7 @@ class _Reader(Simple):
         with self._with(conditions=(*self.state.conditions, label)):
             yield
         for name, value in self.scope.variables.items():
-            if before.get(name) != value:
+            if not _same(before.get(name), value):
                 self.scope.variables[name] = hidden(value, name, BRANCH)
 
     def read_if_statement(self, node: Node) -> None:
@@ -119,7 +119,7 @@ class _Reader(Simple):
                 self.scope.variables.update(before)
                 self._children(nodes)
                 now = self.scope.variables.items()
-                changed.update({name: v for name, v in now if before.get(name) != v})
+                changed.update({n: v for n, v in now if not _same(before.get(n), v)})
         for name, value in changed.items():
             self.scope.variables[name] = hidden(value, name, BRANCH)
 
@@ -194,3 +194,10 @@ def _first(node: Node) -> str:
     """Return the name of the first command below a node."""
     name = next(grammar.below(node, "command_name"), None)
     return grammar.source(name).rpartition("/")[2] if name else node.type
+
+
+def _same(before: Value | None, value: Value) -> bool:
+    """Whether a variable has the value of before, perhaps from another line."""
+    if isinstance(before, Word) and isinstance(value, Word):
+        return (before.known is not None and before.known == value.known) or before == value
+    return before == value

@@ -54,7 +54,8 @@ def _unique(notes: Iterable[Note]) -> list[Note]:
 
 def as_text(report: Report) -> Iterator[str]:
     """Yield the lines for a person: launch lines first."""
-    blocks = [[line for draft in report.drafts for line in _launch(report, draft)]]
+    launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
+    blocks = [[line for launch in launches for line in launch]]
     for key, heading in HEADINGS.items():
         lines = [f"  {_place(note.line)}{note.text}" for note in report.notes[key]]
         blocks.append([heading, *lines] if lines else [])

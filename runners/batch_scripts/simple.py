@@ -35,6 +35,7 @@ class Simple:
         self.functions: dict[str, Node] = {}
         self.state = Command((), 0)  # what the next command takes over
         self.depth = self.rounds = 0
+        self.pushed: list[Word | None] = []  # folders of pushd
         self._enter(scope)
 
     def _enter(self, scope: Scope) -> None:
@@ -129,13 +130,15 @@ class Simple:
     def _obey(self, command: Command) -> None:
         """Carry out what changes the shell itself."""
         options = [word.text for word in command.arguments]
-        if command.name == "cd" and command.arguments:
-            target = command.arguments[-1]
-            above, folder = self.state.folder, target
+        if command.name in ("cd", "pushd") and command.arguments:
+            target, above = command.arguments[-1], self.state.folder
+            self.pushed += [above] if command.name == "pushd" else []
+            folder = target
             if above is not None and not target.text.startswith(("/", "$", "~")):
                 folder = join((above, target), "/", target.line)
-            self.state = replace(self.state, folder=folder)
-            self.scope.variables["PWD"] = folder
+            self._change(folder)
+        elif command.name == "popd" and self.pushed:
+            self._change(self.pushed.pop())
         elif command.name == "set" and "pipefail" in options:
             self.state = replace(self.state, pipefail="+o" not in options)
         elif command.name in ("source", ".") and command.arguments:
@@ -148,6 +151,11 @@ class Simple:
         elif command.name in ("let", "getopts"):
             names = [re.match(r"\w*", option) for option in options]
             self._hide([match[0] for match in names if match and match[0]], command.line)
+
+    def _change(self, folder: Word | None) -> None:
+        self.state = replace(self.state, folder=folder)
+        self.scope.variables.pop("PWD", None)
+        self.scope.variables |= {"PWD": folder} if folder else {}
 
     def read_compound_statement(self, node: Node) -> None:
         """Read { ...; }, or ((...)), whose assignments are not followed."""

@@ -18,6 +18,7 @@ from .programs import (
     LOOKING,
     OF_DIRECTIVE,
     PREPARING,
+    RUNNING,
     SAID,
     SHELLS,
     STARTERS,
@@ -71,7 +72,8 @@ class Step:
 
     `inner` are the commands of a `bash -c '...'`, run on each rank; `shell` is its text, with the
     words behind it, where it does more than to set variables and start. `env` is set on the way;
-    `image` and `action` are the container's. `problems` are what could not be understood.
+    `image` and `action` are the container's, `environment` that of `uv run`. `problems` are what
+    could not be understood.
     """
 
     command: Command
@@ -80,6 +82,7 @@ class Step:
     env: dict[str, Word] = field(default_factory=dict)
     image: Word | None = None
     action: str = ""
+    environment: Word | None = None
     inner: list[Command] = field(default_factory=list)
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
@@ -289,6 +292,11 @@ class _Reader(Step):
             rest = list(options.read(rest, WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:
                 self._set([rest.pop(0)])
+        elif name in RUNNING and rest and rest[0].text == "run":
+            read_ = options.read(rest[1:], RUNNING[name])
+            rest = list(read_.rest)
+            project = literal("./.venv", first.line) if name == "uv" else None
+            self.environment = read_.get("name", "prefix") or project
         elif name == "timeout" and len(rest) > 1:
             place = 0
             while rest[place].text.startswith("-"):

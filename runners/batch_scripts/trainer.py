@@ -79,6 +79,7 @@ def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
 def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
     if step.agent:
+        _go(draft, step)
         return False
     if words[0].text.endswith(".py") and _in_container(words[0].text, draft):
         return True
@@ -112,6 +113,16 @@ def _inside(step: Step) -> Word | None:
     inside = step.container.get("pwd", "cwd", *workdir)
     folders = [each.words[-1] for each in step.inner if each.name == "cd" and each.arguments]
     return folders[-1] if folders else inside
+
+
+def _go(draft: Draft, step: Step) -> None:
+    """Change to the folder in which an agent starts, or say that the launch does not."""
+    folder = _inside(step)
+    if folder is not None and step.image is None:
+        draft.folder = folder
+        draft.note(folder)
+    elif folder is not None and folder.text.rstrip("/") not in (".", "$PWD"):
+        draft.lose(folder.line, f"the folder {folder.text} in the container: give full paths")
 
 
 def _shell(draft: Draft, step: Step, words: list[Word]) -> None:

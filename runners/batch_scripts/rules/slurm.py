@@ -110,6 +110,8 @@ def variable_in_directive(script: Script) -> Places:
 
 @rule("output-folder")
 def output_folder(script: Script) -> Places:
+    if script.uses("sbatch"):
+        return  # it submits itself, after mkdir
     makes = [command for command in script.content.commands if command.name == "mkdir"]
     made = {word.text.rstrip("/") for command in makes for word in command.arguments}
     for name in ("output", "error"):

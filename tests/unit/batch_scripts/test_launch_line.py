@@ -162,6 +162,17 @@ LINES = {
         f"python -m dashboard 8000 &\n{RUN} python t.py",
         "--image image.sif t.py",
     ),
+    "uv": ("srun uv run --no-sync python t.py", "--runtime none --image ./.venv t.py"),
+    "conda run": ("srun conda run -p /e python t.py", "--runtime none --image /e t.py"),
+    "the Python of a module": ("ml torch\nsrun python t.py", "--runtime none --module torch t.py"),
+    "what a job always has": (
+        f"D=${{SLURM_SUBMIT_DIR:-$(pwd)}}\n{RUN} python t.py ${{SLURM_NNODES:-1}} $D",
+        "--image image.sif t.py -- 2 $PWD",
+    ),
+    "a branch that changes nothing": (
+        f"export A=1\nif x; then export A=1; fi\n{RUN} python t.py",
+        "--image image.sif --env A=1 t.py",
+    ),
     "a function": (
         f'run() {{ {RUN} python "$1" --n "$2"; }}\nrun t.py 3',
         "--image image.sif t.py -- --n 3",
@@ -224,8 +235,7 @@ WHOLE = {
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
         "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) t.py",
-        "--gres gpu:2 --nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none"
-        " --image '<environment>' t.py",
+        "--gres gpu:2 --nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
     ),
     "modules that bring the Python": (
         "#SBATCH -N 2\n#SBATCH --ntasks-per-node=2\nmodule use /apps/modules\n"
@@ -301,7 +311,7 @@ def test_runner_launch_takes_the_line(made: str) -> None:
 
 def test_a_folder_is_changed_to_before_the_launch() -> None:
     assert line(f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py") == "--image image.sif t.py"
-    draft = read(f"cd /data\ncd sub\n{RUN} python t.py").drafts[0]
+    draft = read(f"cd /data\npushd /x\npopd\ncd sub\n{RUN} python t.py").drafts[0]
     assert draft.text.startswith("cd /data/sub && runner launch ")
 
 
@@ -353,6 +363,16 @@ OPEN = {
         "srun torchrun --nproc_per_node=2 t.py $SLURM_JOB_ID",
         "'<$SLURM_JOB_ID>'",
         "1: $SLURM_JOB_ID: only the job",
+    ),
+    "a base environment": (
+        "conda activate\nsrun python t.py",
+        "'<environment>'",
+        "2: <environment>: the folder",
+    ),
+    "a file that may activate": (
+        "source setup.sh\nsrun python t.py",
+        "'<environment>'",
+        "2: <environment>: the folder",
     ),
     "an environment": (
         "conda activate me\nsrun python t.py",
@@ -411,6 +431,10 @@ LOST = {
         "1: --container-name=c: only the run knows its image",
     ),
     "a script of the user's": (f"./x.sh\n{RUN} python t.py", "1: ./x.sh: what it starts is not"),
+    "a folder of the container": (
+        "srun apptainer exec i.sif bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
+        "1: the folder /w in the container: give full paths",
+    ),
     "a command behind the training": (
         f"{RUN} python t.py\ncp -r a b",
         "2: cp -r a b: no training; do it after",

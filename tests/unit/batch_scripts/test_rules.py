@@ -123,6 +123,8 @@ RIGHT = {
     "module load python\nsrun python train.py",
     "all and one more": "#SBATCH --ntasks=4\nexport A=1\nsrun --export=ALL,B=2 python train.py",
     "Slurm's own signs": "#SBATCH --output=/scratch/%u/%x_%j.out\nsrun python train.py",
+    "a script that submits itself": "#SBATCH --output=logs/%j.out\nif [ -z $SLURM_JOB_ID ]; then\n"
+    "mkdir -p logs\nsbatch $0\nexit\nfi\nsrun python train.py",
     "another folder": "#SBATCH --output=logs/%j.out\nmkdir -p results\nsrun python train.py",
     "a trap": "#SBATCH --signal=B:USR1@120\ntrap 'kill -USR1 $PID' USR1\n"
     "srun python train.py & PID=$!\nwait",
@@ -174,6 +176,10 @@ WRONG = {
     "more ranks than tasks": (
         "#SBATCH --nodes=2\n#SBATCH --ntasks=4\nmpirun -np 8 python train.py",
         (3, "rank-count"),
+    ),
+    "an agent of uv": (
+        "#SBATCH --nodes=2\nuv run torchrun --nnodes=2 --nproc_per_node=4 train.py",
+        (2, "first-node-only"),
     ),
     "horovodrun in the container": (
         "#SBATCH --nodes=2\n#SBATCH --ntasks=2\napptainer exec i.sif horovodrun -np 2 python t.py",

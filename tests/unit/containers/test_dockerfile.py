@@ -160,6 +160,10 @@ def part(tmp_path: Path, text: str) -> str:
         ("COPY --chown=$U y $N/", 'copy "${U}:" "${N}/" /.copied/1/y'),
         ("USER $U:$G\nRUN a", 'HOME=$(home "${U}"); HOME=${HOME:-/}\n    a'),
         ('WORKDIR "/h/$N"', 'mkdir -p "/h/${N}"\n    cd "/h/${N}"'),
+        (
+            "ARG V=1\nRUN a $V\nARG V=2\nRUN b $V",
+            'export V="{{ V }}"\n    a $V\n    export V="2"\n    b $V',
+        ),
         ("COPY --chown=5 y /z", "copy 5:5 /z /.copied/1/y"),
         ('COPY ["a b", "c/"]', "copy 0:0 /c/ '/.copied/1/a b'"),
         ("WORKDIR /w\nCOPY folder .", "copy 0:0 /w/ /.copied/1/folder"),
@@ -323,6 +327,25 @@ def test_what_is_lost_is_listed(text: str, note: str, tmp_path: Path) -> None:
     (tmp_path / "folder/gone").write_text("")
     _, notes = converted(tmp_path, f"FROM a\n{text}\n")
     assert [said for said in notes if said.startswith(note)], notes
+
+
+@pytest.mark.parametrize(
+    ("base", "command", "said"),
+    [
+        ("nvcr.io/nvidia/pytorch:25.01-py3", "git clone x && cd x", True),
+        ("nvcr.io/nvidia/pytorch:25.01-py3", "cd /opt && git clone x", False),
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", "git clone x", False),
+        ("ubuntu:24.04", "wget x", False),
+        ("a/b", "apt-get install -y wget", False),
+    ],
+)
+def test_files_that_go_to_the_bases_working_directory_are_told(
+    base: str, command: str, said: bool, tmp_path: Path
+) -> None:
+    for folder in ("", "WORKDIR /w\n"):
+        _, notes = converted(tmp_path, f"FROM {base}\n{folder}RUN {command}\n")
+        told = any("RUN in the base's working directory" in note for note in notes)
+        assert told is (said and not folder)
 
 
 @pytest.mark.parametrize(
