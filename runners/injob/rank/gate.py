@@ -21,14 +21,10 @@ from . import HOROVOD, failure, reports
 from .failure import Problem, RendezvousError
 from .rendezvous import join
 from .task import Task
-from .world_causes import COULD, INDEPENDENT, why_alone
+from .world_causes import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"
-NO_MEETING = (  # the likely cause, and what to try
-    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
-    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
-)
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
     'through host memory. init_process_group("nccl") does not'
@@ -79,16 +75,6 @@ def fits(terms: GateSettings, size: int, env: Mapping[str, str]) -> bool:
     if "TORCHELASTIC_RUN_ID" in env and int(env["GROUP_WORLD_SIZE"]) != terms.task.size:
         return False
     return size >= terms.task.size
-
-
-def no_world_formed(ranks: int, alone: Sequence[str] = (), imports: Sequence[str] = ()) -> Problem:
-    """Return the problem of a rank that ended well and was in no world.
-
-    `alone` are the frameworks in whose world of one it was; it had imported `imports`.
-    """
-    text = f"it created no process group of the {ranks} ranks that were started"
-    fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
-    return Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
 class Gate:
@@ -167,12 +153,11 @@ class Gate:
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
-        ranks = started(self.terms)
-        if self.in_a_world or ranks == 1 or not self.terms.check:
+        if self.in_a_world or started(self.terms) == 1 or not self.terms.check:
             return
-        imports = imported()
-        print(never_formed(self.terms, (), ranks, imports), file=sys.stderr, flush=True)
-        self._end("", no_world_formed(ranks, imports=imports))
+        text, problem = never_formed(self.terms, (), imported())
+        print(text, file=sys.stderr, flush=True)
+        self._end("", problem)
 
     def alone(self, framework: str) -> None:
         """Note a part of the job, or a world of one: no fault where another world is right."""
@@ -216,7 +201,7 @@ def mismatch(
     terms: GateSettings, framework: str, size: int, rank: int, right: int, why: str = ""
 ) -> str:
     """Return the message for a world of another size; `why` is the cause where it is known."""
-    cause, remedy = _likely_why(terms, framework)
+    cause, remedy = why_other_size(framework, terms.controller, terms.task)
     what = (
         f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
         f"but {framework} has world size {size} (it calls this rank {rank})."
@@ -236,7 +221,7 @@ def no_world(terms: GateSettings, known: str = "") -> str:
     `known` is why, where the rendezvous knows it.
     """
     task = terms.task
-    cause, remedy = _why_mpi(task) if terms.controller == "mpi" else NO_MEETING
+    cause, remedy = why_no_mpi(task) if terms.controller == "mpi" else NO_MEETING
     what = (
         f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."
@@ -245,15 +230,22 @@ def no_world(terms: GateSettings, known: str = "") -> str:
 
 
 def never_formed(
-    terms: GateSettings, alone: Sequence[str], ranks: int, imports: Sequence[str]
-) -> str:
-    """Return the message for a trainer that ended well, and never was one of several ranks."""
+    terms: GateSettings, alone: Sequence[str], imports: Sequence[str]
+) -> tuple[str, Problem]:
+    """Return message and problem of a trainer that ended well, and never was one of several ranks.
+
+    `alone` are the frameworks in whose world of one it was; it had imported `imports`.
+    """
+    ranks = started(terms)
     what = (
         f"runner: no process group on rank {terms.task.name}: the trainer ended and "
         f"created no process group of the {ranks} ranks: it ran alone."
     )
     by_mpi = alone and HOROVOD not in alone
-    return explained(terms, what, _why_mpi(terms.task) if by_mpi else why_alone(alone, imports))
+    why = why_no_mpi(terms.task) if by_mpi else why_alone(alone, imports)
+    text = f"it created no process group of the {ranks} ranks that were started"
+    fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
+    return explained(terms, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
 def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
@@ -277,54 +269,3 @@ def explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
-
-
-def _likely_why(terms: GateSettings, framework: str) -> tuple[str, str]:
-    if framework == "torch.distributed":
-        return _why_torch()
-    if framework == "tf.distribute":
-        return (
-            "TF_CONFIG is not set, or is not the one of this job",
-            "runner launch --tf-config ..., which sets it for each rank",
-        )
-    if framework == "Horovod" and terms.controller == "gloo":
-        return (
-            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
-            "or the trainer changed HOROVOD_* before hvd.init()",
-            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
-        )
-    return _why_mpi(terms.task)
-
-
-def _why_torch() -> tuple[str, str]:
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return (
-            "torchrun was given another number of nodes or processes than the job has: "
-            f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
-            "runner launch --launcher torchrun ... train.py, which passes on the job's",
-        )
-    return (
-        "the trainer passed its own size or store to init_process_group(), or changed RANK, "
-        "WORLD_SIZE or MASTER_ADDR",
-        "init_process_group() without them: runner sets the variables for each rank",
-    )
-
-
-def _why_mpi(task: Task) -> tuple[str, str]:
-    """Return cause and remedy; srun leaves its --mpi= in SLURM_MPI_TYPE."""
-    if task.launcher != "srun":
-        return (
-            f"the MPI in the image does not work with the {task.launcher} that started it: "
-            "another MPI, or another major version",
-            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
-        )
-    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
-    if mpi_type == "none":
-        return (
-            "the MPI in the image found no PMI (srun ran with --mpi=none)",
-            "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
-        )
-    return (
-        f"the MPI in the image does not support srun --mpi={mpi_type}",
-        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
-    )

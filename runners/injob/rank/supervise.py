@@ -27,7 +27,7 @@ from . import (
     signals,
 )
 from .failure import Problem, RendezvousError, problem_of
-from .gate import EXIT_WORLD_SIZE, GateSettings, no_world_formed
+from .gate import EXIT_WORLD_SIZE, GateSettings
 from .referee import Referee
 from .reports import Inbox
 from .task import Task
@@ -113,9 +113,9 @@ def _supervised(task: Task, options: ShimOptions) -> int:
         failure.record_stop(task, run_dir)
         return 0
     code, problem = _judged(code, relay, tail, worlds, session)
-    if code == 0 and session is not None:
-        session.see_off()
     if code == 0:
+        if session is not None:
+            session.see_off()
         referee.last()
     if referee.code:
         return referee.code
@@ -173,8 +173,7 @@ class Worlds:
     @property
     def missing(self) -> bool:
         """Whether there should be one, and none is."""
-        ranks = self.terms.task.size * self.terms.workers
-        return self.terms.check and ranks > 1 and not self.inbox.formed
+        return self.terms.check and gate.started(self.terms) > 1 and not self.inbox.formed
 
     def look(self) -> None:
         """Say so, once, where a world is late; on one rank of each node."""
@@ -187,10 +186,9 @@ class Worlds:
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
-        alone, imports = self.inbox.alone, self.inbox.imports
-        ranks = self.terms.task.size
-        print(gate.never_formed(self.terms, alone, ranks, imports), flush=True)
-        return no_world_formed(ranks, alone, imports)
+        text, problem = gate.never_formed(self.terms, self.inbox.alone, self.inbox.imports)
+        print(text, flush=True)
+        return problem
 
 
 def _terms(

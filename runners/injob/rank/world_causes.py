@@ -5,12 +5,21 @@ The gate says it in the job, and `runner explain` after it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from . import HOROVOD, MPI
+from . import HOROVOD, MPI, TENSORFLOW, TORCH
+
+if TYPE_CHECKING:
+    from .task import Task
 
 INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
 KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
+NO_MEETING = (  # the likely cause, and what to try
+    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
+    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
+)
 # Modules -> why a trainer that has imported them may run alone, and what makes it join the others.
 # What is built on another comes before it.
 LIGHTNING = (
@@ -64,3 +73,58 @@ def why_several(framework: str) -> tuple[str, str]:
         "sets no MASTER_ADDR: runner starts the ranks"
     )
     return cause, remedy
+
+
+def why_other_size(framework: str, controller: str, task: Task) -> tuple[str, str]:
+    """Return the likely cause of a world of another size than the job's, and what to do."""
+    if framework == TORCH:
+        return _why_torch()
+    if framework == TENSORFLOW:
+        return (
+            "TF_CONFIG is not set, or is not the one of this job",
+            "runner launch --tf-config ..., which sets it for each rank",
+        )
+    if framework == HOROVOD and controller == "gloo":
+        return (
+            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
+            "or the trainer changed HOROVOD_* before hvd.init()",
+            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
+        )
+    return why_no_mpi(task)
+
+
+def _why_torch() -> tuple[str, str]:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return (
+            "torchrun was given another number of nodes or processes than the job has: "
+            f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
+            "runner launch --launcher torchrun ... train.py, which passes on the job's",
+        )
+    return (
+        "the trainer passed its own size or store to init_process_group(), or changed RANK, "
+        "WORLD_SIZE or MASTER_ADDR",
+        "init_process_group() without them: runner sets the variables for each rank",
+    )
+
+
+def why_no_mpi(task: Task) -> tuple[str, str]:
+    """Return why MPI formed no world of the job, and what to do.
+
+    srun leaves its --mpi= in SLURM_MPI_TYPE.
+    """
+    if task.launcher != "srun":
+        return (
+            f"the MPI in the image does not work with the {task.launcher} that started it: "
+            "another MPI, or another major version",
+            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
+        )
+    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
+    if mpi_type == "none":
+        return (
+            "the MPI in the image found no PMI (srun ran with --mpi=none)",
+            "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
+        )
+    return (
+        f"the MPI in the image does not support srun --mpi={mpi_type}",
+        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
+    )
