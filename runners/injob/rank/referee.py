@@ -10,6 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
@@ -34,6 +35,20 @@ SECONDS_FOR_LAST_WORDS = 2.0  # on their way through rank 0's own store
 TICK_SECONDS = 0.05
 
 
+@dataclass
+class ReportedWorld:
+    """What a framework's processes have reported; `by` is what forms the world, for people.
+
+    `entering` is how many processes of each task are still in the framework's init, `right` whether
+    the world was said to be one.
+    """
+
+    by: str
+    members: set[Membership] = field(default_factory=set)
+    entering: dict[int, int] = field(default_factory=dict)
+    right: bool = False
+
+
 class Referee:
     """One shim's part: it passes reports on, and obeys verdicts; on rank 0 it gives them.
 
@@ -50,10 +65,7 @@ class Referee:
     ) -> None:
         self.terms, self.inbox, self.session, self.end = terms, inbox, session, end
         self.code = 0
-        self.members: dict[str, set[Membership]] = {}
-        self.entering: dict[str, dict[int, int]] = {}  # processes, by the task
-        self.by: dict[str, str] = {}
-        self.right: set[str] = set()
+        self.worlds: dict[str, ReportedWorld] = {}  # by the framework
         self.card, self.used = Scorecard(), JobUse()
         if not terms.task.rank:
             scorecard.forget(terms.run_dir)
@@ -90,7 +102,8 @@ class Referee:
         self._wait(self._all_told, SECONDS_FOR_LAST_WORDS)
         if check and not self.code:
             self._judge_at_end()
-        if not self.code and any(one.size > 1 for known in self.members.values() for one in known):
+        sizes = [one.size for world in self.worlds.values() for one in world.members]
+        if not self.code and max(sizes, default=1) > 1:
             self._judge_weights(over=True)
         if not self.code:
             self._show_use()
@@ -150,32 +163,29 @@ class Referee:
                 self._judge_weights(over=False)
 
     def _formed(self, task: int, report: Report) -> None:
-        framework, fields = report.framework, report.fields
-        known = self.members.setdefault(framework, set())
-        known.add(Membership(task, int(fields["rank"]), int(fields["size"])))
-        entering = self.entering.setdefault(framework, {})
-        entering[task] = int(fields["entering"])
-        self.by.setdefault(framework, str(fields["by"]))
-        verdict = judge(known, self.terms.task.size, sum(entering.values()))
+        fields = report.fields
+        world = self.worlds.setdefault(report.framework, ReportedWorld(str(fields["by"])))
+        world.members.add(Membership(task, int(fields["rank"]), int(fields["size"])))
+        world.entering[task] = int(fields["entering"])
+        verdict = judge(world.members, self.terms.task.size, sum(world.entering.values()))
         if verdict.state is State.WRONG:
-            self._refuse(framework, verdict)
+            self._refuse(report.framework, verdict)
         elif verdict.state is State.RIGHT:
-            self._accept(framework, verdict)
+            self._accept(world, verdict.size)
 
-    def _accept(self, framework: str, verdict: WorldVerdict) -> None:
-        """Say once that a framework's processes are one world."""
-        if framework in self.right:
-            return
-        self.right.add(framework)
-        if verdict.size > 1:
-            print(gate.formed(verdict.size, verdict.size, self.by[framework]), flush=True)
+    def _accept(self, world: ReportedWorld, size: int) -> None:
+        """Say once that it is one world."""
+        if not world.right and size > 1:
+            print(gate.formed(size, size, world.by), flush=True)
+        world.right = True
 
     def _judge_at_end(self) -> None:
-        verdicts = {one: judge(known, self.terms.task.size) for one, known in self.members.items()}
-        for framework, verdict in verdicts.items():
+        verdicts: dict[str, WorldVerdict] = {}
+        for framework, world in self.worlds.items():
+            verdict = verdicts[framework] = judge(world.members, self.terms.task.size)
             if verdict.state is State.RIGHT:
-                self._accept(framework, verdict)
-        if verdicts and not self.right:
+                self._accept(world, verdict.size)
+        if verdicts and not any(world.right for world in self.worlds.values()):
             self._refuse(*next(iter(verdicts.items())))
 
     def _judge_weights(self, over: bool) -> None:
@@ -188,7 +198,7 @@ class Referee:
             scorecard.keep(verdict, self.terms.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
-        framework = next((one for one in FRAMEWORKS if one in self.members), "")
+        framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
         cause, remedy = cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
         problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)

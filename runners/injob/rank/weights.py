@@ -70,14 +70,13 @@ SEVERITY = (Result.EQUAL, Result.COPIES, Result.OPEN, Result.NOT_CHECKED, Result
 
 @dataclass(frozen=True)
 class WeightsVerdict:
-    """`text` is for people; `step` of the comparison, END after the last; `parameter` differs.
+    """`text` is for people, `parameter` the first that differs.
 
     `partly` is whether others are equal, `from_start` whether the first step found them different.
     """
 
     result: Result
     text: str = ""
-    step: int = END
     parameter: str = ""
     partly: bool = False
     from_start: bool = False
@@ -165,11 +164,14 @@ def _unknown(reports: Sequence[OptimizerReport]) -> WeightsVerdict:
 def _equal(reports: Sequence[OptimizerReport], step: int) -> WeightsVerdict:
     losses = {tuple(one.losses) for one in reports}
     first = next(iter(losses))
-    after = f"after {reports[0].steps if step == END else step - 1} steps"
     if len(losses) == 1 and len(first) == 3 and len(set(first)) > 1:
         text = f"the first three losses are equal on all ranks too: {len(reports)} copies of one"
-        return WeightsVerdict(Result.COPIES, f"{text} training", step)
-    return WeightsVerdict(Result.EQUAL, after, step)
+        return WeightsVerdict(Result.COPIES, f"{text} training")
+    return WeightsVerdict(Result.EQUAL, _after(reports, step))
+
+
+def _after(reports: Sequence[OptimizerReport], step: int) -> str:
+    return f"after {reports[0].steps if step == END else step - 1} steps"
 
 
 def _difference(reports: Sequence[OptimizerReport], step: int, over: bool) -> WeightsVerdict:
@@ -188,11 +190,9 @@ def _difference(reports: Sequence[OptimizerReport], step: int, over: bool) -> We
     place = next(place for place, one in enumerate(found) if one > tolerance)
     names = next((one.names for one in reports if one.names), ())
     name = names[place] if place < len(names) else f"parameter {place}"
-    after = f"after {reports[0].steps if step == END else step - 1} steps"
     return WeightsVerdict(
         Result.DIFFERENT,
-        f"the ranks train different models: {after} {name} differs",
-        step,
+        f"the ranks train different models: {_after(reports, step)} {name} differs",
         name,
         partly=min(found) <= tolerance,
         from_start=not _alike(one.traces.get(1) for one in reports),
