@@ -108,7 +108,7 @@ def _why_torch() -> tuple[str, str]:
 
 
 def why_no_mpi(task: Task) -> tuple[str, str]:
-    """Return why MPI formed no world of the job, and what to do.
+    """Return why MPI did not join the ranks, and what to do.
 
     srun leaves its --mpi= in SLURM_MPI_TYPE.
     """
