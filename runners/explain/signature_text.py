@@ -88,10 +88,11 @@ def text_of(facts: Facts) -> Text:
 def _lines(facts: Facts) -> tuple[Line, ...]:
     """Return the lines of nobody and of the first rank to fail, in the order of the log."""
     rank = facts.first.rank if facts.first else None
-    errors = [line for line in facts.log.errors if rank is None or line.rank in (None, rank)]
-    lines = {
-        (line.file, line.number): line for line in (*facts.log.of_nobody, *errors, *facts.log.last)
-    }
+    # Of one that left no record, as it was killed with its shim, the last lines are all ranks'.
+    mixed = (*facts.log.errors, *(() if facts.record else facts.log.last))
+    own = [line for line in mixed if rank is None or line.rank in (None, rank)]
+    last = facts.log.last if facts.record else ()
+    lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *own, *last)}
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
     for key in sorted(lines):

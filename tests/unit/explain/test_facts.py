@@ -93,6 +93,18 @@ def test_a_rank_without_a_record_is_named_by_srun(tmp_path: Path) -> None:
     assert (said.rank, said.host) == (3, "n3")
 
 
+def test_what_a_peer_says_is_not_of_a_rank_that_was_killed_with_its_shim(tmp_path: Path) -> None:
+    text = (
+        "1@n1 | [/opt/third_party/gloo/gloo/transport/tcp/pair.cc:589] Read error [10.77.0.2]:572:"
+        " Connection reset by peer\n"
+        "1@n1 | runner: rank 1@n1 failed: exit code 1: HorovodInternalError: shut down\n"
+        "srun: error: n0: task 0: Killed\n"
+        "srun: error: n1: task 1: Exited with exit code 143\n"
+    )
+    said = explained(tmp_path, text, (1, 1.0, "HorovodInternalError: shut down"))
+    assert (said.name, said.rank) == ("rank-killed", 0)
+
+
 def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     text = (
         "runner: rank 0@n0 failed: exit code 1: ValueError: boom\n"
