@@ -220,6 +220,8 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     """
     certainty, ended = match.entry.certainty, signal_of(facts)
     silent = facts.kind in (kinds.EXIT, kinds.SIGNAL) and not facts.error
+    if not facts.record:
+        silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:
         return as_sure_as_told(facts, certainty, because)
     most = Certainty.UNSURE if ended == signal.SIGKILL else Certainty.LIKELY

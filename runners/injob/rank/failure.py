@@ -171,7 +171,7 @@ def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
 
 def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
     """Return an end by an exception; `lines` are its traceback."""
-    words = _first_line(f"{type(error).__name__}: {str(error).strip()}")
+    words = _first_line(f"{type(error).__name__}: {str(error).strip()}".rstrip(": "))
     # TensorFlow says on a later line who was lost; Horovod's type alone tells it.
     lost = kinds.of_lost_peer(f"{type(error).__name__}: {error}")
     kind = kinds.PEER_LOST if lost else kinds.EXCEPTION

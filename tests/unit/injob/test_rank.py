@@ -254,7 +254,7 @@ def read_failure(tmp_path: Path, rank: int = 0) -> dict[str, Any]:
         ("sys.exit(7)", 7, "exit code 7"),
         ("sys.exit('no data')", 1, "exit code 1: no data"),
         ("raise ValueError('a\\nb')", 1, "exit code 1: ValueError: a"),
-        ("raise StopIteration", 1, "exit code 1: StopIteration:"),
+        ("raise StopIteration", 1, "exit code 1: StopIteration"),
     ],
 )
 def test_a_failure_is_recorded_before_the_others_can_react(
