@@ -65,12 +65,9 @@ class Job:
     @property
     def nodes(self) -> int | None:
         """The nodes of the job, None where the scheduler decides."""
-        return self.count("nodes") or (None if self.get("nodes") else self._least_nodes())
-
-    def _least_nodes(self) -> int | None:
-        tasks = self.count("ntasks")
-        single = tasks in (None, 1) and not self.find("gpus")
-        return 1 if single or self.count("gpus") == 1 else None
+        single = self.count("ntasks") in (None, 1) and not self.find("gpus")
+        default = 1 if single or self.count("gpus") == 1 else None
+        return self.count("nodes") or (None if self.get("nodes") else default)
 
     @property
     def tasks_per_node(self) -> int | None:
@@ -93,9 +90,8 @@ class Job:
     def wants_gpus(self) -> bool:
         named = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
         gres = (self.get("gres"), self.get("tres-per-task"))
-        return any(self.get(name) not in ("", "0") for name in named) or any(
-            "gpu" in text for text in gres
-        )
+        counted = any(self.get(name) not in ("", "0") for name in named)
+        return counted or any("gpu" in text for text in gres)
 
     @property
     def gpus_per_node(self) -> int | None:

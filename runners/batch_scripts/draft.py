@@ -84,13 +84,9 @@ class Draft:
     def _trainer(self) -> Iterator[str]:
         first, *more = self.trainer
         behind = [*more, *self.arguments]
-        if more and more[0].text.startswith("-"):
-            yield from ("--", first.quoted())
-        else:
-            yield first.quoted()
-            yield from ("--",) if behind else ()
-        for word in behind:
-            yield word.quoted()
+        dashed = bool(more) and more[0].text.startswith("-")
+        yield from ("--", first.quoted()) if dashed else (first.quoted(), *["--"][: len(behind)])
+        yield from (word.quoted() for word in behind)
 
     @property
     def text(self) -> str:

@@ -23,6 +23,7 @@ from .words import (
     Word,
     literal,
     made,
+    unknown,
 )
 
 if TYPE_CHECKING:
@@ -127,10 +128,8 @@ class Expander:
                     return []
                 whole[-1] += words[0].pieces if words else ()
                 whole += [list(word.pieces) for word in words[1:]]
-            elif part.type == "command_substitution":
-                whole[-1] += self.substitute(part).pieces
-            elif part.type == "arithmetic_expansion":
-                whole[-1] += self.arithmetic(part).pieces
+            elif part.type in ("command_substitution", "arithmetic_expansion"):
+                whole[-1] += self._term(part).pieces
             elif part.type == "string_content":
                 whole[-1].append(_unescaped(grammar.source(part), only=QUOTED))
             elif part.is_named:
@@ -146,9 +145,9 @@ class Expander:
             return self._item(inner, text, at)
         if name in ("@", "*"):
             known = self.scope.arguments if len(inner) == 1 else None
-            return [_of(text, ARGUMENT, at)] if known is None else known
+            return [unknown(text, ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
-            return [_of(text, RUN, at)]
+            return [unknown(text, RUN, at)]
         value = self.scope.value(name, at)
         word = (value[0] if value else literal("", at)) if isinstance(value, tuple) else value
         if len(inner) == 1:
@@ -188,12 +187,12 @@ class Expander:
         value = self.scope.value(grammar.source(name) if name else "", at)
         items = value if isinstance(value, tuple) else (value,)
         if len(inner) > 1 or index is None:
-            return [_of(text, COMMAND, at)]
+            return [unknown(text, COMMAND, at)]
         which = grammar.source(index)
         if which in ("@", "*"):
             return list(items)
         if any(item.has(ADDRESS) for item in items):
-            return [_of(text, ADDRESS, at)]
+            return [unknown(text, ADDRESS, at)]
         known = self.word(index).known
         if known is not None and known.isdecimal() and int(known) < len(items):
             return [items[int(known)]]
@@ -201,7 +200,7 @@ class Expander:
         if which.strip("${}") == TASK and None not in texts:
             values = tuple(item.text for item in items)
             return [Word((Unknown(text, LOOKUP, at, values),), at)]
-        return [_of(text, RUN, at)]
+        return [unknown(text, RUN, at)]
 
     def arithmetic(self, node: Node) -> Word:
         """Return the value of $((...)), or one unknown piece."""
@@ -224,6 +223,8 @@ class Expander:
     def _term(self, node: Node) -> Word:
         if node.type == "command_substitution":
             return self.substitute(node)
+        if node.type == "arithmetic_expansion":
+            return self.arithmetic(node)
         if node.type == "expansion":
             return self.word(node)
         value = self.scope.value(grammar.source(node), self.line(node))
@@ -243,10 +244,6 @@ class Expander:
             text = grammar.source(node)
             return int(text) if text.isdecimal() else self._term(node).number
         return self.word(node).number
-
-
-def _of(text: str, kind: str, at: int) -> Word:
-    return Word((Unknown(text, kind, at),), at)
 
 
 def _range(text: str) -> list[str]:

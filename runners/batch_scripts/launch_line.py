@@ -74,9 +74,8 @@ def _site(draft: Draft, script: Script) -> Profile | None:
 
 def _filesystems(profile: Profile | None) -> str:
     words = [str(word) for word in profile.launch.get("sbatch-arg", [])] if profile else []
-    return next(
-        (word.rpartition("filesystems=")[2] for word in words if "filesystems=" in word), ""
-    )
+    given = [word.rpartition("filesystems=")[2] for word in words if "filesystems=" in word]
+    return "".join(given[:1])
 
 
 def _left_out(draft: Draft, step: Step) -> None:
@@ -105,12 +104,10 @@ def others(script: Script) -> Iterator[Note]:
     yield from (Note(line, text) for line, text in job.unread)
     if job.hetjob:
         yield Note(job.hetjob, "a heterogeneous job: runner starts equal ranks only")
-    yield from (
-        Note(line, "the shell's grammar does not fit from here on") for line in content.faults
-    )
+    for line in content.faults:
+        yield Note(line, "the shell's grammar does not fit from here on")
     for line in content.embedded:
-        text = "a directive in a here-document belongs to the script that is written there"
-        yield Note(line, text)
+        yield Note(line, "a directive in a here-document belongs to the script written there")
     starting = {step.line for step in script.steps}
     for command in content.commands:
         own = command.line in starting or command.within or _known(command)
@@ -142,12 +139,10 @@ def _known(command: Command) -> bool:
 
 def _for_log(command: Command, script: Script) -> bool:
     """Whether this makes the folder of a log that the launch does not write."""
-    tees = [each.words for each in script.content.commands if each.name == "tee"]
-    logs = [
-        word.text for words in (*tees, *(s.command.outputs for s in script.steps)) for word in words
-    ]
+    words = [word for each in script.content.commands if each.name == "tee" for word in each.words]
+    words += [word for step in script.steps for word in step.command.outputs]
     folder = command.words[-1].text.rstrip("/") + "/"
-    return command.name == "mkdir" and any(log.startswith(folder) for log in logs)
+    return command.name == "mkdir" and any(word.text.startswith(folder) for word in words)
 
 
 def of_loops(script: Script) -> Iterator[Note]:

@@ -51,8 +51,8 @@ class Option:
 class Options:
     """Options that were read, the words after them, and why the reading stopped early."""
 
-    options: tuple[Option, ...] = ()
-    rest: tuple[Word, ...] = ()
+    options: Sequence[Option] = ()
+    rest: Sequence[Word] = ()
     problem: str = ""
 
     def get(self, *names: str) -> Word | None:
@@ -70,24 +70,25 @@ class Options:
 def read(words: Sequence[Word], known: Grammar) -> Options:
     """Read the options before the first word that is none."""
     options: list[Option] = []
-    left = list(words)
-    while left:
+    left, problem = list(words), ""
+    while left and not problem and left[0].text != "-":
         word = left[0]
         if word.text == "--":
-            return Options(tuple(options), tuple(left[1:]))
+            return Options(options, left[1:])
         if word.unknown and not word.start and "/" not in word.text:
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
-            return Options(tuple(options), tuple(left), problem)
-        if not word.start.startswith("-") or word.text == "-":
+            break
+        if not word.start.startswith("-"):
             break
         option, used = _one(left, known)
         if option is None:
-            return Options(tuple(options), tuple(left), f"the option {word.text} is not known")
+            problem = f"the option {word.text} is not known"
+            continue
         options.append(option)
         left = left[used:]
         if option.name in known.last:
             break
-    return Options(tuple(options), tuple(left))
+    return Options(options, left, problem)
 
 
 def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:

@@ -97,13 +97,8 @@ class _Reader(Simple):
                 self.scope.variables[name] = hidden(value, name, BRANCH)
 
     def read_if_statement(self, node: Node) -> None:
-        self._if(node, f"the condition of line {self._line(node)}")
-
-    def read_elif_clause(self, node: Node) -> None:
-        self._if(node, f"the condition of line {self._line(node)}")
-
-    def _if(self, node: Node, label: str) -> None:
         """Read a condition and its branches, each with the variables from before them."""
+        label = f"the condition of line {self._line(node)}"
         then = next((n for n, child in enumerate(node.children) if child.type == "then"), 0)
         with self._with(within="test"):
             self._children(node.children[1:then])
@@ -123,6 +118,8 @@ class _Reader(Simple):
         for name, value in changed.items():
             self.scope.variables[name] = hidden(value, name, BRANCH)
 
+    read_elif_clause = read_if_statement
+
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:
             if child.type == "case_item":
@@ -132,11 +129,8 @@ class _Reader(Simple):
     def read_for_statement(self, node: Node) -> None:
         variable = node.child_by_field_name("variable")
         name = grammar.source(variable) if variable else ""
-        values = [
-            word
-            for child in node.children_by_field_name("value")
-            for word in self.expander.words(child)
-        ]
+        nodes = node.children_by_field_name("value")
+        values = [word for child in nodes for word in self.expander.words(child)]
         body, line = node.child_by_field_name("body"), self._line(node)
         if body is None:
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import launch_line
 from .draft import Draft, Note
-from .rules import catalogue, slurm
+from .rules import findings, slurm
 from .rules.rule import Finding
 from .script import NOWHERE, Script
 
@@ -36,7 +36,7 @@ def make(script: Script) -> Report:
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
     notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script), *_elsewhere(script)])
-    return Report(tuple(drafts), tuple(catalogue.findings(script)), notes)
+    return Report(tuple(drafts), tuple(findings(script)), notes)
 
 
 def _elsewhere(script: Script) -> Iterator[Note]:

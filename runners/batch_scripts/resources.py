@@ -107,12 +107,10 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     """The counts of srun come before those of the directives."""
     values: dict[str, Word | str | None] = {name: job.get(name) or None for name in COUNTS}
     own = {name: srun.get(name) for name in COUNTS}
-    if own["ntasks"] and own["ntasks"].text != job.get("ntasks"):
-        fits = own["ntasks"].number is not None and own["ntasks"].number == job.tasks
-        if not fits:
-            values["ntasks-per-node"] = None
-        else:
-            own["ntasks"] = None
+    if own["ntasks"] and own["ntasks"].number and own["ntasks"].number == job.tasks:
+        own["ntasks"] = None if own["ntasks"].text != job.get("ntasks") else own["ntasks"]
+    elif own["ntasks"] and own["ntasks"].text != job.get("ntasks"):
+        values["ntasks-per-node"] = None
     if own["ntasks-per-node"]:
         values["ntasks"] = own["ntasks"] = None
     values.update({name: value for name, value in own.items() if value})

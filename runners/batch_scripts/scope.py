@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Union
 
-from .words import ADDRESS, ARGUMENT, BATCH, ENVIRONMENT, FILE, RUN, Unknown, Word, literal, relabel
+from .words import ADDRESS, ARGUMENT, BATCH, ENVIRONMENT, FILE, RUN, Unknown, Word, literal, unknown
 
 Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
@@ -40,14 +40,7 @@ class Scope:
     per_rank: bool = False
 
     def copy(self) -> Scope:
-        return Scope(
-            dict(self.variables),
-            set(self.exported),
-            self.arguments,
-            self.given,
-            self.sourced,
-            self.per_rank,
-        )
+        return replace(self, variables=dict(self.variables), exported=set(self.exported))
 
     def value(self, name: str, line: int) -> Value:
         """Return a variable's value, or what kind of unknown it is."""
@@ -57,30 +50,31 @@ class Scope:
             arguments, place = self.arguments or [], int(name) - 1
             if 0 <= place < len(arguments):
                 return arguments[place]
-            return self._unknown(name, ARGUMENT, line)
+            return unknown(f"${name}", ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
         folder = self.variables.get("PWD")
         if name in SUBMITTED and (not isinstance(folder, Word) or folder.text == "$PWD"):
-            return self._unknown("PWD", ENVIRONMENT, line)
+            return unknown("$PWD", ENVIRONMENT, line)
         if name in NODE_LISTS:
-            return self._unknown(name, ADDRESS, line)
+            return unknown(f"${name}", ADDRESS, line)
         if name in OF_FIRST and not self.per_rank:
             return literal("0", line)
         if (name in OWN or not name.isidentifier()) and not self.per_rank:
-            return self._unknown(name, BATCH, line)
+            return unknown(f"${name}", BATCH, line)
         if name.startswith(OF_RUN) or name in (*OWN, "TMPDIR") or not name.isidentifier():
-            return self._unknown(name, RUN, line)
-        return self._unknown(name, self._kind(name), line)
+            return unknown(f"${name}", RUN, line)
+        return unknown(f"${name}", self._kind(name), line)
 
     def _kind(self, name: str) -> str:
         return FILE if self.sourced and name not in OF_LOGIN else ENVIRONMENT
 
-    def _unknown(self, name: str, kind: str, line: int) -> Word:
-        return Word((Unknown(f"${name}", kind, line),), line)
-
 
 def hidden(value: Value, name: str, kind: str) -> Word:
-    """Return a variable whose value is not the same on all ways through the script."""
-    line = value.line if isinstance(value, Word) else 0
-    return relabel(value if isinstance(value, Word) else literal("", line), kind, f"${name}")
+    """Return a variable whose value is not the same on all ways through the script.
+
+    What it was made of stays known to the rules.
+    """
+    word = value if isinstance(value, Word) else literal("")
+    digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
+    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)

@@ -100,36 +100,24 @@ def is_batch(text: str, name: str) -> bool:
     if first.split()[:1] and first.split()[0].upper() in ("FROM", "ARG"):
         return False
     marks = (*directives.MARKS, *directives.FOREIGN)
-    return (
-        text.startswith("#!")
-        or name.endswith(SUFFIXES)
-        or any(line.startswith(marks) for line in lines)
-    )
+    marked = any(line.startswith(marks) for line in lines)
+    return text.startswith("#!") or name.endswith(SUFFIXES) or marked
 
 
 def _check_shell(text: str, name: str) -> None:
     if "\0" in text:
         raise UsageError(f"{name} is not text", "it has bytes that are 0")
-    if not text.startswith("#!"):
-        return
-    words = text.split("\n", 1)[0][2:].split()
-    words = words[1:] if words and words[0].endswith("/env") else words
-    words = [word for word in words if not word.startswith("-")]
-    program = words[0].rpartition("/")[2] if words else ""
+    first = text.split("\n", 1)[0].removeprefix("#!") if text.startswith("#!") else "sh"
+    words = [word for word in first.split() if word[:1] != "-" and not word.endswith("/env")]
+    program = words[0].rpartition("/")[2] if words else "no program"
     if program not in (*programs.SHELLS, "ksh"):
-        raise UsageError(
-            f"{name}, line 1: a script for {program or 'no program'}, not for a POSIX shell",
-            "runner convert reads scripts for bash and sh",
-        )
+        what = f"{name}, line 1: a script for {program}, not for a POSIX shell"
+        raise UsageError(what, "runner convert reads scripts for bash and sh")
 
 
 def _check_scheduler(text: str, name: str, job: Job) -> None:
-    if job.scheduler:
-        return
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n") if not job.scheduler else (), 1):
         for mark, scheduler in directives.FOREIGN.items():
             if line.startswith(mark):
-                raise UsageError(
-                    f"{name}, line {number}: directives of {scheduler}",
-                    "runner knows Slurm, PBS and Cobalt",
-                )
+                what = f"{name}, line {number}: directives of {scheduler}"
+                raise UsageError(what, "runner knows Slurm, PBS and Cobalt")

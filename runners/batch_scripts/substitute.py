@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .scope import JOB_NUMBERS, Scope
-from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal
+from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
 
 if TYPE_CHECKING:
     from .content import Command
@@ -21,10 +21,10 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     """Return the output of the commands of a substitution: known, or one unknown piece."""
     names = [command.name for command in commands]
     if names in (["whoami"], ["logname"]):
-        return _one("$USER", ENVIRONMENT, line)
+        return unknown("$USER", ENVIRONMENT, line)
     if names == ["pwd"]:
         value = scope.value("PWD", line)
-        return value if isinstance(value, Word) else _one("$PWD", ENVIRONMENT, line)
+        return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
     if names == ["nvidia-smi", "wc"] and GPUS in scope.given:
         return literal(scope.given[GPUS], line)
     if names in (["which"], ["command"]) and commands[0].arguments:
@@ -41,10 +41,6 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     digits = _cuts_number(commands)
     padded = digits and commands[-1].name in ("tail", "cut", "rev", "echo", "printf", "sed")
     return Word((Unknown(text, kind, line, (), digits, padded),), line)
-
-
-def _one(source: str, kind: str, line: int) -> Word:
-    return Word((Unknown(source, kind, line),), line)
 
 
 def _sequence(numbers: Sequence[int]) -> list[str]:

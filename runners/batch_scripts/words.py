@@ -109,11 +109,7 @@ class Word:
             set(piece) <= SAFE if isinstance(piece, str) else piece.source[1:].isidentifier()
             for piece in self.pieces
         )
-        return self.text if bare else self.in_double_quotes()
-
-    def in_double_quotes(self) -> str:
-        """Return the word in double quotes, for a shell in which each unknown piece has a value."""
-        return f'"{self.escaped()}"'
+        return self.text if bare else f'"{self.escaped()}"'
 
     def escaped(self, signs: str = QUOTED) -> str:
         """Return the word as it stands within double quotes, with a backslash before `signs`."""
@@ -143,15 +139,13 @@ def literal(text: str, line: int = 0) -> Word:
     return Word((text,) if text else (), line)
 
 
+def unknown(source: str, kind: str, line: int) -> Word:
+    """Return a word of one unknown piece."""
+    return Word((Unknown(source, kind, line),), line)
+
+
 def join(words: Iterable[Word], separator: str, line: int) -> Word:
     pieces: list[Piece] = []
     for word in words:
         pieces += [separator, *word.pieces] if pieces else word.pieces
     return made(pieces, line)
-
-
-def relabel(word: Word, kind: str, source: str) -> Word:
-    """Return the word as one unknown piece; what it was made of stays known to the rules."""
-    digits = any(piece.digits for piece in word.unknown)
-    padded = any(piece.padded for piece in word.unknown)
-    return Word((Unknown(source, kind, word.line, (), digits, padded),), word.line)

@@ -87,8 +87,7 @@ def _is_batch(text: str, name: str) -> bool:
 
 
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
-    from ...batch_scripts import report
-    from ...batch_scripts.rules import catalogue
+    from ...batch_scripts import report, rules
 
     script = _read(text, file)
     if not check:
@@ -98,7 +97,7 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
         for line in () if as_json else report.as_text(made):
             click.echo(line)
         return
-    findings = catalogue.findings(script)
+    findings = rules.findings(script)
     if as_json:
         printer.print_json(report.findings_as_json(findings))
     for line in () if as_json else report.findings_as_text(findings):

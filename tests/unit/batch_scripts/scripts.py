@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from runners.batch_scripts import report, script
+from runners.batch_scripts import report, rules, script
 from runners.batch_scripts.report import Report
-from runners.batch_scripts.rules import catalogue
 from runners.core.site import Site
 
 NOWHERE = Site()
@@ -28,7 +27,7 @@ def lines(text: str) -> list[str]:
 
 def found(text: str, site: Site = NOWHERE) -> list[tuple[int, str]]:
     """Return line and code of each finding."""
-    findings = catalogue.findings(script.load(text, "job.sh", site))
+    findings = rules.findings(script.load(text, "job.sh", site))
     return [(each.line, each.code) for each in findings]
 
 

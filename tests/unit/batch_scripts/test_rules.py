@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.batch_scripts.rules.catalogue import RULES
+from runners.batch_scripts.rules import RULES
 from runners.core.site import Partition, Site
 from runners.core.site_profile import Profile, Rules
 from tests import documents
