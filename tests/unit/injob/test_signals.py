@@ -151,7 +151,7 @@ def test_a_signal_before_there_is_a_trainer_waits_for_it(tmp_path: Path) -> None
         "if child == 0:\n"
         "    signals.let_in()\n"
         "    signal.pause()\n"
-        "relay = signals.Relay(child, lambda: False)\n"
+        "relay = signals.Relay(child, lambda: False, lambda: child)\n"
         "print(os.WTERMSIG(os.waitpid(child, 0)[1]))\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=20)
