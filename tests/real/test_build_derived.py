@@ -263,7 +263,8 @@ server.serve_forever()
 """
 THROUGH = """
 %post
-  touch /opt/owned; stat --format 'owner %U' /opt/owned; uname -n
+  touch /opt/owned
+  python3 -c 'import os; print("on", os.uname()[1], "owner", os.stat("/opt/owned").st_uid)'
   python3 -c 'import urllib.request as u; print(u.urlopen("http://packages.example/x").read())'
 """
 IN_A_JOB = """
@@ -282,7 +283,6 @@ def test_a_build_within_a_job(yard: Yard) -> None:
     yard.sh(IN_A_JOB)
     log = yard.sh("cat scratch/horovod-runner/logs/through.log")
     assert "by proxy http://packages.example/x" in log
-    assert "owner root" in log
-    assert "\nn2\n" in log
-    assert yard.sh("apptainer exec through.sif stat --format %s /opt/owned") == "0\n"
+    assert "on n2 owner 0" in log
+    yard.sh("apptainer exec through.sif python3 -c 'open(\"/opt/owned\")'")
     assert yard.left() == ""
