@@ -69,7 +69,8 @@ def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
     assert result["use"]["sampler_share"] < 0.005
     for node in result["use"]["nodes"]:
         cpu, peak = map(float, own[node["host"]])
-        assert node["cpu_seconds"] == pytest.approx(cpu, rel=0.15)
+        # It cannot count its own end, such as what torch does at exit.
+        assert cpu - 0.1 < node["cpu_seconds"] < cpu + 1.5
         assert node["memory_peak_bytes"] == pytest.approx(peak, rel=0.1)
         assert node["memory_peak_bytes"] > 200 << 20
         assert (node["memory_limit_bytes"], node["memory_limit_of"]) == (2 << 30, "slurm")
@@ -88,12 +89,12 @@ def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
 
 
 def test_memory_near_its_limit_is_found_with_the_command_that_asks_for_more(login: Login) -> None:
-    trainer = login.write("burn.py", BURN)
-    done = login.launch("--mem", "400M", "--follow", "--controller", "none", trainer)
+    trainer = login.write("hold.py", "block = bytearray(380 << 20)\nblock[::4096] = bytes(97280)\n")
+    done = login.launch("--mem", "400M", "--follow", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "0.4 GiB used, near --mem; try: --mem 1G" in done.stdout
+    assert "0.4 GiB of 0.4 GiB used, near --mem; try: --mem 1G" in done.stdout
     status = login.runner("status").stdout
-    assert re.search(r"try: .*runner launch --mem 1G .*burn\.py", status)
+    assert re.search(r"try: .*runner launch --mem 1G .*hold\.py", status)
 
 
 def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
@@ -129,8 +130,9 @@ def test_a_profiler_that_is_not_there(login: Login) -> None:
     done = login.launch(*launch, trainer)
     assert done.returncode == 127
     assert "cause:         the profiler nsys is not in the container on n1" in done.stderr
-    done = login.runner("launch", "--image", "/usr", "--runtime", "none", *launch, trainer)
-    assert done.returncode == 80
+    login.sh("python3 -m venv --without-pip env")
+    done = login.runner("launch", "--image", "env", "--runtime", "none", *launch, trainer)
+    assert done.returncode == 80, done.stderr
     assert "--profile-with: there is no nsys on this machine" in done.stderr
 
 
