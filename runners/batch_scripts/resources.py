@@ -149,7 +149,9 @@ def _alone(draft: Draft, job: Job) -> None:
     draft.add("nodes", 1)
     draft.add("ntasks", 1)
     cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node
-    if tasks and (job.get("cpus-per-task") or tasks > 1):
+    if chunk := job.count("ncpus"):  # PBS's, whatever mpiprocs
+        draft.add("cpus-per-task", chunk)
+    elif tasks and (job.get("cpus-per-task") or tasks > 1):
         draft.add("cpus-per-task", cpus * tasks)
 
 

@@ -280,6 +280,10 @@ WHOLE = {
         " --sbatch-arg=-lfilesystems=home:eagle --partition debug --nodes 2 --ntasks-per-node 4"
         " --cpus-per-task 8 --image i.sif t.py",
     ),
+    "one process with PBS's CPUs": (
+        "#PBS -l select=1:ncpus=2:mpiprocs=10\nsource /e/bin/activate\npython t.py\ndeactivate",
+        "--scheduler pbs --nodes 1 --ntasks 1 --cpus-per-task 2 --runtime none --image /e t.py",
+    ),
     "PBS counts its nodes": (
         "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
         "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
@@ -429,6 +433,10 @@ LOST = {
     "a container that was not made": (
         "srun --container-name=c python t.py",
         "1: --container-name=c: only the run knows its image",
+    ),
+    "an image that is fetched": (
+        f"apptainer pull a.sif docker://a\n{RUN} python t.py",
+        "1: apptainer pull a.sif docker://a: no training",
     ),
     "a script of the user's": (f"./x.sh\n{RUN} python t.py", "1: ./x.sh: what it starts is not"),
     "a folder of the container": (
