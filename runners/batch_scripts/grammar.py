@@ -66,7 +66,7 @@ def _heredoc(root: Node, lines: list[bytes]) -> tuple[int, int] | None:
         tabs = node.parent is not None and node.parent.children[0].type == "<<-"
         for last in range(first, len(lines)):
             if (lines[last].lstrip(b"\t") if tabs else lines[last]) == closing:
-                if any(map(_more_than_comment, lines[first:last])):
+                if any(line != _comment(line) for line in lines[first:last]):
                     return first, last
                 break
     return None
@@ -74,10 +74,6 @@ def _heredoc(root: Node, lines: list[bytes]) -> tuple[int, int] | None:
 
 def _comment(line: bytes) -> bytes:
     return line if line.startswith(b"#") else b""
-
-
-def _more_than_comment(line: bytes) -> bool:
-    return bool(line) and not line.startswith(b"#")
 
 
 def source(node: Node) -> str:
