@@ -8,7 +8,7 @@ import pytest
 
 from runners.explain import signatures
 from runners.explain.facts import Line
-from runners.explain.signature_text import LOG, Text, parted
+from runners.explain.signature_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.signatures import ORDER, REMEDIES, Entry
 from runners.settings.table import SETTINGS
 
@@ -40,6 +40,14 @@ def test_an_example_is_known_by_its_own_signature(entry: Entry, example: str) ->
     assert first.entry.id == entry.id, [each.entry.id for each in (first, *others)]
     rivals = [each.entry.id for each in others if each.rank[:2] == first.rank[:2]]
     assert not rivals, "two signatures claim it with equal right"
+
+
+@pytest.mark.parametrize(("entry", "example"), EXAMPLES)
+def test_lines_that_are_passed_over_in_a_log_hide_no_example(entry: Entry, example: str) -> None:
+    lines = [line for line in example.splitlines() if not HARMLESS.search(line)]
+    text = Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
+    known = [each.entry.id for each in signatures.matches(text)]
+    assert entry.where == ERROR or entry.id in known
 
 
 @pytest.mark.parametrize(("entry", "text"), NOT_FOR)
