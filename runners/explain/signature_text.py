@@ -19,8 +19,8 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{4}|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
     r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
-    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()(?!.*total=0)|will retry|thrown while requesting"
-    r"|Ignoring this choice"
+    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()(?!.*total=0)"
+    r"|will retry|thrown while requesting|Ignoring this choice"
 )
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
