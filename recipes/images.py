@@ -11,6 +11,8 @@ import io
 import math
 import os
 import pickle
+import sys
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.ranks import UserError
+from recipes.ranks import Ranks, UserError, together
 
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]  # with their labels
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -231,3 +233,31 @@ class InMemory:
                 crop = wide[place, top : top + size, left : left + size]
                 pixels[place] = crop[:, ::-1] if rng.integers(2) else crop
         return pixels, self.labels[indices]
+
+
+def check(args: Namespace) -> Namespace:
+    """Complete the settings of a ResNet. Raises `UserError` for what does not go together."""
+    cifar = args.model == "resnet20"
+    if cifar and args.image_size:
+        raise UserError("--image-size is for resnet50: CIFAR-10 has 32 x 32 pixels")
+    if not (args.data or args.synthetic):
+        kind = "CIFAR-10" if cifar else "an ImageNet folder"
+        raise UserError(f"{args.model} needs data: --data DIR with {kind}, or --synthetic")
+    args.image_size = args.image_size or (32 if cifar else 224)
+    if args.synthetic:
+        args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
+    return args
+
+
+def load(args: Namespace, world: Ranks) -> ImageSet | None:
+    """Return the dataset of a ResNet, None for synthetic images. Collective."""
+    if args.synthetic:
+        return None
+    if args.model == "resnet20":
+        return together(world, lambda: load_cifar10(args.data, args.seed))
+
+    def listed() -> ImageSet | None:  # one rank lists the files, for all
+        first = world.rank == 0
+        return load_imagenet(args.data, args.image_size, args.seed) if first else None
+
+    return world.broadcast(together(world, listed))

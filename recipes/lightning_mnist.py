@@ -1,6 +1,6 @@
 """Train a small convolutional network on handwritten digits, with Lightning 2 and Horovod or DDP.
 
-Lightning has had no strategy for Horovod since 2.0; the one in this file may be copied. With
+Lightning has had no strategy for Horovod since 2.0: recipes/lightning_horovod.py is one. With
 `--exchange ddp` it is Lightning's own DDP, on ranks that are there already.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
@@ -21,19 +21,17 @@ from __future__ import annotations
 import logging
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import lightning
 import torch
-from lightning.fabric.plugins.environments import LightningEnvironment
-from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.strategies import DDPStrategy, ParallelStrategy
+from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
-from torch.distributed import ReduceOp
 from torch.nn import functional
 
 from recipes import digits, options, ranks, run_torch
+from recipes.lightning_horovod import Environment, HorovodStrategy
 from recipes.ranks import Ranks, UserError
 
 EXCHANGE = options.option("--exchange", "horovod")
@@ -56,121 +54,6 @@ def parser() -> options.Parser:
     add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
     parser.add_horovod()
     return parser
-
-
-class Environment(LightningEnvironment):  # type: ignore[misc]  # not installed where checked
-    """The ranks that a launcher has started. Lightning starts none."""
-
-    creates_processes_externally = True
-
-    def __init__(self, world: Ranks) -> None:
-        super().__init__()
-        self.world = world
-
-    def world_size(self) -> int:
-        return self.world.size
-
-    def global_rank(self) -> int:
-        return self.world.rank
-
-    def local_rank(self) -> int:
-        return self.world.local_rank
-
-    def set_world_size(self, size: int) -> None:
-        """Do nothing: it is known."""
-
-    def set_global_rank(self, rank: int) -> None:
-        """Do nothing: it is known."""
-
-
-class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
-    """Horovod's optimizer around each of a module's, and its collectives for Lightning's own.
-
-    Call hvd.init() before. `settings` are those of `hvd.DistributedOptimizer`. To accumulate over k
-    batches give `backward_passes_per_step=k` here and `accumulate_grad_batches=k` to the Trainer.
-    """
-
-    strategy_name = "horovod"
-    is_distributed = True  # else Lightning would give all ranks the same samples
-    optimizers: list[torch.optim.Optimizer]
-
-    def __init__(self, device: torch.device, world: Ranks, **settings: Any) -> None:
-        devices = [device] * world.local_size  # Lightning takes that of the local rank
-        super().__init__(parallel_devices=devices, cluster_environment=Environment(world))
-        self.settings = settings
-
-    @property
-    def root_device(self) -> torch.device:
-        return self.parallel_devices[self.local_rank]
-
-    @property
-    def distributed_sampler_kwargs(self) -> dict[str, int]:
-        """Which share of the samples a DataLoader gives to this rank."""
-        return {"num_replicas": self.world_size, "rank": self.global_rank}
-
-    def set_world_ranks(self) -> None:
-        rank_zero_only.rank = self.global_rank
-
-    def model_to_device(self) -> None:
-        self.model.to(self.root_device)
-
-    def setup_optimizers(self, trainer: lightning.Trainer) -> None:
-        """Make the module's optimizers, and let Horovod reduce their gradients."""
-        super().setup_optimizers(trainer)
-        module = self.lightning_module
-        # Horovod: all ranks start from the weights of rank 0.
-        hvd.broadcast_parameters(module.state_dict(), root_rank=0)
-        plain, self.optimizers = self.optimizers, []
-        for optimizer in plain:
-            own = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
-            named = [each for each in module.named_parameters() if id(each[1]) in own]
-            # Horovod: averages gradients over all ranks, under the weights' names.
-            each = hvd.DistributedOptimizer(optimizer, named_parameters=named, **self.settings)
-            self.optimizers.append(each)
-            if each.state_dict()["state"]:  # Horovod: without one it would take a step to make it.
-                hvd.broadcast_optimizer_state(each, root_rank=0)
-        for config in self.lr_scheduler_configs:
-            config.scheduler.optimizer = self.optimizers[plain.index(config.scheduler.optimizer)]
-
-    def optimizer_step(
-        self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **words: Any
-    ) -> Any:
-        """Step with the mean gradients of all ranks.
-
-        Lightning computes gradients in the closure, which torch calls within the step: later than
-        Horovod's optimizer waits for the exchange. So the closure waits.
-        """
-        if not hasattr(optimizer, "op"):  # Horovod: Adasum's waits in step, after the closure.
-            return super().optimizer_step(optimizer, closure, model, **words)
-
-        def closure_then_exchange() -> Any:
-            loss = closure()
-            optimizer.synchronize()  # Horovod: from here on gradients are means over all ranks.
-            return loss
-
-        with optimizer.skip_synchronize():  # Horovod: done already, see above.
-            return super().optimizer_step(optimizer, closure_then_exchange, model, **words)
-
-    def reduce(self, tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
-        """Return the mean or the sum of all ranks' tensors."""
-        if not isinstance(tensor, torch.Tensor):
-            return tensor
-        # Horovod: every rank calls this, in the same order.
-        return hvd.allreduce(
-            tensor, op=hvd.Sum if reduce_op in ("sum", ReduceOp.SUM) else hvd.Average
-        )
-
-    def all_gather(self, tensor: Any, group: Any = None, sync_grads: bool = False) -> Any:
-        """Return all ranks' tensors of one shape, stacked by rank: (ranks, ...)."""
-        with torch.set_grad_enabled(sync_grads and torch.is_grad_enabled()):
-            # Horovod: joins along the first dimension, so one is added.
-            return hvd.allgather(tensor.unsqueeze(0))
-
-    def barrier(self, name: str | None = None) -> None:
-        hvd.barrier()  # Horovod: nobody goes on before the last is here.
-
-    def broadcast(self, obj: Any, src: int = 0) -> Any:
-        return hvd.broadcast_object(obj, root_rank=src)  # Horovod: pickled.
 
 
 class Steps:
@@ -279,6 +162,25 @@ def strategy(args: Namespace, world: Ranks, device: torch.device) -> Any:
     )
 
 
+def make_trainer(args: Namespace, world: Ranks, device: torch.device) -> lightning.Trainer:
+    """Return Lightning's trainer without what the run does: stopping, logs, checkpoints."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and loggers
+    return lightning.Trainer(
+        strategy=strategy(args, world, device),
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        precision="bf16-mixed" if args.precision == "bf16" else "32-true",
+        accumulate_grad_batches=args.batches_per_allreduce,
+        max_epochs=-1,  # the module says when to stop
+        reload_dataloaders_every_n_epochs=1,  # the first epoch after a restart is shorter
+        use_distributed_sampler=False,  # the run gives each rank its samples
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
 def read_options(world: Ranks) -> Namespace:
     args = parser().parse_args()
     if args.exchange == "ddp" and (args.adasum or args.fp16_allreduce or args.timeline):
@@ -300,21 +202,7 @@ def main() -> None:
     run = run_torch.Run(args, world, "lightning_mnist", device, data.describe(), versions=versions)
     torch.manual_seed(args.seed)
     module = Module(run, data)
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", module="lightning")  # advice on loaders and loggers
-    trainer = lightning.Trainer(
-        strategy=strategy(args, world, device),
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        precision="bf16-mixed" if args.precision == "bf16" else "32-true",
-        accumulate_grad_batches=args.batches_per_allreduce,
-        max_epochs=-1,  # the module says when to stop
-        reload_dataloaders_every_n_epochs=1,  # the first epoch after a restart is shorter
-        use_distributed_sampler=False,  # the run gives each rank its samples
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    trainer = make_trainer(args, world, device)
     trainer.fit(module)
     run.finish(run_torch.arrays(module.parameters()), exchange=EXCHANGE)
 

@@ -5,6 +5,7 @@ Importing this file needs the standard library only.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -211,3 +212,14 @@ def learning_rate(args: Namespace, size: int, epochs_done: float, power: float =
     scale **= power
     reached = 1 if epochs_done >= args.warmup_epochs else epochs_done / args.warmup_epochs
     return float(args.base_lr * (1 + (scale - 1) * reached))
+
+
+def decayed_rate(args: Namespace, size: int, epochs_done: float) -> float:
+    """Return `learning_rate`, decayed as `--schedule` says: step, cosine or constant."""
+    share = epochs_done / args.epochs
+    decay = {
+        "constant": 1.0,
+        "step": 0.1 ** sum(share >= place for place in (30 / 90, 60 / 90, 80 / 90)),
+        "cosine": 0.5 * (1 + math.cos(math.pi * share)),
+    }
+    return learning_rate(args, size, epochs_done) * decay[args.schedule]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from recipes import run, saving
+from recipes.device import Device, settle
 from recipes.ranks import Batch, Ranks, UserError, threads
 
 TEST_BATCH = 1000  # test samples at once
@@ -34,14 +35,14 @@ def pick_device(args: Namespace, ranks: Ranks) -> str:
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Ask for one: --gpus-per-node 1")
         tf.config.set_visible_devices([], "GPU")
-        default = "fp32"
+        here = Device()
     else:
         mine = gpus[ranks.local_rank % len(gpus)]  # the ranks of a node take its GPUs in turn
         tf.config.set_visible_devices(mine, "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
         details = tf.config.experimental.get_device_details(mine)
-        default = "bf16" if details.get("compute_capability", (0, 0)) >= (8, 0) else "fp32"
-    args.precision = args.precision or default
+        here = Device(details.get("compute_capability", (0, 0)), details.get("device_name", ""))
+    settle(args, ranks, here)
     policy = "mixed_bfloat16" if args.precision == "bf16" else "float32"
     tf.keras.mixed_precision.set_global_policy(policy)
     return "gpu" if tf.config.get_visible_devices("GPU") else "cpu"
@@ -188,3 +189,28 @@ class Profiler:
         if self.done + 1 == self.first:
             tf.profiler.experimental.start(self.folder)
             self.running = True
+
+
+def read_ahead(args: Namespace, dataset: Any, keys: Iterable[Any]) -> Iterator[Any]:
+    """Yield the images and labels of `keys` (epoch, indices), read by threads.
+
+    Raises `UserError` for an image that cannot be read.
+    """
+
+    def read(epoch: Any, indices: Any) -> tuple[Any, Any, bytes]:
+        try:
+            return (*dataset.read(int(epoch), indices), b"")
+        except UserError as error:
+            return (*dataset.read(int(epoch), indices[:0]), str(error).encode())
+
+    def parallel(epoch: Any, indices: Any) -> Any:
+        return tf.numpy_function(read, [epoch, indices], [tf.uint8, tf.int64, tf.string])
+
+    shapes = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
+    stream = tf.data.Dataset.from_generator(lambda: keys, output_signature=shapes)
+    workers = threads(1) if args.workers is None else max(1, args.workers)
+    stream = stream.map(parallel, num_parallel_calls=workers, deterministic=True)
+    for pixels, labels, fault in stream.prefetch(tf.data.AUTOTUNE):
+        if message := fault.numpy().decode():
+            raise UserError(message)
+        yield pixels, labels

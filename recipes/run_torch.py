@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import io
-import multiprocessing
 import os
-import shutil
-import signal
 import socket
 import sys
-import threading
-import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
-from multiprocessing import resource_tracker
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
+from torch.nn.parallel import DistributedDataParallel
 
 from recipes import run, saving
+from recipes.device import Device, settle, shared
 from recipes.ranks import Ranks, UserError, exchange, threads
 
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")  # set by other launchers
@@ -69,24 +65,16 @@ def pick_device(args: Namespace, ranks: Ranks) -> torch.device:
     if args.device == "cpu" or not torch.cuda.is_available():
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Ask for one: --gpus-per-node 1")
-        native = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
-        compilers = ["g++", "clang++"]
-        args.precision = args.precision or "fp32"
-        device = torch.device("cpu")
-    else:
-        # The ranks of a node take its GPUs in turn.
-        torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
-        torch.set_float32_matmul_precision("high")  # TF32 for what stays in float32
-        torch.backends.cudnn.benchmark = True  # the fastest convolutions for these shapes
-        native = torch.cuda.get_device_capability() >= (8, 0)
-        compilers = ["gcc", "cc", "clang"]
-        args.precision = args.precision or ("bf16" if native else "fp32")
-        device = torch.device("cuda", torch.cuda.current_device())
-    if getattr(args, "compile", False) and not any(map(shutil.which, compilers)):
-        raise UserError(f"--compile needs a compiler, and there is none here: {compilers[0]}")
-    if args.precision == "bf16" and not native and ranks.rank == 0:
-        print(f"note: this {device.type} has no bfloat16 units: --precision bf16 is slow here")
-    return device
+        settle(args, ranks, Device(compilers=("g++", "clang++")))  # Inductor's
+        return torch.device("cpu")
+    # The ranks of a node take its GPUs in turn.
+    torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
+    torch.set_float32_matmul_precision("high")  # TF32 for what stays in float32
+    torch.backends.cudnn.benchmark = True  # the fastest convolutions for these shapes
+    capability, name = torch.cuda.get_device_capability(), torch.cuda.get_device_name()
+    compilers = ("gcc", "cc", "clang")  # Triton's
+    settle(args, ranks, Device(capability, name, torch.cuda.get_arch_list(), compilers))
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def autocast(args: Namespace, device: torch.device) -> Any:
@@ -103,16 +91,10 @@ class Run(run.Run):
         more["versions"] = {"torch": torch.__version__, **(versions or {})}
         super().__init__(*args, **more)
         self.on_gpu = self.device.startswith("cuda")
-        exchange(self.ranks, failure=self._shared_gpu())
-
-    def _shared_gpu(self) -> UserError | None:
-        """Return the error of two ranks on one GPU, which NCCL calls "invalid usage"."""
         uuid = torch.cuda.get_device_properties(self.device).uuid if self.on_gpu else ""
         gpus = self.ranks.gather((socket.gethostname(), str(uuid)))
-        mine = [str(rank) for rank, gpu in enumerate(gpus) if gpu == gpus[self.ranks.rank]]
-        if not self.on_gpu or len(mine) == 1 or "NCCL_MULTI_RANK_GPU_ENABLE" in os.environ:
-            return None
-        return UserError(f"ranks {', '.join(mine)} share a GPU: start as many ranks as GPUs")
+        may_share = not self.on_gpu or "NCCL_MULTI_RANK_GPU_ENABLE" in os.environ
+        exchange(self.ranks, failure=None if may_share else shared(self.ranks, gpus))
 
     def mark(self) -> Any:
         if not self.on_gpu:
@@ -205,96 +187,60 @@ class State:
 
 
 def arrays(weights: Iterable[torch.Tensor]) -> Iterable[Any]:
-    return (weight.detach().cpu().numpy() for weight in weights)
+    whole = (w.full_tensor() if hasattr(w, "full_tensor") else w for w in weights)  # of FSDP
+    return (weight.detach().cpu().numpy() for weight in whole)
 
 
-class Reader(Dataset):  # type: ignore[misc]  # torch is not installed where types are checked
-    """Reads a whole batch for each key; a fault is an answer, for it comes from a worker."""
+def with_ddp(model: nn.Module, fp16_allreduce: bool, **options: Any) -> DistributedDataParallel:
+    """Return the model whose backward() averages the gradients over all ranks.
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __getitem__(self, key: Any) -> tuple[Any, Any, str]:
-        epoch, indices = key
-        try:
-            return (*self.dataset.read(epoch, indices), "")
-        except UserError as error:
-            return (*self.dataset.read(epoch, indices[:0]), str(error))
-
-
-def prefetch(
-    dataset: Any, keys: Iterable[tuple[int, Any]], workers: int, device: torch.device
-) -> Iterator[list[torch.Tensor]]:
-    """Yield the batches of `keys` (epoch, indices) on the device.
-
-    Worker processes read ahead, and each batch is copied while the one before is computed on.
-    Raises `UserError` for data that cannot be read.
+    All start from the weights of rank 0.
     """
-    warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-    loader = DataLoader(
-        Reader(dataset),
-        batch_size=None,
-        sampler=keys,
-        num_workers=workers,
-        # A fork of this process would have half of what MPI and Horovod are in the middle of.
-        multiprocessing_context="forkserver" if workers else None,
-        worker_init_fn=_end_with_parent,
-        pin_memory=device.type == "cuda",
-        generator=torch.Generator(),  # not the one that the model draws from
+    ids = [torch.cuda.current_device()] if next(model.parameters()).is_cuda else None
+    network = DistributedDataParallel(
+        model, device_ids=ids, gradient_as_bucket_view=True, **options
     )
-    with _signals_are_not_for_children() if workers else contextlib.nullcontext():
-        batches = iter(loader)
-    if device.type == "cpu":
-        for *tensors, fault in batches:
-            if fault:
-                raise UserError(fault)
-            yield tensors
-        return
-    copies, computing = torch.cuda.Stream(), torch.cuda.current_stream()
-
-    def copied() -> Iterator[list[torch.Tensor]]:
-        for *tensors, fault in batches:
-            if fault:
-                raise UserError(fault)
-            with torch.cuda.stream(copies):
-                moved = [tensor.to(device, non_blocking=True) for tensor in tensors]
-            yield moved
-
-    ahead = copied()
-    following = next(ahead, None)
-    while following is not None:
-        computing.wait_stream(copies)
-        ready = following
-        for tensor in ready:
-            tensor.record_stream(computing)
-        following = next(ahead, None)
-        yield ready
+    if fp16_allreduce:
+        network.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return network
 
 
-def _end_with_parent(worker: int) -> None:
-    """End this worker when its rank ends, however it does: its own parent is the fork server."""
-    rank = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if rank is not None:
-            rank.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+def pass_of_step(network: nn.Module, last: bool) -> Any:
+    """Return the context of a backward pass: by DDP and FSDP only a step's last one exchanges."""
+    if hasattr(network, "set_requires_gradient_sync"):
+        network.set_requires_gradient_sync(last)
+    wait = hasattr(network, "no_sync") and not last
+    return network.no_sync() if wait else contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def _signals_are_not_for_children() -> Iterator[None]:
-    """Start children that do not get the signals which ask a run to stop.
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> float:
+    """Set the learning rate of all parameter groups, and return it."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    return rate
 
-    Slurm sends them to all processes of a step; children inherit that they are blocked.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
-    try:
-        # A rank that stops early leaves semaphores, which the tracker removes with a warning.
-        os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
-        resource_tracker.ensure_running()  # it unblocks SIGTERM when it starts its process
-        signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+def clip_and_step(model: nn.Module, optimizer: Any, most: float) -> None:
+    """Clip the norm of the gradients (those of all ranks, with Horovod too), and step."""
+    with_horovod = hasattr(optimizer, "synchronize")
+    if with_horovod:
+        optimizer.synchronize()  # wait for the mean gradients of all ranks
+    nn.utils.clip_grad_norm_(model.parameters(), most)
+    with optimizer.skip_synchronize() if with_horovod else contextlib.nullcontext():
+        optimizer.step()
+
+
+class ChannelsLast:
+    """Lets Horovod exchange weights in channels_last: as a view whose memory is contiguous."""
+
+    def __init__(self, compression: Any) -> None:
+        self.compression = compression
+
+    def compress(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        tensor, context = self.compression.compress(tensor)
+        strided = not tensor.is_contiguous()
+        return tensor.permute(0, 2, 3, 1) if strided else tensor, (strided, context)
+
+    def decompress(self, tensor: torch.Tensor, context: Any) -> torch.Tensor:
+        strided, inner = context
+        return self.compression.decompress(tensor.permute(0, 3, 1, 2) if strided else tensor, inner)

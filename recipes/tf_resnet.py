@@ -21,11 +21,9 @@ has its stride.
 from __future__ import annotations
 
 import itertools
-import math
 import os
-import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from recipes import images, options, ranks, run_tf
-from recipes.ranks import Ranks, UserError
+from recipes.ranks import Ranks
 
 layers = tf.keras.layers
 STEPS = {"cpu": 10, "gpu": 50}  # of an epoch with --synthetic
@@ -70,44 +68,6 @@ def parser() -> options.Parser:
     add("--compile", action="store_true", help="compile the computation of gradients by XLA")
     parser.add_horovod()
     return parser
-
-
-def check(args: Namespace) -> Namespace:
-    """Return complete settings. Raises `UserError` for what does not go together."""
-    cifar = args.model == "resnet20"
-    if cifar and args.image_size:
-        raise UserError("--image-size is for resnet50: CIFAR-10 has 32 x 32 pixels")
-    if not (args.data or args.synthetic):
-        kind = "CIFAR-10" if cifar else "an ImageNet folder"
-        raise UserError(f"{args.model} needs data: --data DIR with {kind}, or --synthetic")
-    args.image_size = args.image_size or (32 if cifar else 224)
-    if args.synthetic:
-        args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
-    return args
-
-
-def load(args: Namespace, world: Ranks) -> images.ImageSet | None:
-    if args.synthetic:
-        return None
-    if args.model == "resnet20":
-        return ranks.together(world, lambda: images.load_cifar10(args.data, args.seed))
-    found = ranks.together(  # Horovod: one rank lists the files, for all.
-        world,
-        lambda: (
-            images.load_imagenet(args.data, args.image_size, args.seed) if world.rank == 0 else None
-        ),
-    )
-    return world.broadcast(found)
-
-
-def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
-    share = epochs_done / args.epochs
-    decay = {
-        "constant": 1.0,
-        "step": 0.1 ** sum(share >= place for place in (30 / 90, 60 / 90, 80 / 90)),
-        "cosine": 0.5 * (1 + math.cos(math.pi * share)),
-    }
-    return ranks.learning_rate(args, size, epochs_done) * decay[args.schedule]
 
 
 def build_model(name: str, classes: int, size: int) -> tf.keras.Model:
@@ -156,31 +116,6 @@ def normalized(x: Any, width: int, size: int, stride: int = 1, scale: str = "one
     )
 
 
-def read_ahead(args: Namespace, dataset: Any, keys: Iterable[Any]) -> Iterator[Any]:
-    """Yield the images and labels of `keys` (epoch, indices), read by threads.
-
-    Raises `UserError` for an image that cannot be read.
-    """
-
-    def read(epoch: Any, indices: Any) -> tuple[Any, Any, bytes]:
-        try:
-            return (*dataset.read(int(epoch), indices), b"")
-        except UserError as error:
-            return (*dataset.read(int(epoch), indices[:0]), str(error).encode())
-
-    def parallel(epoch: Any, indices: Any) -> Any:
-        return tf.numpy_function(read, [epoch, indices], [tf.uint8, tf.int64, tf.string])
-
-    shapes = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
-    stream = tf.data.Dataset.from_generator(lambda: keys, output_signature=shapes)
-    workers = ranks.threads(1) if args.workers is None else max(1, args.workers)
-    stream = stream.map(parallel, num_parallel_calls=workers, deterministic=True)
-    for pixels, labels, fault in stream.prefetch(tf.data.AUTOTUNE):
-        if message := fault.numpy().decode():
-            raise UserError(message)
-        yield pixels, labels
-
-
 class State(run_tf.State):
     """A checkpoint in which all ranks have the same running statistics: the mean of theirs."""
 
@@ -197,29 +132,16 @@ class State(run_tf.State):
 
 
 def read_options(world: Ranks) -> tuple[Namespace, str]:
-    args = check(parser().parse_args())
+    args = images.check(parser().parse_args())
     ranks.check_adasum(args, world)
     return args, run_tf.pick_device(args, world)
 
 
-def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
-    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
-    data: Any = load(args, world)
-    about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
-    run = run_tf.Run(args, world, "tf_resnet", device, about)
-
-    tf.keras.utils.set_random_seed(args.seed)
-    model = build_model(args.model, data.classes if data else 1000, args.image_size)
-    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=args.momentum)
-    optimizer.build(model.trainable_variables)
-    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
-    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
+def functions(args: Namespace, model: Any, optimizer: Any, data: Any) -> tuple[Any, Any, Any]:
+    """Return what computes gradients, does the last pass of a step, and gives logits of a test."""
     half = (0.5, 0.5, 0.5)
     mean, std = (data.mean, data.std) if data else (half, half)
-    size = args.image_size
-    pixels = tf.TensorSpec([None, size, size, 3], tf.uint8)
+    pixels = tf.TensorSpec([None, args.image_size, args.image_size, 3], tf.uint8)
 
     def predict(x: tf.Tensor, training: bool) -> tf.Tensor:
         return model((tf.cast(x, tf.float32) / 255 - mean) / std, training=training)
@@ -247,49 +169,75 @@ def main() -> None:
     def step(x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
         """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
         loss, *mine = run_tf.add(before, gradients(x, y, weight))
-        # Horovod: the mean over all ranks; each sets out while others are still computed.
-        means = [
-            hvd.allreduce(
-                gradient,
-                op=hvd.Adasum if args.adasum else hvd.Average,
-                compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
-                name=f"gradient.{number}",
-            )
-            for number, gradient in enumerate(mine)
-        ]
-        optimizer.apply_gradients(zip(means, model.trainable_variables))
+        optimizer.apply_gradients(zip(averaged(args, mine), model.trainable_variables))
         return loss
 
-    test_on = tf.function(lambda x: predict(x, False), [pixels], autograph=False)
+    return gradients, step, tf.function(lambda x: predict(x, False), [pixels], autograph=False)
+
+
+def averaged(args: Namespace, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+    # Horovod: the mean over all ranks; each sets out while others are still computed.
+    return [
+        hvd.allreduce(
+            gradient,
+            op=hvd.Adasum if args.adasum else hvd.Average,
+            compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+            name=f"gradient.{number}",
+        )
+        for number, gradient in enumerate(gradients)
+    ]
+
+
+def evaluate(run: run_tf.Run, state: State, test_on: Any, test: Any) -> Any:
+    """Return this rank's sum of losses, right answers and number of images."""
+    state.average_statistics()
+    size, at_once = run.ranks.size, run.args.batch_size
+    share = np.arange(run.ranks.rank, len(test), size)
+    keys = [(0, share[i : i + at_once]) for i in range(0, len(share), at_once)]
+    stream = run_tf.read_ahead(run.args, test, keys)
+
+    def predict_next(part: Any) -> tuple[tf.Tensor, Any]:
+        x, labels = next(stream)
+        return test_on(x), labels
+
+    return run.evaluate(len(test), predict_next, at_once)
+
+
+def training_images(args: Namespace, data: Any, run: run_tf.Run) -> Iterator[Any]:
+    """Yield this rank's images and labels of each pass, or the same random ones."""
+    if data:
+        return run_tf.read_ahead(args, data.train, run.keys())
+    shape = args.batch_size, args.image_size, args.image_size, 3
+    random = tf.cast(tf.random.uniform(shape, 0, 255, tf.int32), tf.uint8)
+    return itertools.repeat((random, tf.random.uniform((args.batch_size,), 0, 10, tf.int64)))
+
+
+def main() -> None:
+    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data: Any = images.load(args, world)
+    about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
+    run = run_tf.Run(args, world, "tf_resnet", device, about)
+
+    tf.keras.utils.set_random_seed(args.seed)
+    model = build_model(args.model, data.classes if data else 1000, args.image_size)
+    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=args.momentum)
+    optimizer.build(model.trainable_variables)
+    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
+    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
+    gradients, step, test_on = functions(args, model, optimizer, data)
     every = run_tf.state_of(world, model, optimizer)
     state = State(world, every.same, every.moving, every.random)
-
-    def evaluate() -> Any:
-        state.average_statistics()
-        share, at_once = np.arange(world.rank, len(data.test), world.size), args.batch_size
-        keys = [(0, share[i : i + at_once]) for i in range(0, len(share), at_once)]
-        stream = read_ahead(args, data.test, keys)
-
-        def predict_next(part: Any) -> tuple[tf.Tensor, Any]:
-            x, labels = next(stream)
-            return test_on(x), labels
-
-        return run.evaluate(len(data.test), predict_next, at_once)
 
     steps = STEPS[device] * args.batch_size * args.batches_per_allreduce * world.size
     # A short last step is left out: the mean over one image, or none, is no mean.
     run.begin(len(data.train) if data else steps, state, drop_last=True)
-    blank = tf.zeros((2, size, size, 3), tf.uint8), tf.zeros(2, tf.int64)
-    if data:
-        stream = read_ahead(args, data.train, run.keys())
-    else:
-        shape = args.batch_size, size, size, 3
-        random = tf.cast(tf.random.uniform(shape, 0, 255, tf.int32), tf.uint8)
-        labels = tf.random.uniform((args.batch_size,), 0, 10, tf.int64)
-        stream = itertools.repeat((random, labels))
+    blank = tf.zeros((2, args.image_size, args.image_size, 3), tf.uint8), tf.zeros(2, tf.int64)
+    stream = training_images(args, data, run)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's images of a step.
-            run.rate = learning_rate(args, world.size, run.epochs_done)
+            run.rate = ranks.decayed_rate(args, world.size, run.epochs_done)
             optimizer.learning_rate.assign(run.rate)
             before: list[Any] = []
             *parts, last = run_tf.passes(batch, args.adasum)
@@ -298,8 +246,8 @@ def main() -> None:
                 before = run_tf.add(before, gradients(x, y, weight))
             x, y = run.read(lambda: next(stream), blank)
             run.step_done(step(x, y, last[1], before))
-        run.epoch_done(evaluate if data else None)
-    flops = FLOPS * (size / 224) ** 2
+        run.epoch_done((lambda: evaluate(run, state, test_on, data.test)) if data else None)
+    flops = FLOPS * (args.image_size / 224) ** 2
     known = run.utilization(flops) if args.model == "resnet50" else {}
     run.finish((v.numpy() for v in model.trainable_variables), **known)
 

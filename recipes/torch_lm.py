@@ -20,28 +20,20 @@ exchanged, and neither Horovod nor DDP takes part.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import shutil
 import sys
-import warnings
 from argparse import Namespace
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.distributed import checkpoint
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn import functional
-from torch.nn.parallel import DistributedDataParallel
 
-from recipes import options, ranks, run_torch, tokens
+from recipes import options, ranks, run_fsdp, run_torch, tokens
 from recipes.ranks import Ranks, UserError
+from recipes.read_ahead import Sequences
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -144,61 +136,6 @@ def make_optimizer(args: Namespace, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, args.base_lr, BETAS, weight_decay=WEIGHT_DECAY, fused=on_gpu)
 
 
-def shard(args: Namespace, model: LanguageModel) -> None:
-    """Leave each rank its part of the weights, in place."""
-    # Nothing here changes what the model returns in place.
-    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
-    policy = MixedPrecisionPolicy()
-    if args.precision == "bf16":
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    # FSDP: one layer at a time is whole on each rank, while it computes; then the rest.
-    for layer in model.layers:
-        if args.compile:
-            layer.compile()
-        fully_shard(layer, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
-
-
-class ShardedState(run_torch.State):
-    """A checkpoint of which each rank writes its part, into a folder that all see."""
-
-    def parts(self) -> dict[str, Any]:
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        return {"model": model, "optimizer": optimizer}
-
-    def pack(self, folder: Path) -> Any:
-        if self.ranks.rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
-        self.ranks.gather(None)
-        try:
-            checkpoint.save(self.parts(), checkpoint_id=folder)  # FSDP: all ranks together.
-        except checkpoint.api.CheckpointException as error:  # on all ranks
-            raise OSError(first_failure(error)) from error
-        return folder
-
-    def unpack(self, payload: Any) -> None:
-        parts = self.parts()
-
-        def load() -> None:
-            try:
-                checkpoint.load(parts, checkpoint_id=payload)  # FSDP: for any number of ranks.
-            except checkpoint.api.CheckpointException as error:
-                raise UserError(f"{payload}: {first_failure(error)}") from error
-
-        ranks.together(self.ranks, load)
-        set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=parts["model"],
-            optim_state_dict=parts["optimizer"],
-        )
-
-
-def first_failure(error: Any) -> str:
-    rank, (cause, _) = min(error.failures.items(), key=lambda each: each[0])
-    return f"rank {rank}: {str(cause).splitlines()[0]}"
-
-
 def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
     """Return the rate: a linear warm-up to its peak, then a cosine to a tenth of that."""
     peak = args.base_lr * math.sqrt(size * args.batches_per_allreduce)
@@ -208,37 +145,17 @@ def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
     return float(peak * (0.55 + 0.45 * math.cos(math.pi * min(1.0, share))))
 
 
-def main() -> None:
-    # Horovod: find the other ranks.
-    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
-    args = ranks.together(world, lambda: check(parser().parse_args(), world))
-    # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
-    data: Any = None
-    vocabulary = args.vocabulary or tokens.VOCABULARY
-    if not args.synthetic:
-        data = ranks.together(world, lambda: tokens.load(args.data, args.context, args.vocabulary))
-        vocabulary = data.vocabulary
-    about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
-    unit = {"unit": "tokens", "each": args.context}
-    run = run_torch.Run(args, world, "torch_lm", device, about, **unit)
-
-    torch.manual_seed(args.seed)
-    model = LanguageModel(args, vocabulary).to(device)
-    number = sum(weight.numel() for weight in model.parameters())
-    network: Any = model
+def distribute(
+    args: Namespace, world: Ranks, model: LanguageModel
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Return the model to call and the optimizer, which average the gradients over all ranks."""
+    network: nn.Module = model
     if EXCHANGE == "fsdp":
-        shard(args, model)
-        run.inference = torch.no_grad  # FSDP: its weights cannot be gathered in inference mode.
+        run_fsdp.shard(args, model)  # FSDP: each rank keeps a part of the weights.
     elif EXCHANGE == "ddp" and world.size > 1:
-        # DDP: all ranks start from the weights of rank 0; backward() averages the gradients.
-        ids = [device] if device.type == "cuda" else None
-        network = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-        if args.fp16_allreduce:
-            network.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        network = run_torch.with_ddp(model, args.fp16_allreduce)  # DDP: backward() averages.
     optimizer = make_optimizer(args, model)
-    with_horovod = EXCHANGE == "horovod" and world.size > 1
-    if with_horovod:
+    if EXCHANGE == "horovod" and world.size > 1:
         # Horovod: all ranks start from the weights of rank 0, and average the gradients.
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         optimizer = hvd.DistributedOptimizer(
@@ -247,79 +164,93 @@ def main() -> None:
             compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
             backward_passes_per_step=args.batches_per_allreduce,
         )
+    return network, optimizer
+
+
+def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> Callable[..., Any]:
+    """Return what maps tokens (batch, context + 1) to the sum of their losses."""
 
     def sum_of_losses(text: torch.Tensor) -> torch.Tensor:
         with run_torch.autocast(args, device):
             logits = network(text[:, :-1]).flatten(0, 1)
             return functional.cross_entropy(logits, text[:, 1:].flatten(), reduction="sum")
 
-    compiled = args.compile and EXCHANGE != "fsdp"
-    forward = torch.compile(sum_of_losses) if compiled else sum_of_losses
+    compiled = args.compile and EXCHANGE != "fsdp"  # FSDP: its layers are, one by one
+    return torch.compile(sum_of_losses) if compiled else sum_of_losses
+
+
+def evaluate(run: run_torch.Run, network: nn.Module, feed: Sequences, test: Any) -> list[float]:
+    """Return this rank's sum of losses, right tokens and number of tokens."""
+    parts = run.test_parts(len(test), run.args.batch_size)
+    if EXCHANGE == "fsdp":  # FSDP: as many parts on each rank, which gather weights together.
+        share = math.ceil(len(test) / run.ranks.size)
+        parts += [np.zeros(0, np.int64)] * (math.ceil(share / run.args.batch_size) - len(parts))
+
+    def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        text = feed.read(test, part)
+        return network(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()
+
+    sums = run.evaluate(network, parts, predict)
+    if run.failure:
+        raise run.failure
+    return sums
+
+
+def load(args: Namespace, world: Ranks) -> tuple[Any, int]:
+    """Return the data, None for random tokens, and the size of the vocabulary."""
     if args.synthetic:
-        shape = args.batch_size, args.context + 1
-        torch.manual_seed(args.seed + 1 + world.rank)  # tokens of its own
-        random = torch.randint(vocabulary, shape, device=device)
+        return None, args.vocabulary or tokens.VOCABULARY
+    data = ranks.together(world, lambda: tokens.load(args.data, args.context, args.vocabulary))
+    return data, data.vocabulary
 
-    def read(dataset: Any, part: Any) -> torch.Tensor:
-        """Return the sequences of a part on the device."""
-        if args.synthetic:
-            return random
-        text = torch.from_numpy(dataset[part])
-        if device.type == "cpu":
-            return text
-        return text.pin_memory().to(device, non_blocking=True)
 
-    def evaluate() -> list[float]:
-        parts = run.test_parts(len(data.test), args.batch_size)
-        if EXCHANGE == "fsdp":  # FSDP: as many parts on each rank, which gather weights together.
-            share = math.ceil(len(data.test) / world.size)
-            parts += [np.zeros(0, np.int64)] * (math.ceil(share / args.batch_size) - len(parts))
+def facts(args: Namespace, run: run_torch.Run, data: Any, number: int) -> dict[str, Any]:
+    """Return what result.json has of this trainer's own; `number` is that of the weights."""
+    # Forward and backward: 6 per weight and token, and 12 per layer, width and position.
+    flops = 6 * number + 12 * args.layers * args.width * args.context
+    floor = {"loss_floor": data.floor} if data else {}
+    return {**floor, "exchange": EXCHANGE, "parameters": number, **run.utilization(flops)}
 
-        def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
-            text = run.read(lambda: read(data.test, part), blank)
-            return network(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()
 
-        sums = run.evaluate(network, parts, predict)
-        if run.failure:
-            raise run.failure
-        return sums
+def main() -> None:
+    # Horovod: find the other ranks.
+    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
+    args = ranks.together(world, lambda: check(parser().parse_args(), world))
+    # Horovod: each rank takes a GPU of its own, if there are any.
+    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    data, vocabulary = load(args, world)
+    about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
+    unit = {"unit": "tokens", "each": args.context}
+    run = run_torch.Run(args, world, "torch_lm", device, about, **unit)
 
-    state = (ShardedState if EXCHANGE == "fsdp" else run_torch.State)(world, model, optimizer)
+    torch.manual_seed(args.seed)
+    model = LanguageModel(args, vocabulary).to(device)
+    number = sum(weight.numel() for weight in model.parameters())
+    network, optimizer = distribute(args, world, model)
+    if EXCHANGE == "fsdp":
+        run.inference = torch.no_grad  # FSDP: its weights cannot be gathered in inference mode.
+    forward = loss_function(args, device, network)
+    feed = Sequences(args, run, vocabulary)
+    state = (run_fsdp.State if EXCHANGE == "fsdp" else run_torch.State)(world, model, optimizer)
     steps = STEPS[device.type] * args.batch_size * args.batches_per_allreduce * world.size
-    blank = torch.zeros((0, args.context + 1), dtype=torch.int64, device=device)
     run.begin(len(data.train) if data else steps, state, drop_last=args.compile)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's sequences of a step.
             done = run.epoch - 1 + batch.taken / run.shards.count
-            run.rate = learning_rate(args, world.size, done)
-            for group in optimizer.param_groups:
-                group["lr"] = run.rate
+            run.rate = run_torch.set_rate(optimizer, learning_rate(args, world.size, done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # A part may be empty here and not on other ranks, which wait for this one.
             for count, part in enumerate(batch.parts, 1):
-                text = run.read(partial(read, data and data.train, part), blank)
-                last = count == len(batch.parts)
-                if EXCHANGE == "fsdp":  # FSDP: the last pass exchanges what all added up.
-                    model.set_requires_gradient_sync(last)
-                wait = EXCHANGE == "ddp" and world.size > 1 and not last
-                with network.no_sync() if wait else contextlib.nullcontext():
+                text = feed.read(data and data.train, part)
+                with run_torch.pass_of_step(network, count == len(batch.parts)):
                     loss = forward(text)
                     (loss * (batch.weight / args.context)).backward()
                 losses += loss.detach()
-            if with_horovod:
-                optimizer.synchronize()  # Horovod: wait for the mean gradients of all ranks.
-            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            with optimizer.skip_synchronize() if with_horovod else contextlib.nullcontext():
-                optimizer.step()
+            run_torch.clip_and_step(model, optimizer, CLIP)
             run.step_done(losses)
-        run.epoch_done(evaluate if data else None)
-    whole = (w.full_tensor() if EXCHANGE == "fsdp" else w for w in model.parameters())
-    # Forward and backward: 6 per weight and token, and 12 per layer, width and position.
-    flops = 6 * number + 12 * args.layers * args.width * args.context
-    facts = {"loss_floor": data.floor} if data else {}
-    facts |= {"exchange": EXCHANGE, "parameters": number, **run.utilization(flops)}
-    run.finish(run_torch.arrays(whole), **facts)
+        run.epoch_done((lambda: evaluate(run, network, feed, data.test)) if data else None)
+    run.finish(run_torch.arrays(model.parameters()), **facts(args, run, data, number))
 
 
 if __name__ == "__main__":

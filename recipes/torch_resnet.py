@@ -21,22 +21,16 @@ has its stride. Its weights have the names of torchvision's.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import math
-import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
-from torch.nn.parallel import DistributedDataParallel
 
-from recipes import images, options, ranks, run_torch
+from recipes import images, options, ranks, read_ahead, run_torch
 from recipes.ranks import Ranks, UserError
 
 EXCHANGE = options.option("--exchange", "horovod")
@@ -135,60 +129,11 @@ class ResNet(nn.Module):  # type: ignore[misc]  # as above
         return self.fc(functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-class ChannelsLast:
-    """Lets Horovod exchange weights in channels_last: as a view whose memory is contiguous."""
-
-    def __init__(self, compression: Any) -> None:
-        self.compression = compression
-
-    def compress(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        tensor, context = self.compression.compress(tensor)
-        strided = not tensor.is_contiguous()
-        return tensor.permute(0, 2, 3, 1) if strided else tensor, (strided, context)
-
-    def decompress(self, tensor: torch.Tensor, context: Any) -> torch.Tensor:
-        strided, inner = context
-        return self.compression.decompress(tensor.permute(0, 3, 1, 2) if strided else tensor, inner)
-
-
 def check(args: Namespace) -> Namespace:
     """Return complete settings. Raises `UserError` for what does not go together."""
-    cifar = args.model == "resnet20"
-    if cifar and args.image_size:
-        raise UserError("--image-size is for resnet50: CIFAR-10 has 32 x 32 pixels")
-    if not (args.data or args.synthetic):
-        kind = "CIFAR-10" if cifar else "an ImageNet folder"
-        raise UserError(f"{args.model} needs data: --data DIR with {kind}, or --synthetic")
     if args.exchange == "ddp" and (args.adasum or args.timeline):
         raise UserError("--adasum and --timeline are Horovod's: not with --exchange ddp")
-    args.image_size = args.image_size or (32 if cifar else 224)
-    if args.synthetic:
-        args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
-    return args
-
-
-def load(args: Namespace, world: Ranks) -> images.ImageSet | None:
-    if args.synthetic:
-        return None
-    if args.model == "resnet20":
-        return ranks.together(world, lambda: images.load_cifar10(args.data, args.seed))
-    found = ranks.together(  # Horovod: one rank lists the files, for all.
-        world,
-        lambda: (
-            images.load_imagenet(args.data, args.image_size, args.seed) if world.rank == 0 else None
-        ),
-    )
-    return world.broadcast(found)
-
-
-def learning_rate(args: Namespace, size: int, epochs_done: float) -> float:
-    share = epochs_done / args.epochs
-    decay = {
-        "constant": 1.0,
-        "step": 0.1 ** sum(share >= place for place in (30 / 90, 60 / 90, 80 / 90)),
-        "cosine": 0.5 * (1 + math.cos(math.pi * share)),
-    }
-    return ranks.learning_rate(args, size, epochs_done) * decay[args.schedule]
+    return images.check(args)
 
 
 def distribute(
@@ -199,22 +144,14 @@ def distribute(
         return model, optimizer
     if EXCHANGE == "ddp":
         # DDP: all ranks start from the weights of rank 0; backward() averages the gradients.
-        parallel = DistributedDataParallel(
-            model,
-            device_ids=[torch.cuda.current_device()] if next(model.parameters()).is_cuda else None,
-            broadcast_buffers=False,
-            gradient_as_bucket_view=True,
-        )
-        if args.fp16_allreduce:
-            parallel.register_comm_hook(None, default_hooks.fp16_compress_hook)
-        return parallel, optimizer
+        return run_torch.with_ddp(model, args.fp16_allreduce, broadcast_buffers=False), optimizer
     # Horovod: step() first averages the gradients over all ranks.
     compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
     return model, hvd.DistributedOptimizer(
         optimizer,
         named_parameters=model.named_parameters(),
         op=hvd.Adasum if args.adasum else hvd.Average,
-        compression=ChannelsLast(compression),
+        compression=run_torch.ChannelsLast(compression),
         backward_passes_per_step=args.batches_per_allreduce,
     )
 
@@ -240,31 +177,38 @@ class State(run_torch.State):
             buffer.copy_(mean)
 
 
-class Feed:
-    """This rank's batches, as normalized images and labels on the device."""
+def make_optimizer(args: Namespace, model: nn.Module) -> torch.optim.Optimizer:
+    """Return SGD, without weight decay of biases and batch normalization."""
+    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
+    others = [weight for weight in model.parameters() if weight.ndim <= 1]
+    groups = [{"params": decayed, "weight_decay": args.weight_decay}, {"params": others}]
+    on_gpu = next(model.parameters()).is_cuda
+    return torch.optim.SGD(groups, lr=args.base_lr, momentum=args.momentum, fused=on_gpu)
 
-    def __init__(self, args: Namespace, data: images.ImageSet | None, device: torch.device) -> None:
-        self.args, self.data, self.device = args, data, device
-        self.format = torch.channels_last if device.type == "cuda" else torch.contiguous_format
-        if data is None:
-            size, count = args.image_size, args.batch_size
-            x = torch.randn(count, 3, size, size, device=device)
-            y = torch.randint(10, (count,), device=device)
-            self.synthetic = x.contiguous(memory_format=self.format), y
-        else:
-            mean, std = (torch.tensor(each, device=device) * 255 for each in (data.mean, data.std))
-            self.mean, self.std = mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
-        cpus = ranks.threads(1)
-        default = cpus if device.type == "cuda" else 0
-        self.workers = default if args.workers is None else args.workers
 
-    def batches(self, dataset: Any, keys: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the batches of `keys`: epochs and indices. Raises `UserError`."""
-        if self.data is None:
-            yield from itertools.repeat(self.synthetic)
-        for pixels, labels in run_torch.prefetch(dataset, keys, self.workers, self.device):
-            x = (pixels.permute(0, 3, 1, 2).float() - self.mean) / self.std
-            yield x.contiguous(memory_format=self.format), labels
+def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> Callable[..., Any]:
+    """Return what maps images and labels to the sum of their losses."""
+    smoothing = args.label_smoothing
+
+    def sum_of_losses(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with run_torch.autocast(args, device):
+            logits = network(x)
+            return functional.cross_entropy(logits, y, reduction="sum", label_smoothing=smoothing)
+
+    return torch.compile(sum_of_losses) if args.compile else sum_of_losses
+
+
+def evaluate(run: run_torch.Run, state: State, feed: read_ahead.Images, test: Any) -> list[float]:
+    """Return this rank's sum of losses, right answers and number of images."""
+    state.average_statistics()
+    share = run.test_parts(len(test), run.args.batch_size)
+    stream = feed.batches(test, [(0, part) for part in share])
+
+    def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        x, labels = next(stream)
+        return state.model(x), labels
+
+    return run.evaluate(state.model, share, predict)
 
 
 def main() -> None:
@@ -274,39 +218,19 @@ def main() -> None:
     ranks.together(world, lambda: ranks.check_adasum(args, world))
     # Horovod: each rank takes a GPU of its own, if there are any.
     device = ranks.together(world, lambda: run_torch.pick_device(args, world))
-    data: Any = load(args, world)
+    data: Any = images.load(args, world)
     about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
     run = run_torch.Run(args, world, "torch_resnet", device, about)
 
     torch.manual_seed(args.seed)
     model = ResNet(args.model, data.classes if data else 1000)
     torch.manual_seed(args.seed + 1 + world.rank)  # random images of its own
-    feed = Feed(args, data, device)
+    feed = read_ahead.Images(args, data, device)
     if EXCHANGE == "horovod":  # Horovod: all ranks start from the weights of rank 0.
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     model = model.to(device, memory_format=feed.format)
-    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
-    others = [weight for weight in model.parameters() if weight.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": args.weight_decay}, {"params": others}]
-    on_gpu = device.type == "cuda"
-    sgd = torch.optim.SGD(groups, lr=args.base_lr, momentum=args.momentum, fused=on_gpu)
-    network, optimizer = distribute(args, world, model, sgd)
-
-    def sum_of_losses(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        with run_torch.autocast(args, device):
-            smoothing = args.label_smoothing
-            return functional.cross_entropy(
-                network(x), y, reduction="sum", label_smoothing=smoothing
-            )
-
-    forward = torch.compile(sum_of_losses) if args.compile else sum_of_losses
-    state = State(world, model, optimizer)
-
-    def evaluate() -> list[float]:
-        state.average_statistics()
-        share = run.test_parts(len(data.test), args.batch_size)
-        stream = feed.batches(data.test, [(0, part) for part in share])
-        return run.evaluate(model, share, lambda part: predict(model, *next(stream)))
+    network, optimizer = distribute(args, world, model, make_optimizer(args, model))
+    forward, state = loss_function(args, device, network), State(world, model, optimizer)
 
     steps = STEPS[device.type] * args.batch_size * args.batches_per_allreduce * world.size
     # A short last step is left out: the mean over one image, or none, is no mean.
@@ -315,30 +239,22 @@ def main() -> None:
     blank = torch.zeros(2, 3, args.image_size, args.image_size, device=device)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's images of a step.
-            run.rate = learning_rate(args, world.size, run.epochs_done)
-            for group in optimizer.param_groups:
-                group["lr"] = run.rate
+            rate = ranks.decayed_rate(args, world.size, run.epochs_done)
+            run.rate = run_torch.set_rate(optimizer, rate)
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for number, _ in enumerate(batch.parts, 1):
                 x, y = run.read(lambda: next(stream), (blank, blank[:, 0, 0, 0].long()))
-                last = number == len(batch.parts) or not hasattr(network, "no_sync")
-                with contextlib.nullcontext() if last else network.no_sync():
+                with run_torch.pass_of_step(network, number == len(batch.parts)):
                     loss = forward(x, y)
                     (loss * (1 / batch.own if args.adasum else batch.weight)).backward()
                 losses += loss.detach()
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
-        run.epoch_done(evaluate if data else None)
+        run.epoch_done((lambda: evaluate(run, state, feed, data.test)) if data else None)
     flops = FLOPS * (args.image_size / 224) ** 2
     known = run.utilization(flops) if args.model == "resnet50" else {}
     run.finish(run_torch.arrays(model.parameters()), exchange=EXCHANGE, **known)
-
-
-def predict(
-    model: nn.Module, x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return model(x), y
 
 
 if __name__ == "__main__":

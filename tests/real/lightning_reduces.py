@@ -16,7 +16,7 @@ from lightning.pytorch.strategies import ParallelStrategy
 from torch.utils.data import DataLoader, TensorDataset
 
 from recipes import ranks
-from recipes.lightning_mnist import HorovodStrategy
+from recipes.lightning_horovod import HorovodStrategy
 
 
 class Line(lightning.LightningModule):  # type: ignore[misc]

@@ -87,13 +87,14 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data at most."""
-    shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf"}
+    shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf", "run_fsdp", "read_ahead"}
+    shared |= {"lightning_horovod", "text_models"}
     readers = {"digits", "images", "tokens", "texts"}
     assert imports(path) <= shared | readers
     assert len(imports(path) & readers) == 1
 
 
-@pytest.mark.parametrize("name", ["digits", "images", "tokens", "texts", "options"])
+@pytest.mark.parametrize("name", ["digits", "images", "tokens", "texts", "options", "device"])
 def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
     path = FOLDER / f"{name}.py"
     assert imports(path) <= {"ranks"}

@@ -43,8 +43,9 @@ def test_a_copy_brings_what_it_imports_and_no_more(tmp_path: Path) -> None:
     assert "imports nothing of ours" in recipes("copy", "minimal_ddp", str(tmp_path)).output
     assert [path.name for path in tmp_path.iterdir()] == ["minimal_ddp.py"]
     told = recipes("copy", "torch_mnist", str(tmp_path)).output
-    names = ["checkpoints", "options", "ranks", "results", "run", "run_torch", "saving", "digits"]
-    assert {path.stem for path in (tmp_path / "recipes").iterdir()} == {"__init__", *names}
+    names = ["checkpoints", "device", "options", "ranks", "results", "run", "run_torch", "saving"]
+    copied = {path.stem for path in (tmp_path / "recipes").iterdir()}
+    assert copied == {"__init__", "digits", *names}
     assert all(f"{name}.py" in told for name in names)
 
 
