@@ -145,7 +145,7 @@ def check_code(case: Case, asked: str, log: DecisionLog) -> None:
         return
     better = for_job(case, asked)
     remedies = [change(image=better.image)] if better else []
-    what = f"{case.image.path.name} has no code for {kind} GPUs (compute capability {number})"
+    what = f"Horovod in {case.image.path.name} has no code for {kind} GPUs (capability {number})"
     if not best:
         others = advice("newer GPUs: --partition, --constraint or another TYPE in --gpus-per-node")
         log.refuse(what, case.image.how(CODE), *remedies, others)

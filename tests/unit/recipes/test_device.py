@@ -86,6 +86,13 @@ def test_bfloat16_where_it_is_slow_is_noted_by_rank_0(
     assert capsys.readouterr().out == ""
 
 
+def test_a_cpu_computes_in_float32_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert settled(Device()) == "fp32"
+    assert settled(Device(), "bf16") == "bf16"
+    slow = not Device().has_bfloat16
+    assert ("this CPU has no bfloat16 units" in capsys.readouterr().out) is slow
+
+
 def test_two_ranks_on_one_gpu_are_refused() -> None:
     gpus = [("n1", "GPU-a"), ("n1", "GPU-b"), ("n1", "GPU-a"), ("n2", "GPU-a")]
     on = [device.shared(replace(one_rank(), rank=rank, size=4), gpus) for rank in range(4)]
