@@ -147,6 +147,14 @@ def test_the_plan_knows_what_a_trainer_exchanges_with(login: Login) -> None:
     done = login.launch(*words, *small)
     assert done.returncode == 80
     assert "torch_lm creates its process group with Horovod" in done.stderr
+    # The same of a copy.
+    login.runner("recipes", "copy", "torch_lm")
+    copy = ["--nodes", "2", "--wait", "./torch_lm.py", "--", "--exchange", "ddp", *small]
+    assert "--mpi=pmix" not in login.launch("--dry-run", *copy).stdout
+    done = login.launch(*copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = login.result()
+    assert (result["exchange"], result["controller"]) == ("ddp", "none")
 
 
 def test_a_resnet_exchanges_by_ddp_and_horovod_alike(login: Login) -> None:
