@@ -106,14 +106,15 @@ def require_same(args: Namespace, world: Ranks, model: nn.Module) -> None:
 
 def save_model(run: run_torch.Run, *parts: Any) -> None:
     """Let rank 0 write the finished model, or its adapters, to `model` in the output folder."""
+    if not run.main:
+        return
     folder, part = run.folder / "model", run.folder / ".model.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        for each in parts if run.main else ():
+        for each in parts:
             each.save_pretrained(part)
-        if run.main:
-            shutil.rmtree(folder, ignore_errors=True)
-            part.rename(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
     except OSError as error:
         run.say(f"warning: {folder} was not written: {error.strerror or error}")
 
