@@ -63,7 +63,7 @@ def usr1_unasked(scene: Scene) -> None:
     client = _training(scene)
     command = ("scancel", "--batch", "--signal=USR1", scene.id)
     scene.strike(lambda: scene.place.on(CONTROLLER, *command))
-    scene.ends(client, 1, "ended by SIGUSR1", "--signal USR1@120", within=40)
+    scene.ends(client, 1, "SIGUSR1 ended the job's script", "--signal USR1@120", within=40)
 
 
 def _cancel(scene: Scene, begin: Callable[[Scene], Client]) -> None:
