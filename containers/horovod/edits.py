@@ -95,6 +95,13 @@ LOCAL_GRADIENTS = (
 )
 HYDRA = "MPICH 4 says 'HYDRA build details', not 'MPICH' (upstream: #3984)"
 INTERFACE = "MPICH and Intel MPI took any network interface (upstream: #3946); they take one name"
+# In the world, rank 1 of two nodes with two each is opposite rank 3. In the set of ranks 1, 2 and 3
+# it is the first of its node, and so opposite rank 2.
+CROSS_RANKS = (
+    "the ranks of different nodes in a process set were paired by their local ranks in the world,"
+    " and met by those in the set: they waited for each other; over MPI the set's count"
+)
+GLOO_CONTEXT = "horovod/common/gloo/gloo_context.cc"
 TAPE, MPIRUN = "horovod/tensorflow/__init__.py", "horovod/runner/mpi_run.py"
 REPAIRS = (
     Edit(
@@ -102,6 +109,26 @@ REPAIRS = (
         "devices(requests.size());",
         "devices(size_ + ((int)requests.size() < size_));",
         JOINED,
+    ),
+    Edit(
+        GLOO_CONTEXT,
+        "  auto global_context_all_cross_ranks =\n"
+        "      EnumerateSubRanks(global_context.ctx, global_context.cross_ctx);\n",
+        "",
+        CROSS_RANKS,
+    ),
+    Edit(
+        GLOO_CONTEXT,
+        "  auto global_context_cross_ranks =\n"
+        "      RanksIntersection(ranks, global_context_all_cross_ranks);\n",
+        "  auto local_ranks = EnumerateSubRanks(local_ctx, ctx);\n"
+        "  std::vector<int> global_context_cross_ranks;\n"
+        "  for (int i = 0; i < size; ++i) {\n"
+        "    if (local_ranks[i] == local_rank) {\n"
+        "      global_context_cross_ranks.push_back(ranks[i]);\n"
+        "    }\n"
+        "  }\n",
+        CROSS_RANKS,
     ),
     *(
         Edit(

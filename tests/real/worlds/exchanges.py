@@ -11,7 +11,8 @@ import torch
 ROUNDS, KINDS = 4, (torch.float32, torch.float64, torch.int64, torch.float16)
 hvd.init(process_sets="dynamic")
 rank, size = hvd.rank(), hvd.size()
-some = hvd.add_process_set(list(range(0, size, 2)))
+# The set leaves out the first rank of the first node only. Over Gloo the release waits in it.
+some = hvd.add_process_set(list(range(1, size)))
 common, own = random.Random(5), random.Random(100 + rank)
 
 
@@ -42,7 +43,7 @@ def others(number: int) -> None:
     assert got.tolist() == [10 * each + rank for each in range(size)]
     if some.included():
         total = hvd.allreduce(torch.ones(9), op=hvd.Sum, name="some", process_set=some)
-        assert total.tolist() == [(size + 1) // 2] * 9
+        assert total.tolist() == [size - 1] * 9
 
 
 for number in range(ROUNDS):
