@@ -87,6 +87,7 @@ def test_each_call(login: Login) -> None:
     said = json.loads(done.stdout)
     assert said["states"] == ["COMPLETED", "FAILED"]
     assert said["result"].pop("weights")["result"] == "not-checked"  # the trainer has none
+    assert [each["ranks"] for each in said["result"].pop("use")["nodes"]] == [1, 1]
     assert said["result"] == {"loss": 2.0, "size": 2}
     assert (said["ranks"], said["rank 1"]) == (["0", "1"], True)
     assert said["waited"] == ["RUNNING", "CANCELLED"]
