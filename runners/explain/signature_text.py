@@ -17,10 +17,10 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
 # what it does without or tries again
 HARMLESS = re.compile(
-    r"^\s*(?:\[?[WI]\d{4}|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
+    r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
     r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()(?!.*total=0)"
-    r"|will retry|thrown while requesting|Ignoring this choice"
+    r"|will retry|thrown while requesting|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
 )
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
