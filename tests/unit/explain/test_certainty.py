@@ -327,6 +327,9 @@ WARNING: group: unknown groupid 10042
 0@n0 | [1610465245.26] [n1:9:0] rdmacm_cm.c:638  UCX  ERROR rdma_create_event_channel failed: No such device
 slurmstepd: error: task/cgroup: unable to add task[pid=1234] to memory cg '(null)'
 srun: error: spank: x11.so: Plugin file not found
+/home/u/.bashrc: line 12: ml: command not found
+Lmod has detected the following error: The following module(s) are unknown: "cuda/12"
+0@n0 | sh: 1: nvcc: not found
 0@n0 | step 1 loss 2.3 errors 0 failed 0
 """  # noqa: E501
 
