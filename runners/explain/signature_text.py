@@ -17,11 +17,13 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
 # what it does without or tries again
 HARMLESS = re.compile(
-    r"^\s*(?:\[?[WI]\d{4}|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
+    r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
     r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()(?!.*total=0)"
-    r"|will retry|thrown while requesting|Ignoring this choice"
+    r"|will retry|thrown while requesting|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
 )
+# What the job's shell lacked before a rank ran, and so could do without
+OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
 # Errors that only pass on that something failed: what did is told by a library, in the log
@@ -48,11 +50,8 @@ class Text:
     logged: bool = False
 
     def of(self, where: str) -> str:
-        parts = {
-            ERROR: (self.error,),
-            LOG: (self.error if self.logged else "", self.log),
-        }.get(where, (self.error, self.frames, self.log))
-        return "\n".join(parts)
+        parts = {ERROR: (self.error,), LOG: (self.error if self.logged else "", self.log)}
+        return "\n".join(parts.get(where, (self.error, self.frames, self.log)))
 
     @property
     def log(self) -> str:
@@ -97,7 +96,8 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     kinds_of_line: dict[str, Line] = {}
     for key in sorted(lines):
         line = replace(lines[key], text=OF_RANK.sub("", lines[key].text)[:LONGEST_LINE])
-        if HARMLESS.search(line.text):
+        survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
+        if survived or HARMLESS.search(line.text):
             continue
         kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
     return tuple(kinds_of_line.values())
@@ -121,10 +121,8 @@ def _from_error(lines: list[str], error: str) -> list[str]:
 def _start(lines: list[str], end: int) -> int:
     """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
     start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
-    chained = next(
-        (at for at in range(start - 1, max(-1, start - 4), -1) if lines[at].startswith(CHAINED)),
-        None,
-    )
+    near = range(start - 1, max(-1, start - 4), -1)
+    chained = next((at for at in near if lines[at].startswith(CHAINED)), None)
     return start if chained is None else _start(lines, chained)
 
 

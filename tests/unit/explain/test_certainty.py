@@ -320,6 +320,16 @@ WARNING: group: unknown groupid 10042
 0@n0 |   Local host:   n1
 0@n0 | wandb: WARNING Unable to reach the server, will retry
 0@n0 | huggingface/tokenizers: The current process just got forked, after parallelism has already been used.
+0@n0 | [rank0]:[W503 01:52:07.59 socket.cpp:204] [c10d] The hostname of the client socket cannot be retrieved. err=-3
+0@n0 | n1:5:5 [0] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot open shared object file: No such file or directory
+0@n0 | [n1:1] PMIX ERROR: NOT-FOUND in file gds_ds12_lock_pthread.c at line 199
+0@n0 | A module that was compiled using NumPy 1.x cannot be run in
+0@n0 | [1610465245.26] [n1:9:0] rdmacm_cm.c:638  UCX  ERROR rdma_create_event_channel failed: No such device
+slurmstepd: error: task/cgroup: unable to add task[pid=1234] to memory cg '(null)'
+srun: error: spank: x11.so: Plugin file not found
+/home/u/.bashrc: line 12: ml: command not found
+Lmod has detected the following error: The following module(s) are unknown: "cuda/12"
+0@n0 | sh: 1: nvcc: not found
 0@n0 | step 1 loss 2.3 errors 0 failed 0
 """  # noqa: E501
 
