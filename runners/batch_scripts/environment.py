@@ -14,7 +14,7 @@ from .programs import APPTAINER, OF_DIRECTIVE, is_python
 from .scope import SUBMITTED
 from .script import MODULES, Script
 from .simple import HARMLESS
-from .steps import Layer, Step
+from .step import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made
 
 # Variables that runner sets itself on each rank.

@@ -13,7 +13,7 @@ from .draft import Draft, Note
 from .environment import CONDAS, them
 from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
 from .script import MODULES, Script
-from .steps import Step
+from .step import Step
 
 # Options of agents that runner gives them, and others that are counts or change no rank.
 GIVEN = (

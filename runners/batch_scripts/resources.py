@@ -6,7 +6,7 @@ from ..settings.table import SETTINGS
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .options import Option
-from .steps import Layer, Step
+from .step import Layer, Step
 from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")

@@ -12,7 +12,7 @@ from . import directives, programs, read, steps
 from .content import Command, Content
 from .directives import Job
 from .scope import Scope
-from .steps import Step
+from .step import Step
 from .words import Word
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")

@@ -7,7 +7,7 @@ from .directives import Job
 from .draft import Draft, Note
 from .options import Option
 from .programs import APPTAINER, is_python
-from .steps import Step
+from .step import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made
 
 OF_HOROVODRUN = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..steps import Layer, Step
+from ..step import Layer, Step
 from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")

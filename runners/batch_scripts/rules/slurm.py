@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...schedulers.base import limit_seconds
 from ..script import Script
-from ..steps import Layer, Step
+from ..step import Layer, Step
 from .ranks import ranks_per_node
 from .rule import Places, rule
 
