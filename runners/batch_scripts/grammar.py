@@ -28,6 +28,8 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
+    for place in reversed([*_conditions(data)]):
+        data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node
     while body := _heredoc(root, lines := data.split(b"\n")):
         lines[body[0] : body[1]] = [_comment(line) for line in lines[body[0] : body[1]]]
@@ -53,6 +55,20 @@ def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
         own = node.parent is not None and node.parent.type == "simple_expansion"
         if end > begin and not own and not data[begin : begin + 1].isdigit():
             yield begin, end
+
+
+def _conditions(data: bytes) -> Iterator[int]:
+    """Yield the places behind `$(` of `$(((...)) && ...)`, which are no arithmetic.
+
+    NOTE: the grammar (0.25.1) takes each `$(((` for it.
+    """
+    for begin in (n + 2 for n in range(len(data)) if data.startswith(b"$(((", n)):
+        depth, at = 2, begin + 2
+        while depth and at < len(data):
+            depth += {b"(": 1, b")": -1}.get(data[at : at + 1], 0)
+            at += 1
+        if at < len(data) and data[at : at + 1] != b")":
+            yield begin
 
 
 def _heredoc(root: Node, lines: list[bytes]) -> tuple[int, int] | None:

@@ -50,10 +50,10 @@ class Layer:
 class Step:
     """One start of a program: the layers from the outermost, and the program with its arguments.
 
-    `inner` are the commands of a `bash -c '...'`, run on each rank; `shell` is its text, with the
-    words behind it, where it does more than to set variables and start. `env` is set on the way;
-    `image` and `action` are the container's, `environment` that of `uv run`. `problems` are what
-    could not be understood.
+    `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
+    text, with the words behind it, where it does more than to set variables and start; `fed`: it is
+    a here-document. `env` is set on the way; `image` and `action` are the container's,
+    `environment` that of `uv run`. `problems` are what could not be understood.
     """
 
     command: Command
@@ -66,6 +66,15 @@ class Step:
     inner: list[Command] = field(default_factory=list)
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
+    fed: bool = False
+
+    @property
+    def part(self) -> bool:
+        """Whether it starts the agent of one node, and like steps those of the others."""
+        told = self.agent.get("nnodes", "num-machines", "num-nodes")
+        one = 1 in (self.starter.count("nodes"), self.starter.count("ntasks"))
+        named = self.starter.has("nodelist", "relative")
+        return told is not None and told.text != "1" and one and named
 
     @property
     def line(self) -> int:
@@ -112,4 +121,5 @@ class Step:
         """Whether it starts a training, as far as the script tells."""
         first, names = "".join(self.names[:1]), self.names
         helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+        helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
         return bool(self.program and not helps and (self.layers or self.python))

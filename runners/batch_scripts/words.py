@@ -144,6 +144,13 @@ def unknown(source: str, kind: str, line: int) -> Word:
     return Word((Unknown(source, kind, line),), line)
 
 
+def root_of(path: Word, end: str) -> Word:
+    """Return what stands before the last of `end` in a path; a name alone gets `./`."""
+    folder = join(path.split(end)[:-1], end, path.line)
+    alone = "/" not in folder.text and folder.start
+    return made(("./", *folder.pieces), path.line) if alone else folder
+
+
 def join(words: Iterable[Word], separator: str, line: int) -> Word:
     pieces: list[Piece] = []
     for word in words:

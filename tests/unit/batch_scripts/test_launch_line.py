@@ -29,6 +29,10 @@ LINES = {
         'SIF=/data/image.sif\nARGS="--a 1 --b 2"\nsrun apptainer exec $SIF python t.py $ARGS',
         "--image /data/image.sif t.py -- --a 1 --b 2",
     ),
+    "the number of nodes": (
+        f"export N=`scontrol show hostnames $SLURM_JOB_NODELIST | wc -l`\n{RUN} python t.py",
+        "--image image.sif --env N=2 t.py",
+    ),
     "an array": (
         f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
         "--image image.sif t.py -- --name 'two words' --b",
@@ -36,6 +40,10 @@ LINES = {
     "arithmetic": (
         f"N=$((2 * 3 + SLURM_NNODES))\n{RUN} python t.py $N",
         "--image image.sif t.py -- 8",
+    ),
+    "arithmetic of expr": (
+        f"N=$(expr $SLURM_NNODES \\* 4)\n{RUN} python t.py $N \\*",
+        "--image image.sif t.py -- 8 '*'",
     ),
     "the user's variable": (
         f'{RUN} python t.py $SCRATCH/data "$WORK/a b"',
@@ -67,6 +75,28 @@ LINES = {
         "--image image.sif --env A=1"
         " -- bash -c 'source /ext3/env.sh; python t.py --n $SLURM_PROCID'",
     ),
+    "a text that prepares, in a folder": (
+        "export ID=$SLURM_JOB_ID\n"
+        "srun apptainer exec --pwd /w image.sif bash -c '. e/bin/activate; python t.py'",
+        '--image image.sif -- bash -c \'export ID="$SLURM_JOB_ID"; cd /w &&'
+        " . e/bin/activate; python t.py'",
+    ),
+    "a text in a here-document": (
+        f'LR=0.1\n{RUN} bash <<EOF\nexport A=1\npython t.py $LR "b c" \\$SLURM_PROCID\nEOF',
+        "--image image.sif --env A=1 -- bash -c"
+        " 'exec python t.py 0.1 '\"'\"'b c'\"'\"' \"$SLURM_PROCID\"'",
+    ),
+    "the text as it stands of a here-document": (
+        f"{RUN} bash -l << 'EOF'\ncd /w\npython t.py \"$HOME/a\"\nEOF",
+        '--image image.sif -- bash -c "cd /w && exec python t.py \\"$HOME/a\\""',
+    ),
+    "the address of the first node": (
+        "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        f"{RUN} python t.py --url tcp://$MASTER_ADDR:29500",
+        "--image image.sif -- bash -c"
+        " 'exec python t.py --url \"tcp://${MASTER_ADDR:-$(hostname)}:29500\"'",
+    ),
+    "a command by variable": (f"{RUN} $CMD", "--image image.sif -- $CMD"),
     "a text with values of the script": (
         f'LR=0.1\n{RUN} bash -c "source /env.sh && python t.py --lr $LR --d $WORK/a"',
         '--image image.sif -- bash -c "source /env.sh && python t.py --lr 0.1 --d $WORK/a"',
@@ -122,12 +152,28 @@ LINES = {
         "source /data/env/bin/activate\nsrun python t.py",
         "--runtime none --image /data/env t.py",
     ),
+    "an environment by variable": (
+        "source $ENV/bin/activate\nsrun python t.py",
+        "--runtime none --image $ENV t.py",
+    ),
     "a Python by its path": (
         "srun /data/env/bin/python t.py",
         "--runtime none --image /data/env t.py",
     ),
+    "an agent by its path": (
+        "srun /data/env/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
+        "--nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none --image /data/env t.py",
+    ),
+    "a Python below the current folder": (
+        "python3 --version\nsrun venv/bin/python t.py",
+        "--runtime none --image ./venv t.py",
+    ),
+    "the system's Python": (
+        "ml torch\nsrun /usr/bin/python3 t.py",
+        "--runtime none --module torch t.py",
+    ),
     "modules": (
-        "module purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
+        "ml --force purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
         "--runtime none --image /e --module-purge --module a/1 --module b --module c t.py",
     ),
     "an assigned default": (
@@ -232,6 +278,31 @@ WHOLE = {
         " --num_processes=4 --num_machines=2 --machine_rank=$SLURM_NODEID t.py",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher accelerate --image i.sif t.py",
     ),
+    "torchrun in a text with the job's numbers": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n"
+        "srun -N $SLURM_NNODES apptainer exec --nv i.sif bash -c"
+        " 'torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE t.py'",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
+    ),
+    "torchrun of Juelich": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\nsource /e/bin/activate\n"
+        "srun bash -c 'torchrun_jsc --rdzv_conf=is_host=$(((SLURM_NODEID)) && echo 0 || echo 1)"
+        " --nproc_per_node=$(((2 + 2) * 1)) t.py'",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none --image /e"
+        " t.py",
+    ),
+    "torchtune": (
+        "#SBATCH -N 2\n#SBATCH --gpus-per-node=4\n"
+        "srun apptainer exec i.sif tune run --nnodes 2 --nproc_per_node 4 full --config c a=1",
+        "--gpus-per-node 4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif"
+        " tune -- run full --config c a=1",
+    ),
+    "a container of the directives": (
+        "#SBATCH -N 2\n#SBATCH --container-image=a.sqsh\n#SBATCH --container-mounts=/a:/b\n"
+        "#SBATCH --container-workdir=/b\n#SBATCH --container-writable\nsrun python t.py",
+        "--srun-arg=--container-writable --nodes 2 --runtime pyxis --image a.sqsh --bind /a:/b"
+        " -- bash -c 'cd /b && exec python t.py'",
+    ),
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
         "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) t.py",
@@ -287,7 +358,20 @@ WHOLE = {
     "PBS counts its nodes": (
         "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
         "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
-        "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --image i.sif t.py -- 3",
+        "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --cpus-per-task 2"
+        " --image i.sif t.py -- 3",
+    ),
+    "PBS with the resources of the whole job": (
+        "#PBS -l ncpus=24,ngpus=2\n#PBS -l wd\nmpirun -np 2 apptainer exec i.sif python t.py",
+        "--scheduler pbs --sbatch-arg=-lngpus=2 --sbatch-arg=-lwd --ntasks 2 --cpus-per-task 12"
+        " --image i.sif t.py",
+    ),
+    "an agent for each node": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\nnodes=($(scontrol show hostnames))\n"
+        "for i in $(seq 0 $((SLURM_NNODES - 1))); do\n"
+        "srun -lN1 -n1 -w ${nodes[$i]} apptainer exec --nv i.sif"
+        " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py &\ndone\nwait",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
     ),
     "Cobalt": (
         "#!/bin/bash\n#COBALT -n 2 -t 60 -q full-node -A me\n"
@@ -317,6 +401,30 @@ def test_a_folder_is_changed_to_before_the_launch() -> None:
     assert line(f"cd $SLURM_SUBMIT_DIR\n{RUN} python t.py") == "--image image.sif t.py"
     draft = read(f"cd /data\npushd /x\npopd\ncd sub\n{RUN} python t.py").drafts[0]
     assert draft.text.startswith("cd /data/sub && runner launch ")
+
+
+def test_of_the_launches_in_branches_some_run() -> None:
+    text = f"if x; then {RUN} python a.py; else {RUN} python b.py; fi"
+    notes = said(text, "notes")
+    assert "1: conditions decide which of the 2 launches run" in notes
+    assert not any("become 2 jobs" in note for note in notes)
+
+
+def test_the_runscript_of_an_image_is_told_of() -> None:
+    text = f"{RUN.replace('exec', 'run')} python t.py\nsrun podman-hpc run i:1 python t.py"
+    notes = [note for note in said(text, "notes") if "runscript" in note]
+    assert notes == ["1: the launch does not run the image's runscript"]
+
+
+def test_the_log_of_srun_is_runners() -> None:
+    notes = said(f"srun -o logs/%j.out {RUN[5:]} python t.py", "left_out")
+    assert notes == ["1: logs/%j.out: runner keeps the log"]
+
+
+def test_modules_of_shifter_are_the_sites() -> None:
+    text = "#SBATCH --image=i:1\n#SBATCH --module=gpu,nccl-plugin\nsrun shifter python t.py"
+    expected = "2: --module=gpu,nccl-plugin: the site's profile decides it"
+    assert said(text, "left_out") == [expected]
 
 
 def test_braces_are_a_list() -> None:
@@ -368,6 +476,21 @@ OPEN = {
         "'<$SLURM_JOB_ID>'",
         "1: $SLURM_JOB_ID: only the job",
     ),
+    "a file that names the image": (
+        "#SBATCH --environment=/e/ngc.toml\ntorchrun --nproc_per_node=2 t.py",
+        "--runtime pyxis --image '<image of /e/ngc.toml>'",
+        "2: <image of /e/ngc.toml>: the image, mounts and",
+    ),
+    "modules that a file loads": (
+        "source load_modules.sh\nsrun python t.py",
+        "'<environment>'",
+        "2: <environment>: the folder",
+    ),
+    "ranks that are not known": (
+        "#SBATCH -N 2\naccelerate launch --num_processes $(count) t.py",
+        "'<$(count) / nodes>'",
+        "2: <$(count) / nodes>: the ranks of each node",
+    ),
     "a base environment": (
         "conda activate\nsrun python t.py",
         "'<environment>'",
@@ -406,6 +529,31 @@ def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
 
 LOST = {
     "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: no training"),
+    "the names of all nodes": (
+        f"export HOSTS=$(scontrol show hostnames)\n{RUN} python t.py",
+        "1: HOSTS=$(scontrol show hostnames): it names nodes of the job",
+    ),
+    "a device of the script's shell": (
+        f"export HIP_VISIBLE_DEVICES=$ROCR_VISIBLE_DEVICES\n{RUN} python t.py",
+        "1: HIP_VISIBLE_DEVICES=$ROCR_VISIBLE_DEVICES: the script's shell",
+    ),
+    "a trap": (
+        f"trap handler USR1\ntrap 'rm -r $TMP' EXIT\n{RUN} python t.py",
+        "1: trap handler USR1: the launch has no trap",
+    ),
+    "a check of the environment": (
+        f"{RUN} python -c 'import torch'\n{RUN} python t.py",
+        "1: srun apptainer exec image.sif python -c import torch: no training",
+    ),
+    "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
+    "what runs before an agent": (
+        f"{RUN} bash -c 'source /e/bin/activate; torchrun --nproc_per_node 2 t.py'",
+        "1: source /e/bin/activate: it runs before torchrun on each node",
+    ),
+    "the rounds of a loop": (
+        f"for i in 0 1; do srun -N1 -r $i {RUN[5:]} python t.py --rank $i & done; wait",
+        "1: the rounds of this loop run together",
+    ),
     "a module": (f"module swap a b\n{RUN} python t.py", "1: module swap a b"),
     "an agent's option": (
         "srun accelerate launch --config_file c.yaml t.py",
@@ -429,7 +577,20 @@ LOST = {
         f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
         "3: a directive in a here-doc",
     ),
-    "an input": (f"{RUN} bash <<EOF\npython t.py\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input of the first rank": (
+        "mpirun -np 2 bash <<EOF\npython t.py\nEOF",
+        "1: mpirun < <<: ranks of runner read no",
+    ),
+    "an empty value": (f"#SBATCH --mail-user=\n{RUN} python t.py", "1: --mail-user has no value"),
+    "a server": (
+        f"srun -N1 vllm serve m &\n{RUN} python t.py",
+        "1: srun -N1 vllm serve m: it runs beside the training",
+    ),
+    "the CPUs of an agent": (
+        "#SBATCH -N1\n#SBATCH -c 32\naccelerate launch --config_file c.yaml t.py",
+        "2: --cpus-per-task=32: those of an agent",
+    ),
     "a container that was not made": (
         "srun --container-name=c python t.py",
         "1: --container-name=c: only the run knows its image",
@@ -470,6 +631,8 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a runscript",
         "an unknown option",
         "an input",
+        "an input of the first rank",
+        "the rounds of a loop",
         "a container that was not made",
     ],
 )
