@@ -29,7 +29,7 @@ OF_COUNTS = names(
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
 # Options of mpirun that say where ranks are.
-PLACING = names("bind-to map-by rank-by mca hostfile machinefile host H cpu-bind hosts")
+PLACING = names("bind-to map-by rank-by hostfile machinefile host H cpu-bind hosts")
 
 
 def drafts(script: Script) -> list[Draft]:
@@ -43,22 +43,35 @@ def _draft(script: Script, step: Step) -> Draft:
     resources.add(draft, script.job, step)
     environment.add(draft, script, step, profile)
     trainer.add(draft, script.job, step)
-    for each in step.inner if step.agent and step.shell else ():
-        if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
-            draft.lose(each.line, f"{each.text}: it runs before {step.agent.name} on each node")
-    inputs = () if step.fed else command.inputs
-    no_input = f"{command.name} < {{}}: ranks of runner read no input"
-    problems = [*step.problems, *((word.line, no_input.format(word.text)) for word in inputs)]
-    named = step.starter.has("nodelist", "relative")
-    if named and command.background and command.loops and not step.part:
-        problems.append((step.line, "the rounds of this loop run together"))
-    draft.lost += [Note(*problem) for problem in problems]
-    hopeless = [text for _, text in problems if not text.startswith("timeout")]
+    _of_agent(draft, step)
+    problems = [*_problems(step)]
+    draft.lost += problems
+    hopeless = [each for each in problems if not each.text.startswith("timeout")]
     draft.possible = not (hopeless or script.job.hetjob)
     for condition in command.conditions:
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
     return draft
+
+
+def _of_agent(draft: Draft, step: Step) -> None:
+    """Say what of an agent's surroundings is lost."""
+    if step.agent and step.environment and step.image is not None:
+        draft.lose(step.line, f"{step.environment.text}: {step.agent.name} is the image's own")
+    for each in step.inner if step.agent and step.shell else ():
+        if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
+            draft.lose(each.line, f"{each.text}: it runs before {step.agent.name} on each node")
+
+
+def _problems(step: Step) -> Iterator[Note]:
+    """Yield why a launch does not do the same."""
+    yield from (Note(*problem) for problem in step.problems)
+    command, named = step.command, step.starter.has("nodelist", "relative")
+    for word in () if step.fed else command.inputs:
+        text = f"{command.name} < {word.text}: ranks of runner read no input"
+        yield Note(word.line, text)
+    if named and command.background and command.loops and not step.part:
+        yield Note(step.line, "the rounds of this loop run together")
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:

@@ -80,4 +80,5 @@ def hidden(value: Value, name: str, kind: str) -> Word:
     """
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
-    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)
+    values = (word.text,) if word.known else ()
+    return Word((Unknown(f"${name}", kind, word.line, values, digits, padded),), word.line)

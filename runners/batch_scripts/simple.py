@@ -103,7 +103,7 @@ class Simple:
         if words[0].text in KEYWORDS:
             self._broken(command)
             return
-        body = self.functions.get(words[0].text)
+        body = self.functions.get(words[0].text) if words[0].text != "module" else None
         if body is not None and self.depth < MOST_DEPTH and self.rounds < MOST_IN_ALL:
             self._call(body, words[1:])
             return

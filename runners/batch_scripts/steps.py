@@ -66,10 +66,14 @@ class _Reader(Step):
             self.layers.append(Layer("container", "pyxis", read_, line))
         for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
             self._set(option.value.split(",") if option.value else [])
+        for option in read_.all("mca", "gmca", "genv", "env-pair"):
+            prefix = "OMPI_MCA_" * option.name.endswith("mca")
+            self._set([made((prefix, *option.value.pieces), line)] if option.value else [])
         return not read_.problem
 
     def _container(self, name: str) -> bool:
-        line, words = self.program[0].line, self.program[1:]
+        line = self.program[0].line
+        words = [literal("--nv", line) if _is_nv(word) else word for word in self.program[1:]]
         if name != "shifter":
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
             if not verbs or verbs[0].text in ("shell", "instance"):
@@ -209,6 +213,11 @@ def _is_program(text: str) -> bool:
     """Whether a word is no option, and no image either."""
     image = text.endswith((".sif", ".simg", ".img")) or "://" in text
     return bool(text) and not text.startswith("-") and not image
+
+
+def _is_nv(word: Word) -> bool:
+    """Whether a variable is --nv or nothing, as a condition on the node decides."""
+    return [piece.values for piece in word.unknown] == [("--nv",)]
 
 
 def _is_flag(word: Word) -> bool:

@@ -143,6 +143,10 @@ LINES = {
         "apptainer exec image.sif mpirun -np 8 -x A=1 -x B python t.py",
         "--image image.sif --env A=1 --env B t.py",
     ),
+    "variables by mpirun's options": (
+        "mpirun -np 8 --mca btl ^openib -genv A 1 apptainer exec image.sif python t.py",
+        "--image image.sif --env 'OMPI_MCA_btl=^openib' --env A=1 t.py",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
@@ -170,6 +174,10 @@ LINES = {
     ),
     "the system's Python": (
         "ml torch\nsrun /usr/bin/python3 t.py",
+        "--runtime none --module torch t.py",
+    ),
+    "a function for modules": (
+        "module () { eval `modulecmd bash $*`; }\nmodule load torch\nsrun python t.py",
         "--runtime none --module torch t.py",
     ),
     "modules": (
@@ -302,6 +310,11 @@ WHOLE = {
         "#SBATCH --container-workdir=/b\n#SBATCH --container-writable\nsrun python t.py",
         "--srun-arg=--container-writable --nodes 2 --runtime pyxis --image a.sqsh --bind /a:/b"
         " -- bash -c 'cd /b && exec python t.py'",
+    ),
+    "--nv where the node has GPUs": (
+        "#SBATCH -N 1\n#SBATCH --gres=gpu:1\nif [ -e /dev/nvidia0 ]; then nv='--nv'; fi\n"
+        "srun apptainer exec $nv i.sif python t.py",
+        "--gres gpu:1 --nodes 1 --image i.sif t.py",
     ),
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
@@ -544,6 +557,10 @@ LOST = {
     "a check of the environment": (
         f"{RUN} python -c 'import torch'\n{RUN} python t.py",
         "1: srun apptainer exec image.sif python -c import torch: no training",
+    ),
+    "an environment in an image": (
+        "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
+        "1: /e: torch.distributed.run is the image's own",
     ),
     "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
     "what runs before an agent": (
