@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import grammar
 from . import words as kinds
-from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope
+from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
 from .words import QUOTED, Piece, Unknown, Word, literal, made, unknown
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Expander:
             return [unknown(text, kinds.RUN, at)]
         value = self.scope.value(name, at)
         word = (value[0] if value else literal("", at)) if isinstance(value, tuple) else value
+        if name == "MASTER_PORT" and word.known is None:  # each rank has one
+            word = hidden(word, kinds.PORT[1:], kinds.RUN)
         if len(inner) == 1:
             return [word]
         return [self._modified(word, inner, text, at)]

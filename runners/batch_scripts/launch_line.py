@@ -48,7 +48,7 @@ def _draft(script: Script, step: Step) -> Draft:
     draft.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
     draft.possible = not (hopeless or script.job.hetjob)
-    for condition in command.conditions:
+    for condition in command.conditions if not step.part else ():
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
     return draft
@@ -60,7 +60,7 @@ def _of_agent(draft: Draft, step: Step) -> None:
         draft.lose(step.line, f"{step.environment.text}: {step.agent.name} is the image's own")
     for each in step.inner if step.agent and step.shell else ():
         if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
-            draft.lose(each.line, f"{each.text}: it runs before {step.agent.name} on each node")
+            draft.lose(each.line, f"{each.text}: not run on each node")
 
 
 def _problems(step: Step) -> Iterator[Note]:
@@ -143,6 +143,8 @@ def _instead(command: Command, script: Script) -> str:
     """Say of a command that starts no training what to do with it."""
     program = steps.of(command).names
     first, last = "".join(program[:1]), "".join(program[-1:])
+    if command.document and command.outputs:
+        return f"write {command.outputs[0].text} before the launch"
     if command.name in SILENT:
         return SILENT[command.name]
     if command.background and script.steps:
@@ -155,14 +157,17 @@ def _instead(command: Command, script: Script) -> str:
 
 def _known(command: Command) -> bool:
     """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
-    programs = {command.name, *steps.of(command).names[:1]}
+    step = steps.of(command)
+    if command.document and command.outputs:
+        return False
+    programs = {command.name, *step.names[:1]}
     first = command.arguments[0].text if command.arguments else ""
     if command.name in ("source", "."):
         return first == "activate" or first.endswith(HARMLESS)
     if command.name == "trap":
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    return conda or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:

@@ -175,7 +175,8 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         draft.options = [each for each in draft.options if each[0] != "gpus-per-task"]
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
-    if not starter and not part and (job.nodes or 1) > 1:
+    here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
+    if here and (job.nodes or 1) > 1:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)

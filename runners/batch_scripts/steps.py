@@ -61,6 +61,8 @@ class _Reader(Step):
         self._add("starter", name, line, read_)
         if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
+        if read_.has("multi-prog"):
+            self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer("container", "pyxis", read_, line))

@@ -8,7 +8,20 @@ from .draft import Draft, Note
 from .options import Option
 from .programs import APPTAINER, is_python
 from .step import Step
-from .words import ADDRESS, LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made
+from .words import (
+    ADDRESS,
+    HOST,
+    LOOKUP,
+    PORT,
+    RUN,
+    WHO_KNOWS,
+    Piece,
+    Unknown,
+    Word,
+    escaped,
+    literal,
+    made,
+)
 
 OF_HOROVODRUN = {
     **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
@@ -17,7 +30,6 @@ OF_HOROVODRUN = {
 }
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
-MEETING = "${MASTER_ADDR:-$(hostname)}"  # one rank alone has no MASTER_ADDR
 PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host")
 
 
@@ -105,7 +117,7 @@ def _in_container(path: str, draft: Draft) -> bool:
 
 def _on_rank(piece: Unknown) -> bool:
     name = piece.source[1:].removeprefix("{").removesuffix("}")
-    own = name.isidentifier() or piece.source == MEETING
+    own = name.isidentifier() or piece.source in (HOST, PORT)
     return piece.kind == LOOKUP or (piece.kind == RUN and own)
 
 
@@ -117,7 +129,7 @@ def _met(word: Word) -> Word:
     """Return a word with the name of the first node as a rank has it."""
     first = [p for p in word.unknown if p.kind == ADDRESS and "tail" not in p.source]
     first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
-    meeting = (Unknown(MEETING, RUN, p.line) if p in first else p for p in word.pieces)
+    meeting = (Unknown(HOST, RUN, p.line) if p in first else p for p in word.pieces)
     return Word(tuple(meeting), word.line)
 
 

@@ -25,6 +25,8 @@ WHO_KNOWS = {
     BRANCH: "a loop or a condition decides it",
     FILE: "a file that the script sources may set it",
 }
+# Where ranks meet, as the shell of a rank has it; one rank alone has neither variable.
+HOST, PORT = "${MASTER_ADDR:-$(hostname)}", "${MASTER_PORT:-29500}"
 QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
 # Characters that the shell takes as they are, also in a word without quotes.
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")

@@ -96,6 +96,10 @@ LINES = {
         "--image image.sif -- bash -c"
         " 'exec python t.py --url \"tcp://${MASTER_ADDR:-$(hostname)}:29500\"'",
     ),
+    "a port that a command finds": (
+        f"export MASTER_PORT=$(free_port)\n{RUN} python t.py --port $MASTER_PORT",
+        "--image image.sif -- bash -c 'exec python t.py --port \"${MASTER_PORT:-29500}\"'",
+    ),
     "a command by variable": (f"{RUN} $CMD", "--image image.sif -- $CMD"),
     "a text with values of the script": (
         f'LR=0.1\n{RUN} bash -c "source /env.sh && python t.py --lr $LR --d $WORK/a"',
@@ -316,6 +320,10 @@ WHOLE = {
         "srun apptainer exec $nv i.sif python t.py",
         "--gres gpu:1 --nodes 1 --image i.sif t.py",
     ),
+    "deepspeed with the job's hosts": (
+        "#SBATCH -N 2\ndeepspeed --hostfile hosts --num_gpus 4 t.py",
+        "--nodes 2 --ntasks-per-node 4 --launcher deepspeed --runtime none t.py",
+    ),
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
         "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) t.py",
@@ -432,6 +440,14 @@ def test_the_runscript_of_an_image_is_told_of() -> None:
 def test_the_log_of_srun_is_runners() -> None:
     notes = said(f"srun -o logs/%j.out {RUN[5:]} python t.py", "left_out")
     assert notes == ["1: logs/%j.out: runner keeps the log"]
+
+
+def test_agents_that_a_loop_and_the_head_start_are_one_launch() -> None:
+    srun = "srun -N1 -n1 -w {} torchrun --nnodes=2 --nproc_per_node=4 t.py"
+    loop = f"for i in 1; do {srun.format('$i')} & done\n{srun.format('head')}"
+    expected = "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py"
+    assert line(f"#SBATCH -N 2\n{loop}") == expected
+    assert said(f"#SBATCH -N 2\n{loop}", "lost") == []
 
 
 def test_modules_of_shifter_are_the_sites() -> None:
@@ -565,7 +581,7 @@ LOST = {
     "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
     "what runs before an agent": (
         f"{RUN} bash -c 'source /e/bin/activate; torchrun --nproc_per_node 2 t.py'",
-        "1: source /e/bin/activate: it runs before torchrun on each node",
+        "1: source /e/bin/activate: not run on each node",
     ),
     "the rounds of a loop": (
         f"for i in 0 1; do srun -N1 -r $i {RUN[5:]} python t.py --rank $i & done; wait",
@@ -577,6 +593,11 @@ LOST = {
         "1: accelerate --config-file c.yaml",
     ),
     "a variable": (f"export X=$(date)\n{RUN} python t.py", "1: X=$(date): a command"),
+    "a file that is written": (
+        f"cat > run.sh <<EOF\npython t.py\nEOF\n{RUN} bash run.sh",
+        "1: cat: write run.sh before the launch",
+    ),
+    "several programs": ("srun -n 4 --multi-prog x.conf", "1: srun --multi-prog starts different"),
     "several parts": ("srun -n1 python a.py : -n2 python b.py", "1: srun with several parts"),
     "a heterogeneous job": (
         f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{RUN} python t.py",
@@ -649,6 +670,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "an unknown option",
         "an input",
         "an input of the first rank",
+        "several programs",
         "the rounds of a loop",
         "a container that was not made",
     ],
