@@ -62,13 +62,14 @@ def _conditions(data: bytes) -> Iterator[int]:
 
     NOTE: the grammar (0.25.1) takes each `$(((` for it.
     """
-    for begin in (n + 2 for n in range(len(data)) if data.startswith(b"$(((", n)):
-        depth, at = 2, begin + 2
+    begin = data.find(b"$(((")
+    while begin >= 0:
+        depth, at = 2, begin + 4
         while depth and at < len(data):
-            depth += {b"(": 1, b")": -1}.get(data[at : at + 1], 0)
-            at += 1
-        if at < len(data) and data[at : at + 1] != b")":
-            yield begin
+            depth, at = depth + {40: 1, 41: -1}.get(data[at], 0), at + 1
+        if data[at : at + 1] not in (b")", b""):
+            yield begin + 2
+        begin = data.find(b"$(((", begin + 1)
 
 
 def _heredoc(root: Node, lines: list[bytes]) -> tuple[int, int] | None:

@@ -31,7 +31,6 @@ OF_IMAGE = (
     *("container-image", "container-mounts", "container-workdir", "container-name"),
     *("environment", "image", "volume", "module"),
 )
-VALUES = GRAMMARS["srun"].values
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
@@ -66,7 +65,7 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         draft.add("sbatch-arg", f"-{name}{value}")
     elif job.scheduler == "pbs":
         draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
-    elif not value and name in VALUES:
+    elif not value and name in GRAMMARS["srun"].values:
         draft.lose(line, f"--{name} has no value")
     else:
         whose = "srun-arg" if name.startswith("container-") else "sbatch-arg"

@@ -74,8 +74,10 @@ class _Reader(Step):
         return not read_.problem
 
     def _container(self, name: str) -> bool:
-        line = self.program[0].line
-        words = [literal("--nv", line) if _is_nv(word) else word for word in self.program[1:]]
+        line, words = self.program[0].line, self.program[1:]
+        for n, word in enumerate(words):  # $nv, which is --nv or nothing
+            if [piece.values for piece in word.unknown] == [("--nv",)]:
+                words[n] = literal("--nv", line)
         if name != "shifter":
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
             if not verbs or verbs[0].text in ("shell", "instance"):
@@ -215,11 +217,6 @@ def _is_program(text: str) -> bool:
     """Whether a word is no option, and no image either."""
     image = text.endswith((".sif", ".simg", ".img")) or "://" in text
     return bool(text) and not text.startswith("-") and not image
-
-
-def _is_nv(word: Word) -> bool:
-    """Whether a variable is --nv or nothing, as a condition on the node decides."""
-    return [piece.values for piece in word.unknown] == [("--nv",)]
 
 
 def _is_flag(word: Word) -> bool:

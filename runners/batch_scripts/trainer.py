@@ -40,7 +40,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     if step.shell and not step.agent:
         draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
         first, *more = step.shell
-        pieces = (*_before(draft, _folder(step)), *first.pieces)
+        pieces = (*_before(draft, step), *first.pieces)
         for word in (made(pieces, first.line), *more):
             draft.argument(word)
         return
@@ -133,15 +133,13 @@ def _met(word: Word) -> Word:
     return Word(tuple(meeting), word.line)
 
 
-def _folder(step: Step) -> Word | None:
-    workdir = () if step.container.name in APPTAINER else ("workdir",)
-    return step.container.get("pwd", "cwd", "container-workdir", *workdir)
-
-
 def _inside(step: Step) -> Word | None:
-    """Return the folder in the container in which the program starts."""
-    folders = [each.words[-1] for each in step.inner if each.name == "cd" and each.arguments]
-    return folders[-1] if folders else _folder(step)
+    """Return the folder in the container in which the program, or a text that stays, starts."""
+    workdir = () if step.container.name in APPTAINER else ("workdir",)
+    inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
+    within = step.inner if step.agent or not step.shell else ()
+    folders = [each.words[-1] for each in within if each.name == "cd" and each.arguments]
+    return folders[-1] if folders else inside
 
 
 def _go(draft: Draft, step: Step) -> None:
@@ -156,7 +154,7 @@ def _go(draft: Draft, step: Step) -> None:
 
 def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
-    pieces = [*_before(draft, _inside(step)), "exec"]
+    pieces = [*_before(draft, step), "exec"]
     python = words[0].text.endswith(".py") and step.python
     for word in [literal("python"), *words] if python else words:
         pieces += [" ", *_for_rank(word, draft)]
@@ -165,12 +163,12 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     draft.argument(text)
 
 
-def _before(draft: Draft, folder: Word | None) -> list[Piece]:
+def _before(draft: Draft, step: Step) -> list[Piece]:
     """Return what the shell of a rank does first: exports, and a change of its folder."""
     pieces: list[Piece] = []
     for name, value in draft.exports:
         pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
-    if folder is not None:
+    if (folder := _inside(step)) is not None:
         pieces += ["cd ", *_for_rank(folder, draft), " && "]
     return pieces
 
