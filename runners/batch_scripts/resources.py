@@ -24,6 +24,7 @@ REASONS = {
     ("pbs", "V"): "-V: runner passes the environment on",
     ("pbs", "j"): "-j: runner's log has both outputs",
     ("cobalt", "output"): "-O: runner names the outputs itself",
+    ("", "wrap"): "--wrap: it is of sbatch without a script",
     ("", "export"): "--export: runner passes the environment on itself",
 }
 # They go with the container.

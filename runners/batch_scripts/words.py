@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 # Kinds of unknown pieces. ENVIRONMENT: the user's shell has the value when the job is launched, as
@@ -127,12 +127,17 @@ def escaped(text: str, signs: str = QUOTED) -> str:
 
 
 def made(pieces: Iterable[Piece], line: int) -> Word:
-    """Return a word of pieces, with neighbouring texts as one."""
+    """Return a word of pieces, with neighbouring texts as one, and braces where a name needs them."""
     whole: list[Piece] = []
     for piece in pieces:
         last = whole[-1] if whole else None
         if isinstance(piece, str) and isinstance(last, str):
             whole[-1] = last + piece
+        elif isinstance(piece, str) and isinstance(last, Unknown) and last.source[:1] == "$":
+            name = last.source[1:]
+            if piece and name.isidentifier() and f"{name}{piece[0]}".isidentifier():
+                whole[-1] = replace(last, source=f"${{{name}}}")
+            whole += [piece] if piece else []
         elif piece:
             whole.append(piece)
     return Word(tuple(whole), line)

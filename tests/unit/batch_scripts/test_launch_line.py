@@ -49,6 +49,11 @@ LINES = {
         f'{RUN} python t.py $SCRATCH/data "$WORK/a b"',
         '--image image.sif t.py -- $SCRATCH/data "$WORK/a b"',
     ),
+    "names in braces": (
+        f"{RUN} python t.py ${{USER}}_a $USER-b ${{SLURM_ARRAY_TASK_ID}}_c",
+        '--image image.sif -- bash -c "exec python t.py \\"${USER}_a\\" \\"$USER-b\\"'
+        ' \\"\\${SLURM_ARRAY_TASK_ID}_c\\""',
+    ),
     "a default": (
         f"{RUN} python t.py ${{EPOCHS:-5}}",
         '--image image.sif t.py -- "${EPOCHS:-5}"',
