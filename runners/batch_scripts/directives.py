@@ -161,7 +161,7 @@ def read(text: str) -> Job:
 
 
 def _is(line: str, mark: str) -> bool:
-    return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "")
+    return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "-", "")
 
 
 def _head(lines: list[str]) -> Iterator[tuple[int, str]]:

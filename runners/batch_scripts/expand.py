@@ -61,7 +61,9 @@ class Expander:
         if node.type == "string":
             return self._string(node)
         if node.type == "brace_expression":
-            return [[text] for text in _range(grammar.source(node))]
+            items = _range(grammar.source(node))
+            many = Unknown(grammar.source(node), kinds.BRANCH, self.line(node))
+            return [[item] for item in items] if len(items) > 1 else [[many]]
         if node.type in ("simple_expansion", "expansion"):
             return _split(self._expansion(node, quoted=False), split)
         if node.type == "command_substitution":

@@ -45,15 +45,17 @@ def parse(text: str) -> Node:
 def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield begin and end of names behind a `$` that the grammar takes for a sign of its own.
 
-    NOTE: it does so (0.25.1) for the second variable of `$A,$B` and `$A:$B`. In braces, which
-    change nothing, it is read.
+    NOTE: it does so (0.25.1) for the second variable of `$A,$B`, `$A:$B` and `$A/$1`. In braces,
+    which change nothing, it is read.
     """
     for node in below(root, "$"):
         begin = end = node.end_byte
         while data[end : end + 1].isalnum() or data[end : end + 1] == b"_":
             end += 1
+            if data[begin : begin + 1].isdigit():
+                break
         own = node.parent is not None and node.parent.type == "simple_expansion"
-        if end > begin and not own and not data[begin : begin + 1].isdigit():
+        if end > begin and not own:
             yield begin, end
 
 

@@ -127,7 +127,7 @@ def escaped(text: str, signs: str = QUOTED) -> str:
 
 
 def made(pieces: Iterable[Piece], line: int) -> Word:
-    """Return a word of pieces, with neighbouring texts as one, and braces where a name needs them."""
+    """Return a word of pieces: neighbouring texts are one, names before a letter are in braces."""
     whole: list[Piece] = []
     for piece in pieces:
         last = whole[-1] if whole else None

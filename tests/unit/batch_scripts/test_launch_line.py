@@ -259,6 +259,10 @@ WHOLE = {
         "#SBATCH -N1\nsrun apptainer exec -B $A,$B:/b,$C:$D i.sif python t.py",
         "--nodes 1 --image i.sif --bind $A --bind $B:/b --bind $C:$D t.py",
     ),
+    "a directive without a blank": (
+        "#SBATCH--nodes=1\nsrun apptainer exec i.sif python t.py",
+        "--nodes 1 --image i.sif t.py",
+    ),
     "names in all forms": (
         "#!/bin/bash -l\n#SBATCH -J x -p gpu --time=1:00 -A me --mem 4G\n"
         "#SBATCH --gres=gpu:a100:2\n"
@@ -482,6 +486,16 @@ OPEN = {
         "1: $(date +%s): a command",
     ),
     "an argument": ("{run} python t.py $1", "'<$1>'", "1: $1: it is an argument of the script"),
+    "a part of a path": (
+        "{run} python t.py $HOME/unet/$2 -e $3",
+        "-- '<$HOME/unet/$2>' -e '<$3>'",
+        "1: $2: it is an argument of the script",
+    ),
+    "a long list": (
+        "for i in {{0..279}}; do {run} python t.py $i; done",
+        "'<$i>'",
+        "1: $i: a loop or",
+    ),
     "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
     "a number that is counted": (
         "let n=2*4\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $n$m --k $k",
