@@ -187,7 +187,7 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         draft.add("ntasks-per-node", ranks)
         if ranks.text.startswith("<"):
             draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))
-    _cpus(draft, job, ranks.number if ranks else None)
+    _cpus(draft, job, ranks.number if ranks else None, starter)
     draft.add("launcher", name)
 
 
@@ -218,10 +218,13 @@ def _accelerate(agent: Layer, job: Job) -> Word | None:
     return literal(str(job.gpus_per_node)) if job.gpus_per_node else None
 
 
-def _cpus(draft: Draft, job: Job, ranks: int | None) -> None:
-    cpus, tasks = job.count("cpus-per-task"), job.tasks_per_node
-    if cpus and tasks and ranks and cpus * tasks % ranks == 0:
-        draft.add("cpus-per-task", cpus * tasks // ranks)
-    elif (cpus or 1) > 1:
-        text = f"--cpus-per-task={cpus}: those of an agent; the launch takes those of a rank"
+def _cpus(draft: Draft, job: Job, ranks: int | None, starter: Layer) -> None:
+    """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
+    own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
+    total = chunk or (own or (0 if starter else 1)) * (job.tasks_per_node or 0)
+    if total and ranks and (chunk or total % ranks == 0):
+        if own or total // ranks > 1:
+            draft.add("cpus-per-task", total // ranks)
+    elif (own or 1) > 1:
+        text = f"--cpus-per-task={own}: those of an agent; the launch takes those of a rank"
         draft.lose(job.line("cpus-per-task"), text)

@@ -333,6 +333,19 @@ WHOLE = {
         "#SBATCH -N 2\ndeepspeed --hostfile hosts --num_gpus 4 t.py",
         "--nodes 2 --ntasks-per-node 4 --launcher deepspeed --runtime none t.py",
     ),
+    "tasks are the CPUs of an agent": (
+        "#SBATCH -N 1\n#SBATCH -n 12\ntorchrun --nproc_per_node=4 t.py",
+        "--nodes 1 --ntasks-per-node 4 --cpus-per-task 3 --launcher torchrun --runtime none t.py",
+    ),
+    "a chunk of an agent": (
+        "#PBS -l select=1:ncpus=10:ngpus=4\naccelerate launch t.py",
+        "--scheduler pbs --gpus-per-node 4 --nodes 1 --ntasks-per-node 4 --cpus-per-task 2"
+        " --launcher accelerate --runtime none t.py",
+    ),
+    "nodes that the tasks fill": (
+        "#SBATCH -n 8\n#SBATCH --ntasks-per-node=4\nsrun -N $SLURM_NNODES python t.py",
+        "--nodes 2 --ntasks 8 --ntasks-per-node 4 --runtime none t.py",
+    ),
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
         "torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) t.py",
