@@ -170,11 +170,12 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         elif value is None:
             draft.add("env", name, line)
         elif name in OF_HOST:
-            draft.lose(line, f"{name}={value.text}: the trainer gets that of the modules")
+            whose = "modules" if step.image is None else "image"
+            draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
         elif value.has(RUN) and step.agent:
             draft.lose(line, f"{name}={value.text}: only the job knows it")
         else:
-            _variable(draft, name, value)
+            _variable(draft, name, value, step.image is not None)
     for line, names in placed.items():
         draft.leave_out(line, f"{', '.join(names)}: runner sets {them(names)}")
 
@@ -185,7 +186,8 @@ def _left_out(step: Step, name: str, value: Word | None) -> str:
         return "it names nodes of the job, which runner knows"
     if name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
         return "runner passes it to srun"
-    if name in OF_HOST and (value is None or step.image is not None):
+    within = name in step.env and name not in step.command.given
+    if name in OF_HOST and not within and (value is None or step.image is not None):
         inside = step.image is not None
         return "that of the host stays outside of the container" if inside else "the ranks' own"
     if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
@@ -197,8 +199,8 @@ def them(names: list[str]) -> str:
     return "it" if len(names) == 1 else "them"
 
 
-def _variable(draft: Draft, name: str, value: Word) -> None:
-    for prefix in PREFIXES:
+def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
+    for prefix in PREFIXES if in_container else ():
         name = name[len(prefix) :] if name.startswith(prefix) else name
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
         _binds(draft, value, "apptainer")

@@ -41,7 +41,7 @@ class Script:
         _add_images(found)
         found = [step for step in found if step.starts]
         launched = any(step.layers for step in found)
-        waits = any(step.python and not step.command.background for step in found)
+        waits = any(s.starter or s.python for s in found if not s.command.background)
         beside = [s for s in found if launched and s.command.background]
         beside = [s for s in beside if not s.layers or (waits and not s.python)]
         parts = [step for step in found if step.part][1:]

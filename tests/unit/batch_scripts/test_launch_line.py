@@ -161,6 +161,12 @@ LINES = {
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
         " -- bash -c 'cd /b && exec python t.py'",
     ),
+    "a container that a wrapper enters": (
+        "export SINGULARITYENV_A=1\nsource /e/bin/activate\n"
+        "srun ./wrap.sh singularity exec i.sif python t.py",
+        "--runtime none --image /e --env SINGULARITYENV_A=1"
+        " ./wrap.sh -- singularity exec i.sif python t.py",
+    ),
     "a virtual environment": (
         "source /data/env/bin/activate\nsrun python t.py",
         "--runtime none --image /data/env t.py",
@@ -609,6 +615,14 @@ LOST = {
     "an environment in an image": (
         "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
         "1: /e: torch.distributed.run is the image's own",
+    ),
+    "a path that a text sets": (
+        f"{RUN} bash -c 'export PATH=/e/bin:$PATH; python t.py'",
+        "1: PATH=/e/bin:$PATH: the trainer gets that of the image",
+    ),
+    "a server beside a script": (
+        f"srun nvidia-cuda-mps-control -d &\n{RUN} bash train.sh",
+        "1: srun nvidia-cuda-mps-control -d: it runs beside the training",
     ),
     "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
     "what runs before an agent": (
