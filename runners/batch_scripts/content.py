@@ -14,8 +14,9 @@ class Command:
 
     `given` are the assignments before it, `exports` the exported variables, `folder` that of the
     last cd, None for the one in which the script began. `conditions` say what decides whether it
-    runs. `pipe` are the commands that read its output, `inputs` its redirected files. `within` is
-    "substitution" for one in $(...), "test" for the condition of an `if`.
+    runs. `pipe` are the commands that read its output, `inputs` its redirected files, `document`
+    its here-document. `within` is "substitution" for one in $(...), "test" for the condition of an
+    `if`. `facts` are variables that the directives fix, the same on each rank.
     """
 
     words: tuple[Word, ...]
@@ -28,9 +29,11 @@ class Command:
     pipe: tuple[str, ...] = ()
     outputs: tuple[Word, ...] = ()
     inputs: tuple[Word, ...] = ()
+    document: Word | None = None
     background: bool = False
     pipefail: bool = False
     within: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

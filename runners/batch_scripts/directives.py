@@ -66,8 +66,14 @@ class Job:
     def nodes(self) -> int | None:
         """The nodes of the job, None where the scheduler decides."""
         single = self.count("ntasks") in (None, 1) and not self.find("gpus")
-        default = 1 if single or self.count("gpus") == 1 else None
+        default = 1 if single or self.count("gpus") == 1 else self._packed
         return self.count("nodes") or (None if self.get("nodes") else default)
+
+    @property
+    def _packed(self) -> int | None:
+        """The nodes that --ntasks fills with --ntasks-per-node on each."""
+        tasks, each = self.count("ntasks"), self.count("ntasks-per-node")
+        return -(-tasks // each) if tasks and each else None
 
     @property
     def tasks_per_node(self) -> int | None:
@@ -124,7 +130,7 @@ class Job:
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
             "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
-            "SLURM_NNODES": self.count("nodes"),
+            "SLURM_NNODES": self.count("nodes") or self._packed,
             "SLURM_GPUS_PER_NODE": self.get("gpus-per-node"),
             "SLURM_GPUS_PER_TASK": self.get("gpus-per-task"),
             "SLURM_GPUS": self.get("gpus"),
@@ -161,7 +167,7 @@ def read(text: str) -> Job:
 
 
 def _is(line: str, mark: str) -> bool:
-    return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "")
+    return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "-", "")
 
 
 def _head(lines: list[str]) -> Iterator[tuple[int, str]]:

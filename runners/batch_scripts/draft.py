@@ -85,6 +85,7 @@ class Draft:
         first, *more = self.trainer
         behind = [*more, *self.arguments]
         dashed = bool(more) and more[0].text.startswith("-")
+        dashed = dashed or (not first.start and len(first.pieces) == 1)  # several words, perhaps
         yield from ("--", first.quoted()) if dashed else (first.quoted(), *["--"][: len(behind)])
         yield from (word.quoted() for word in behind)
 

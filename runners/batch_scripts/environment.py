@@ -10,12 +10,12 @@ from ..core.site_profile import Profile
 from . import trainer
 from .content import Command
 from .draft import Draft, Note
-from .programs import APPTAINER, OF_DIRECTIVE, is_python
+from .programs import APPTAINER, OF_DIRECTIVE
 from .scope import SUBMITTED
 from .script import MODULES, Script
 from .simple import HARMLESS
-from .steps import Layer, Step
-from .words import ADDRESS, RUN, Word, join, literal, made
+from .step import Layer, Step
+from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 # Variables that runner sets itself on each rank.
 PLACE = (
@@ -35,6 +35,8 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
     if draft.folder is not None:
         draft.note(draft.folder)
     if step.container and step.image is not None:
+        if step.action == "run" and step.container.name in APPTAINER:
+            draft.notes.append(Note(step.line, "the launch does not run the image's runscript"))
         _container(draft, script, step.container, step.image)
     else:
         _environment(draft, script, step)
@@ -57,6 +59,12 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if layer.name not in APPTAINER:
         draft.add("runtime", layer.name)
     draft.add("image", script.job.get("image") if image.text == OF_DIRECTIVE else image)
+    if modules := script.job.get("module"):
+        text = f"--module={modules}: the site's profile decides it"
+        draft.leave_out(script.job.line("module"), text)
+    elif image.text.startswith("<image of "):
+        text = f"{image.text}: the image, mounts and variables that this file names"
+        draft.open.append(Note(image.line, text))
     for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
         if volume:
             draft.add("bind", volume)
@@ -71,7 +79,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
             else:
                 draft.add("rocm" if name == "rocm" else "nv")
         elif layer.name not in APPTAINER:
-            if name in ("module", "mpi", "cuda-mpi", "nccl"):
+            if name in ("module", "mpi", "cuda-mpi", "nccl") and layer.name != "pyxis":
                 text = f"--{name}={option.text}".rstrip("=")
                 draft.leave_out(line, f"{text}: the site's profile decides it")
         elif name == "cleanenv":
@@ -94,11 +102,7 @@ def _binds(draft: Draft, value: Word, runtime: str) -> None:
 
 def _environment(draft: Draft, script: Script, step: Step) -> None:
     """Add the virtual or conda environment that is active."""
-    first = step.program[0]
     draft.add("runtime", "none")
-    if is_python(first.text) and "/bin/" in first.text:
-        draft.add("image", join(first.split("/bin/")[:-1], "/bin/", first.line))
-        return
     before = [c for c in (*script.content.commands, *step.inner) if c.line <= step.line]
     active = [each for each in map(_activated, before) if each]
     active += [step.environment] if step.environment else []
@@ -128,8 +132,7 @@ def _activated(command: Command) -> Word | None:
         return more[0]
     if not sourced:
         return None
-    folder = join(first.split("/bin/activate")[:-1], "/bin/activate", command.line)
-    return folder if "/" in folder.text else made(("./", *folder.pieces), command.line)
+    return root_of(first, "/bin/activate")
 
 
 def _may_activate(command: Command) -> bool:
@@ -167,22 +170,24 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         elif value is None:
             draft.add("env", name, line)
         elif name in OF_HOST:
-            draft.lose(line, f"{name}={value.text}: the trainer gets that of the modules")
+            whose = "modules" if step.image is None else "image"
+            draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
         elif value.has(RUN) and step.agent:
             draft.lose(line, f"{name}={value.text}: only the job knows it")
         else:
-            _variable(draft, name, value)
+            _variable(draft, name, value, step.image is not None)
     for line, names in placed.items():
         draft.leave_out(line, f"{', '.join(names)}: runner sets {them(names)}")
 
 
 def _left_out(step: Step, name: str, value: Word | None) -> str:
     """Say why a variable is not the launch line's; "" where it is, or is lost."""
-    if value is not None and value.has(ADDRESS):
+    if value is not None and value.has(ADDRESS) and step.agent:
         return "it names nodes of the job, which runner knows"
     if name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
         return "runner passes it to srun"
-    if name in OF_HOST and (value is None or step.image is not None):
+    within = name in step.env and name not in step.command.given
+    if name in OF_HOST and not within and (value is None or step.image is not None):
         inside = step.image is not None
         return "that of the host stays outside of the container" if inside else "the ranks' own"
     if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
@@ -194,8 +199,8 @@ def them(names: list[str]) -> str:
     return "it" if len(names) == 1 else "them"
 
 
-def _variable(draft: Draft, name: str, value: Word) -> None:
-    for prefix in PREFIXES:
+def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
+    for prefix in PREFIXES if in_container else ():
         name = name[len(prefix) :] if name.startswith(prefix) else name
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
         _binds(draft, value, "apptainer")
@@ -219,7 +224,7 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
     alone = step.image is not None and step.layers[0].kind != "starter"
     before = [c for c in script.content.commands if c.name in MODULES and c.line <= step.line]
     for command in before:
-        verb = command.arguments[0].text if command.arguments else ""
+        verb = next((w.text for w in command.arguments if not w.start.startswith("-")), "")
         if verb in ("purge", "reset"):
             draft.add("module-purge")
         elif verb == "use":

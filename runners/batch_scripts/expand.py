@@ -7,24 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope
-from .words import (
-    ADDRESS,
-    ARGUMENT,
-    BATCH,
-    BRANCH,
-    COMMAND,
-    ENVIRONMENT,
-    LOOKUP,
-    QUOTED,
-    RUN,
-    Piece,
-    Unknown,
-    Word,
-    literal,
-    made,
-    unknown,
-)
+from . import words as kinds
+from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
+from .words import QUOTED, Piece, Unknown, Word, literal, made, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -76,7 +61,9 @@ class Expander:
         if node.type == "string":
             return self._string(node)
         if node.type == "brace_expression":
-            return [[text] for text in _range(grammar.source(node))]
+            items = _range(grammar.source(node))
+            many = Unknown(grammar.source(node), kinds.BRANCH, self.line(node))
+            return [[item] for item in items] if len(items) > 1 else [[many]]
         if node.type in ("simple_expansion", "expansion"):
             return _split(self._expansion(node, quoted=False), split)
         if node.type == "command_substitution":
@@ -93,20 +80,21 @@ class Expander:
         if node.type == "arithmetic_expansion":
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):
-            if split and ("*" in text or "?" in text or ("[" in text and "]" in text)):
-                return [Unknown(text, RUN, self.line(node))]
+            bare = text.replace("\\*", "").replace("\\?", "").replace("\\[", "")
+            if split and ("*" in bare or "?" in bare or ("[" in bare and "]" in bare)):
+                return [Unknown(text, kinds.RUN, self.line(node))]
             text = _unescaped(text)
             if text == "~" or text.startswith("~/"):
-                return [Unknown("$HOME", ENVIRONMENT, self.line(node)), text[1:]]
+                return [Unknown("$HOME", kinds.ENVIRONMENT, self.line(node)), text[1:]]
             return [text]
-        return [Unknown(text, COMMAND, self.line(node))]
+        return [Unknown(text, kinds.COMMAND, self.line(node))]
 
     def _concatenated(self, node: Node, split: bool) -> list[list[Piece]]:
         texts = [grammar.source(child) for child in node.children]
         if texts[0] == "{" and texts[2:] == ["}"]:
             return [[text] for text in texts[1].split(",")]
         if "{" in texts and "}" in texts:
-            return [[Unknown(grammar.source(node), RUN, self.line(node))]]
+            return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
             fields = self._fields(child, split)
@@ -133,7 +121,7 @@ class Expander:
             elif part.type == "string_content":
                 whole[-1].append(_unescaped(grammar.source(part), only=QUOTED))
             elif part.is_named:
-                whole[-1].append(Unknown(grammar.source(part), COMMAND, self.line(part)))
+                whole[-1].append(Unknown(grammar.source(part), kinds.COMMAND, self.line(part)))
         return whole
 
     def _expansion(self, node: Node, quoted: bool) -> list[Word]:
@@ -145,11 +133,13 @@ class Expander:
             return self._item(inner, text, at)
         if name in ("@", "*"):
             known = self.scope.arguments if len(inner) == 1 else None
-            return [unknown(text, ARGUMENT, at)] if known is None else known
+            return [unknown(text, kinds.ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
-            return [unknown(text, RUN, at)]
+            return [unknown(text, kinds.RUN, at)]
         value = self.scope.value(name, at)
         word = (value[0] if value else literal("", at)) if isinstance(value, tuple) else value
+        if name == "MASTER_PORT" and word.known is None:  # each rank has one
+            word = hidden(word, kinds.PORT[1:], kinds.RUN)
         if len(inner) == 1:
             return [word]
         return [self._modified(word, inner, text, at)]
@@ -158,10 +148,14 @@ class Expander:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""
         name, sign = grammar.source(inner[0]), grammar.source(inner[1])
         digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
-        kinds = [piece.kind for piece in word.unknown]
+        unknowns = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            always = name in self.scope.given or name in SUBMITTED or word.has(RUN, ADDRESS, BATCH)
+            always = (
+                name in self.scope.given
+                or name in SUBMITTED
+                or word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH)
+            )
             if name not in self.scope.variables and "+" not in sign and (always or "?" in sign):
                 return word
             if name in self.scope.variables and (word.known is not None or "+" not in sign):
@@ -169,12 +163,12 @@ class Expander:
                 if "+" in sign:
                     return other if filled else literal("", at)
                 return word if filled else other
-            kinds += [piece.kind for piece in other.unknown if piece.kind != ENVIRONMENT]
-            kinds.reverse()
+            unknowns += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
+            unknowns.reverse()
             text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
-        kind = kinds[0] if kinds else COMMAND
-        if name in self.scope.variables and kind == ENVIRONMENT:
-            kind = BRANCH  # the user's shell has no such variable
+        kind = unknowns[0] if unknowns else kinds.COMMAND
+        if name in self.scope.variables and kind == kinds.ENVIRONMENT:
+            kind = kinds.BRANCH  # the user's shell has no such variable
         made_ = Word((Unknown(text, kind, at, (), digits, digits),), at)
         if sign in (":=", "="):
             self.scope.variables[name] = made_
@@ -187,20 +181,20 @@ class Expander:
         value = self.scope.value(grammar.source(name) if name else "", at)
         items = value if isinstance(value, tuple) else (value,)
         if len(inner) > 1 or index is None:
-            return [unknown(text, COMMAND, at)]
+            return [unknown(text, kinds.COMMAND, at)]
         which = grammar.source(index)
         if which in ("@", "*"):
             return list(items)
-        if any(item.has(ADDRESS) for item in items):
-            return [unknown(text, ADDRESS, at)]
+        if any(item.has(kinds.ADDRESS) for item in items):
+            return [unknown(text, kinds.ADDRESS, at)]
         known = self.word(index).known
         if known is not None and known.isdecimal() and int(known) < len(items):
             return [items[int(known)]]
         texts = [item.known for item in items]
         if which.strip("${}") == TASK and None not in texts:
             values = tuple(item.text for item in items)
-            return [Word((Unknown(text, LOOKUP, at, values),), at)]
-        return [unknown(text, RUN, at)]
+            return [Word((Unknown(text, kinds.LOOKUP, at, values),), at)]
+        return [unknown(text, kinds.RUN, at)]
 
     def arithmetic(self, node: Node) -> Word:
         """Return the value of $((...)), or one unknown piece."""
@@ -215,7 +209,9 @@ class Expander:
             if piece.padded and not based:
                 self.octal(at)
         text = grammar.source(node)
-        kind = next((piece.kind for _, piece in pieces if piece.kind != ENVIRONMENT), RUN)
+        kind = next(
+            (piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT), kinds.RUN
+        )
         cut = any(name in text for name in JOB_NUMBERS) and "%" in text
         digits = cut or any(piece.digits for _, piece in pieces)
         return Word((Unknown(text, kind, at, digits=digits),), at)

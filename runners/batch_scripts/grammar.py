@@ -28,6 +28,8 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
+    for place in reversed([*_conditions(data)]):
+        data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node
     while body := _heredoc(root, lines := data.split(b"\n")):
         lines[body[0] : body[1]] = [_comment(line) for line in lines[body[0] : body[1]]]
@@ -43,16 +45,33 @@ def parse(text: str) -> Node:
 def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield begin and end of names behind a `$` that the grammar takes for a sign of its own.
 
-    NOTE: it does so (0.25.1) for the second variable of `$A,$B` and `$A:$B`. In braces, which
-    change nothing, it is read.
+    NOTE: it does so (0.25.1) for the second variable of `$A,$B`, `$A:$B` and `$A/$1`. In braces,
+    which change nothing, it is read.
     """
     for node in below(root, "$"):
         begin = end = node.end_byte
         while data[end : end + 1].isalnum() or data[end : end + 1] == b"_":
             end += 1
+            if data[begin : begin + 1].isdigit():
+                break
         own = node.parent is not None and node.parent.type == "simple_expansion"
-        if end > begin and not own and not data[begin : begin + 1].isdigit():
+        if end > begin and not own:
             yield begin, end
+
+
+def _conditions(data: bytes) -> Iterator[int]:
+    """Yield the places behind `$(` of `$(((...)) && ...)`, which are no arithmetic.
+
+    NOTE: the grammar (0.25.1) takes each `$(((` for it.
+    """
+    begin = data.find(b"$(((")
+    while begin >= 0:
+        depth, at = 2, begin + 4
+        while depth and at < len(data):
+            depth, at = depth + {40: 1, 41: -1}.get(data[at], 0), at + 1
+        if data[at : at + 1] not in (b")", b""):
+            yield begin + 2
+        begin = data.find(b"$(((", begin + 1)
 
 
 def _heredoc(root: Node, lines: list[bytes]) -> tuple[int, int] | None:

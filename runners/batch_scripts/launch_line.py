@@ -13,7 +13,8 @@ from .draft import Draft, Note
 from .environment import CONDAS, them
 from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
 from .script import MODULES, Script
-from .steps import Step
+from .simple import HARMLESS
+from .step import Step
 
 # Options of agents that runner gives them, and others that are counts or change no rank.
 GIVEN = (
@@ -24,8 +25,11 @@ OF_COUNTS = names(
     "nproc-per-node num-processes num-gpus num-nodes standalone multi-gpu module m no-python"
     " use-env tee redirects log-dir role local-ranks-filter"
 )
+# Commands of the shell that are not carried over.
+SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
+SILENT["trap"] = "the launch has no trap"
 # Options of mpirun that say where ranks are.
-PLACING = names("bind-to map-by rank-by mca hostfile machinefile host H cpu-bind hosts")
+PLACING = names("bind-to map-by rank-by hostfile machinefile host H cpu-bind hosts")
 
 
 def drafts(script: Script) -> list[Draft]:
@@ -39,18 +43,35 @@ def _draft(script: Script, step: Step) -> Draft:
     resources.add(draft, script.job, step)
     environment.add(draft, script, step, profile)
     trainer.add(draft, script.job, step)
-    for word in step.shell[:1] if step.agent else ():
-        draft.lose(word.line, "the other commands of this text")
-    for line, text in step.problems:
-        draft.lose(line, text)
-    for word in command.inputs:
-        draft.lose(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
-    problems = [text for _, text in step.problems if not text.startswith("timeout")]
-    draft.possible = not (problems or command.inputs or script.job.hetjob)
-    for condition in command.conditions:
+    _of_agent(draft, step)
+    problems = [*_problems(step)]
+    draft.lost += problems
+    hopeless = [each for each in problems if not each.text.startswith("timeout")]
+    draft.possible = not (hopeless or script.job.hetjob)
+    for condition in command.conditions if not step.part else ():
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
     return draft
+
+
+def _of_agent(draft: Draft, step: Step) -> None:
+    """Say what of an agent's surroundings is lost."""
+    if step.agent and step.environment and step.image is not None:
+        draft.lose(step.line, f"{step.environment.text}: {step.agent.name} is the image's own")
+    for each in step.inner if step.agent and step.shell else ():
+        if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
+            draft.lose(each.line, f"{each.text}: not run on each node")
+
+
+def _problems(step: Step) -> Iterator[Note]:
+    """Yield why a launch does not do the same."""
+    yield from (Note(*problem) for problem in step.problems)
+    command, named = step.command, step.starter.has("nodelist", "relative")
+    for word in () if step.fed else command.inputs:
+        text = f"{command.name} < {word.text}: ranks of runner read no input"
+        yield Note(word.line, text)
+    if named and command.background and command.loops and not step.part:
+        yield Note(step.line, "the rounds of this loop run together")
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:
@@ -93,8 +114,9 @@ def _left_out(draft: Draft, step: Step) -> None:
         placing = dict.fromkeys(o.name for o in starter.options.options if o.name in PLACING)
         if placing:
             draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
-    if command.pipe or command.outputs:
-        where = " | ".join(command.pipe) or " ".join(word.text for word in command.outputs)
+    outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
+    if command.pipe or outputs:
+        where = " | ".join(command.pipe) or " ".join(word.text for word in outputs)
         draft.leave_out(step.line, f"{where}: runner keeps the log")
 
 
@@ -121,20 +143,31 @@ def _instead(command: Command, script: Script) -> str:
     """Say of a command that starts no training what to do with it."""
     program = steps.of(command).names
     first, last = "".join(program[:1]), "".join(program[-1:])
+    if command.document and command.outputs:
+        return f"write {command.outputs[0].text} before the launch"
+    if command.name in SILENT:
+        return SILENT[command.name]
+    if command.background and script.steps:
+        return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
-    if command.background:
-        return "it runs beside the training, which the launch does not"
     after = script.steps and all(step.line < command.line for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
 
 
 def _known(command: Command) -> bool:
     """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
-    programs = {command.name, *steps.of(command).names[:1]}
+    step = steps.of(command)
+    if command.document and command.outputs:
+        return False
+    programs = {command.name, *step.names[:1]}
     first = command.arguments[0].text if command.arguments else ""
+    if command.name in ("source", "."):
+        return first == "activate" or first.endswith(HARMLESS)
+    if command.name == "trap":
+        return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    return conda or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:
@@ -147,9 +180,12 @@ def _for_log(command: Command, script: Script) -> bool:
 
 def of_loops(script: Script) -> Iterator[Note]:
     """Yield what is said of loops and of several steps: each is a job of its own."""
-    for line in sorted({step.command.loops for step in script.steps} - {0}):
+    for line in sorted({s.command.loops for s in script.steps if not s.part} - {0}):
         count = sum(step.command.loops == line for step in script.steps)
         yield Note(line, f"a loop: {count} of the launches, each a job of its own")
-    if len(script.steps) > 1:
+    if len(script.steps) > 1 and all(step.command.conditions for step in script.steps):
+        text = f"conditions decide which of the {len(script.steps)} launches run"
+        yield Note(script.steps[0].line, text)
+    elif len(script.steps) > 1:
         text = f"{len(script.steps)} steps of one job become {len(script.steps)} jobs"
         yield Note(script.steps[0].line, f"{text}; --dependency afterok:JOB keeps their order")

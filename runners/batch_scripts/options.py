@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .words import Word, literal, made
+from .words import Word, made
 
 # Other names of an option.
 SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
@@ -111,7 +111,7 @@ def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
 
 
 def _short(word: Word, following: Word | None, known: Grammar) -> tuple[Option | None, int]:
-    """Read -n 4, -n4, -n=4 and flags such as -lu."""
+    """Read -n 4, -n4, -n=4, flags such as -lu, and -ln4."""
     letters = word.start[1:]
     name = known.short.get(letters[:1])
     if name is None:
@@ -121,6 +121,6 @@ def _short(word: Word, following: Word | None, known: Grammar) -> tuple[Option |
         if not rest.pieces:
             return Option(name, following, word.line), 2
         return Option(name, rest, word.line), 1
-    if rest.pieces and all(known.short.get(letter) in known.flags for letter in letters):
-        return Option(name, literal("", word.line), word.line), 1
+    if rest.pieces and name in known.flags:
+        return _short(made(("-", *rest.pieces), word.line), following, known)
     return (None if rest.pieces else Option(name, None, word.line)), 1

@@ -23,7 +23,10 @@ APPTAINER = ("apptainer", "singularity")
 CONTAINERS = {name: GRAMMARS[name] for name in ("apptainer", "shifter", "podman")}
 CONTAINERS |= {"singularity": GRAMMARS["apptainer"], "podman-hpc": GRAMMARS["podman"]}
 AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed")}
-AGENTS |= {f"torch.distributed.{name}": GRAMMARS["torchrun"] for name in ("run", "launch")}
+TORCHRUNS = ("torchrun_jsc", "tune", "torch.distributed.run", "torch.distributed.launch")
+AGENTS |= dict.fromkeys(TORCHRUNS, GRAMMARS["torchrun"])
+# Agents that are one command of a program with several.
+COMMANDS = {"accelerate": "launch", "tune": "run"}
 # Modules that start an agent.
 LAUNCHERS = {
     "accelerate.commands.launch": "accelerate",

@@ -23,11 +23,14 @@ MOST_ROUNDS = 20  # of a loop that is unrolled
 def read(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) -> Content:
     """Return a script's commands; `marks` begin lines that are directives."""
     reader = _Reader(scope, offset, tuple(marks))
+    reader.lines = text.split("\n")
     reader.walk(grammar.parse(text))
     return reader.content
 
 
 class _Reader(Simple):
+    lines: list[str]
+
     def read_list(self, node: Node) -> None:
         left, sign, right = node.children[0], grammar.source(node.children[1]), node.children[-1]
         self.walk(left)
@@ -44,11 +47,12 @@ class _Reader(Simple):
                 self.walk(part)
 
     def read_redirected_statement(self, node: Node) -> None:
-        inputs, outputs = list[Word](), list[Word]()
+        inputs, outputs, document = list[Word](), list[Word](), None
         for child in node.children:
             if child.type == "heredoc_redirect":
                 self._heredoc(child)
                 inputs.append(literal("<<", self._line(child)))
+                document = self._document(child)
             elif child.type == "file_redirect":
                 target = child.child_by_field_name("destination")
                 reads = any(part.type == "<" for part in child.children)
@@ -57,7 +61,7 @@ class _Reader(Simple):
                 word = self.expander.word(target, self._line(child))
                 (inputs if reads else outputs).append(word)
         body = node.child_by_field_name("body")
-        with self._with(inputs=tuple(inputs), outputs=tuple(outputs)):
+        with self._with(inputs=tuple(inputs), outputs=tuple(outputs), document=document):
             if body is not None:
                 self.walk(body)
 
@@ -70,6 +74,26 @@ class _Reader(Simple):
         for child in node.children:
             if child.type in ("pipeline", "list", "command"):
                 self.walk(child)
+
+    def _document(self, node: Node) -> Word | None:
+        """Return the text of a here-document, None where its end is not found."""
+        start = next(grammar.below(node, "heredoc_start"), node)
+        first, mark = start.start_point[0] + 1, grammar.source(start)
+        stripped = [line.lstrip("\t") for line in self.lines[first:]]
+        if mark.strip("'\"\\") not in stripped:
+            return None
+        last = first + stripped.index(mark.strip("'\"\\"))
+        text = "\n".join(self.lines[first:last])
+        if mark[:1] in "'\"\\":
+            return literal(text, self.offset + first + 1)
+        quoted = text.replace('\\"', '\\\\\\"') if '\\"' in text else text.replace('"', '\\"')
+        string = next(grammar.below(grammar.parse(f'"{quoted}"'), "string"), None)
+        if string is None or string.end_byte != len(quoted.encode()) + 2:
+            return None
+        self.expander.offset = self.offset + first
+        word = self.expander.word(string)
+        self.expander.offset = self.offset
+        return word
 
     def read_subshell(self, node: Node) -> None:
         before, state = self.scope, self.state

@@ -6,7 +6,8 @@ from ..settings.table import SETTINGS
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .options import Option
-from .steps import Layer, Step
+from .programs import GRAMMARS
+from .step import Layer, Step
 from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
@@ -17,16 +18,20 @@ OF_OUTPUT = (
     *("overlap", "jobid", "disable-status", "input", "pty", "propagate", "output", "error"),
     *("export", "job-name", "time", "partition", "account", "interactive", "mpi", "cpu-bind"),
 )
-OF_SHIFTER = ("image", "volume", "module")  # they go with the container
 OF_CHUNKS = ("system", "ncpus", "select")
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
     ("pbs", "V"): "-V: runner passes the environment on",
     ("pbs", "j"): "-j: runner's log has both outputs",
     ("cobalt", "output"): "-O: runner names the outputs itself",
+    ("", "wrap"): "--wrap: it is of sbatch without a script",
     ("", "export"): "--export: runner passes the environment on itself",
 }
-OF_IMAGE = ("container-image", "container-mounts", "container-workdir", "container-name")
+# They go with the container.
+OF_IMAGE = (
+    *("container-image", "container-mounts", "container-workdir", "container-name"),
+    *("environment", "image", "volume", "module"),
+)
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
@@ -35,14 +40,15 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
     for option in step.starter.options.options if step.starter.name == "srun" else ():
-        _srun(draft, option)
+        if not step.part or option.name not in ("nodelist", "relative", "exclude"):
+            _srun(draft, option)
     _counts(draft, job, step)
 
 
 def _directive(draft: Draft, directive: Directive, job: Job) -> None:
     name, value, line = directive.name, directive.value, directive.line
     known = name in DIRECT or name == "array"
-    if name in OF_SHIFTER or (name == "export" and value in ("", "ALL")):
+    if name in OF_IMAGE or (name == "export" and value in ("", "ALL")):
         return
     if reason := REASONS.get((job.scheduler, name)) or REASONS.get(("", name)):
         draft.leave_out(line, reason)
@@ -59,9 +65,12 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
     elif len(name) == 1:
         draft.add("sbatch-arg", f"-{name}{value}")
     elif job.scheduler == "pbs":
-        draft.add("sbatch-arg", f"-l{name}={value}")
+        draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
+    elif not value and name in GRAMMARS["srun"].values:
+        draft.lose(line, f"--{name} has no value")
     else:
-        draft.add("sbatch-arg", f"--{name}={value}" if value else f"--{name}")
+        whose = "srun-arg" if name.startswith("container-") else "sbatch-arg"
+        draft.add(whose, f"--{name}={value}" if value else f"--{name}")
 
 
 def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
@@ -85,7 +94,7 @@ def _srun(draft: Draft, option: Option) -> None:
 
 def _counts(draft: Draft, job: Job, step: Step) -> None:
     if step.agent:
-        _agents(draft, job, step.agent, step.starter)
+        _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
     elif not step.starter:
         _alone(draft, job)
     elif step.starter.name == "srun":
@@ -140,8 +149,13 @@ def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
     elif total.number != on_gpus or not on_gpus:
         draft.add("ntasks", total)
     depth = mpirun.get("depth", "d")
+    ranks = each.number if each else job.count("ntasks-per-node")
+    ranks = ranks or (mpirun.count("np", "n") or 1) // (job.nodes or 1) or 1
+    share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
     if depth is not None or job.get("cpus-per-task"):
         draft.add("cpus-per-task", depth or job.get("cpus-per-task"))
+    elif share > 1:
+        draft.add("cpus-per-task", share)
 
 
 def _alone(draft: Draft, job: Job) -> None:
@@ -155,13 +169,14 @@ def _alone(draft: Draft, job: Job) -> None:
         draft.add("cpus-per-task", cpus * tasks)
 
 
-def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer) -> None:
+def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) -> None:
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
     if draft.has("gpus-per-task") and job.gpus_per_node:
         draft.options = [each for each in draft.options if each[0] != "gpus-per-task"]
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
-    if not starter and (job.nodes or 1) > 1:
+    here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
+    if here and (job.nodes or 1) > 1:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)
@@ -170,7 +185,9 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer) -> None:
     ranks = ranks_of_agent(agent, job)
     if ranks is not None:
         draft.add("ntasks-per-node", ranks)
-        _cpus(draft, job, ranks.number)
+        if ranks.text.startswith("<"):
+            draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))
+    _cpus(draft, job, ranks.number if ranks else None, starter)
     draft.add("launcher", name)
 
 
@@ -201,7 +218,13 @@ def _accelerate(agent: Layer, job: Job) -> Word | None:
     return literal(str(job.gpus_per_node)) if job.gpus_per_node else None
 
 
-def _cpus(draft: Draft, job: Job, ranks: int | None) -> None:
-    cpus, tasks = job.count("cpus-per-task"), job.tasks_per_node
-    if cpus and tasks and ranks and cpus * tasks % ranks == 0:
-        draft.add("cpus-per-task", cpus * tasks // ranks)
+def _cpus(draft: Draft, job: Job, ranks: int | None, starter: Layer) -> None:
+    """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
+    own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
+    total = chunk or (own or (0 if starter else 1)) * (job.tasks_per_node or 0)
+    if total and ranks and (chunk or total % ranks == 0):
+        if own or total // ranks > 1:
+            draft.add("cpus-per-task", total // ranks)
+    elif (own or 1) > 1:
+        text = f"--cpus-per-task={own}: those of an agent; the launch takes those of a rank"
+        draft.lose(job.line("cpus-per-task"), text)

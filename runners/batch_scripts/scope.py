@@ -14,7 +14,10 @@ JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 # Variables that a job sets, by how they begin, and those of bash itself.
 OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
-OWN = ("RANDOM", "SECONDS", "BASHPID", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_NAME")
+OWN = (
+    *("RANDOM", "SECONDS", "BASHPID", "SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES"),
+    *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
+)
 # The script's shell runs on the first node, and is no rank.
 OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 # The folder in which the script was submitted; there the launch line is typed.
@@ -77,4 +80,5 @@ def hidden(value: Value, name: str, kind: str) -> Word:
     """
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
-    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)
+    values = (word.text,) if word.known else ()
+    return Word((Unknown(f"${name}", kind, word.line, values, digits, padded),), word.line)

@@ -11,9 +11,10 @@ from ..core.site import Site
 from . import directives, programs, read, steps
 from .content import Command, Content
 from .directives import Job
+from .options import Option, Options
 from .scope import Scope
-from .steps import Step
-from .words import Word
+from .step import Layer, Step
+from .words import Word, literal
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
@@ -34,13 +35,19 @@ class Script:
     def steps(self) -> tuple[Step, ...]:
         """What starts a training, in order; each round of a loop is one.
 
-        A program of the first node that runs beside a training is none.
+        What runs beside a training is none: a program of the first node, or a server.
         """
         found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(found)
         found = [step for step in found if step.starts]
         launched = any(step.layers for step in found)
-        return tuple(s for s in found if s.layers or not (launched and s.command.background))
+        waits = any(s.starter or s.python for s in found if not s.command.background)
+        beside = [s for s in found if launched and s.command.background]
+        beside = [s for s in beside if not s.layers or (waits and not s.python)]
+        parts = [step for step in found if step.part][1:]
+        found = [step for step in found if step not in beside + parts]
+        _contain(found, self.job)
+        return tuple(found)
 
     @property
     def commands(self) -> Iterator[Command]:
@@ -76,6 +83,19 @@ def _add_images(found: list[Step]) -> None:
             if step.image is None:
                 text = f"--container-name={name}: only the run knows its image"
                 step.problems.append((step.line, text))
+
+
+def _contain(found: list[Step], job: Job) -> None:
+    """Give the steps the container of the directives: Pyxis's, or a file that names an image."""
+    of_pyxis = [each for each in job.directives if each.name.startswith("container-")]
+    given = [Option(each.name, literal(each.value, each.line), each.line) for each in of_pyxis]
+    for step in found:
+        name = step.starter.text("environment") or job.get("environment")
+        image = job.get("container-image") or (f"<image of {name}>" if name else "")
+        if image and not step.container:
+            step.image = literal(image, step.line)
+            layer = Layer("container", "pyxis", Options(given), step.line)
+            step.layers.insert(bool(step.starter), layer)
 
 
 def load(text: str, name: str, site: Site = NOWHERE) -> Script:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 # Files that set no variables of the script's: those that each login reads, and environments.
 HARMLESS = (
     *("bashrc", "profile", "conda.sh", "mamba.sh", "activate", "/init/bash", "/init/sh"),
-    *("lmod.sh", "modules.sh"),
+    *("/lmod.sh", "/profile.d/modules.sh"),
 )
+FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 MOST_DEPTH = 8  # of functions within functions
 MOST_IN_ALL = 100  # rounds and calls
@@ -33,7 +34,8 @@ class Simple:
     def __init__(self, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
         self.content, self.marks, self.offset = Content(), marks, offset
         self.functions: dict[str, Node] = {}
-        self.state = Command((), 0)  # what the next command takes over
+        facts = {name: scope.given[name] for name in FACTS if name in scope.given}
+        self.state = Command((), 0, facts=facts)  # what the next command takes over
         self.depth = self.rounds = 0
         self.pushed: list[Word | None] = []  # folders of pushd
         self._enter(scope)
@@ -101,7 +103,7 @@ class Simple:
         if words[0].text in KEYWORDS:
             self._broken(command)
             return
-        body = self.functions.get(words[0].text)
+        body = self.functions.get(words[0].text) if words[0].text != "module" else None
         if body is not None and self.depth < MOST_DEPTH and self.rounds < MOST_IN_ALL:
             self._call(body, words[1:])
             return

@@ -2,137 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from . import options
+from . import options, programs
 from .content import Command
 from .options import Options
-from .programs import (
-    AGENTS,
-    BEFORE,
-    CONTAINERS,
-    GRAMMARS,
-    HELPERS,
-    LAUNCHERS,
-    LOOKING,
-    OF_DIRECTIVE,
-    PREPARING,
-    RUNNING,
-    SAID,
-    SHELLS,
-    STARTERS,
-    TOOLS,
-    WITH_OPTIONS,
-    is_python,
-)
 from .read import read
 from .scope import Scope
-from .words import Unknown, Word, literal, made
-
-NO_OPTIONS = Options()
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One program of a command, with its options. `kind` is starter, container, agent or shell.
-
-    One without a kind is none, and is false.
-    """
-
-    kind: str = ""
-    name: str = ""
-    options: Options = NO_OPTIONS
-    line: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.kind)
-
-    def get(self, *names: str) -> Word | None:
-        return self.options.get(*names)
-
-    def has(self, *names: str) -> bool:
-        return self.options.has(*names)
-
-    def values(self, *names: str) -> list[Word]:
-        return [option.value for option in self.options.all(*names) if option.value]
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        return value.text if value else ""
-
-    def count(self, *names: str) -> int | None:
-        value = self.get(*names)
-        return value.number if value else None
-
-
-@dataclass
-class Step:
-    """One start of a program: the layers from the outermost, and the program with its arguments.
-
-    `inner` are the commands of a `bash -c '...'`, run on each rank; `shell` is its text, with the
-    words behind it, where it does more than to set variables and start. `env` is set on the way;
-    `image` and `action` are the container's, `environment` that of `uv run`. `problems` are what
-    could not be understood.
-    """
-
-    command: Command
-    layers: list[Layer] = field(default_factory=list)
-    program: list[Word] = field(default_factory=list)
-    env: dict[str, Word] = field(default_factory=dict)
-    image: Word | None = None
-    action: str = ""
-    environment: Word | None = None
-    inner: list[Command] = field(default_factory=list)
-    shell: list[Word] = field(default_factory=list)
-    problems: list[tuple[int, str]] = field(default_factory=list)
-
-    @property
-    def line(self) -> int:
-        return self.command.line
-
-    def layer(self, kind: str) -> Layer:
-        """Return the first layer of a kind, a false one for none."""
-        return next((each for each in self.layers if each.kind == kind), Layer())
-
-    @property
-    def starter(self) -> Layer:
-        return self.layer("starter")
-
-    @property
-    def container(self) -> Layer:
-        return self.layer("container")
-
-    @property
-    def agent(self) -> Layer:
-        return self.layer("agent")
-
-    def place(self, kind: str) -> int:
-        """Return how far inside the first layer of a kind is, -1 for none."""
-        return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
-
-    @property
-    def variables(self) -> Mapping[str, Word]:
-        """What is exported where the command stands, and assigned before it."""
-        return {**self.command.exports, **self.command.given}
-
-    @property
-    def names(self) -> list[str]:
-        """The program and its first arguments, without folders."""
-        return [word.text.rpartition("/")[2] for word in self.program[:3]]
-
-    @property
-    def python(self) -> bool:
-        """Whether the program is Python, or a script for it."""
-        first = self.program[0].text if self.program else ""
-        return is_python(first) or first.endswith(".py") or bool(self.agent)
-
-    @property
-    def starts(self) -> bool:
-        """Whether it starts a training, as far as the script tells."""
-        first, names = "".join(self.names[:1]), self.names
-        helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
-        return bool(self.program and not helps and (self.layers or self.python))
+from .step import Layer, Step
+from .words import Unknown, Word, literal, made, root_of
 
 
 def of(command: Command) -> Step:
@@ -149,16 +28,20 @@ class _Reader(Step):
 
     def next_layer(self) -> bool:
         """Take the first program off; False where it is the last one."""
-        name = self.program[0].text.rpartition("/")[2]
-        if name in STARTERS:
+        name, folder = self.program[0].text.rpartition("/")[2], root_of(self.program[0], "/bin/")
+        if name in programs.AGENTS or programs.is_python(name):
+            self.environment = folder if folder.text not in ("", "/usr") else self.environment
+        if name in programs.STARTERS:
             return self._starter(name)
-        if name in CONTAINERS:
+        if name in programs.CONTAINERS:
             return self._container(name)
-        if name in AGENTS and (name != "accelerate" or self._follows("launch")):
-            return self._agent(name, 2 if name == "accelerate" else 1)
-        if is_python(name):
+        if name in programs.AGENTS and (
+            name not in programs.COMMANDS or self._follows(programs.COMMANDS[name])
+        ):
+            return self._agent(name, 1 + (name in programs.COMMANDS))
+        if programs.is_python(name):
             return self._python()
-        if name in SHELLS:
+        if name in programs.SHELLS:
             return self._shell()
         return self._prefix(name)
 
@@ -174,33 +57,41 @@ class _Reader(Step):
 
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
-        read_ = options.read(self.program[1:], STARTERS[name])
+        read_ = options.read(self.program[1:], programs.STARTERS[name])
         self._add("starter", name, line, read_)
         if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
+        if read_.has("multi-prog"):
+            self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer("container", "pyxis", read_, line))
         for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
             self._set(option.value.split(",") if option.value else [])
+        for option in read_.all("mca", "gmca", "genv", "env-pair"):
+            prefix = "OMPI_MCA_" * option.name.endswith("mca")
+            self._set([made((prefix, *option.value.pieces), line)] if option.value else [])
         return not read_.problem
 
     def _container(self, name: str) -> bool:
         line, words = self.program[0].line, self.program[1:]
+        for n, word in enumerate(words):  # $nv, which is --nv or nothing
+            if [piece.values for piece in word.unknown] == [("--nv",)]:
+                words[n] = literal("--nv", line)
         if name != "shifter":
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
             if not verbs or verbs[0].text in ("shell", "instance"):
                 return False
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
-        read_ = options.read(words, CONTAINERS[name])
+        read_ = options.read(words, programs.CONTAINERS[name])
         if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
             read_ = replace(read_, problem="")  # one word, then a program: the image
         self._add("container", name, line, read_)
         for value in self.container.values("env"):
             self._set(value.split(","))
         if name == "shifter":
-            self.image = read_.get("image") or literal(OF_DIRECTIVE, line)
+            self.image = read_.get("image") or literal(programs.OF_DIRECTIVE, line)
         elif self.program:
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
@@ -214,8 +105,13 @@ class _Reader(Step):
                 self.env[name.text] = value[0]
 
     def _agent(self, name: str, used: int) -> bool:
-        line = self.program[0].line
-        self._add("agent", name, line, options.read(self.program[used:], AGENTS[name]))
+        line, own = self.program[0].line, self.program[:used]
+        read_ = options.read(self.program[used:], programs.AGENTS[name])
+        if name == "tune":  # it starts its recipe by torchrun's agent where it has options of it
+            if read_.options and read_.rest:
+                self._add("agent", "torchrun", line, replace(read_, rest=[*own, *read_.rest]))
+            return False
+        self._add("agent", name, line, read_)
         if self.agent.has("module", "m"):
             self.program.insert(0, literal("-m", line))
         if self.agent.has("no-python"):
@@ -226,15 +122,15 @@ class _Reader(Step):
 
     def _python(self) -> bool:
         """Take off what `python -m` starts, and flags before a script."""
-        read_ = options.read(self.program[1:], GRAMMARS["python"])
+        read_ = options.read(self.program[1:], programs.GRAMMARS["python"])
         module = read_.get("m")
-        name = LAUNCHERS.get(module.text, module.text) if module else ""
-        if module and name in AGENTS:
+        name = programs.LAUNCHERS.get(module.text, module.text) if module else ""
+        if module and name in programs.AGENTS:
             self.program = [module, *read_.rest]
             return self._agent(name, 1)
         if read_.problem or module or read_.has("c") or not read_.rest:
             return False
-        if read_.rest[0].text.rpartition("/")[2] in AGENTS:
+        if read_.rest[0].text.rpartition("/")[2] in programs.AGENTS:
             self.program = list(read_.rest)  # python $(which torchrun), python /bin/torchrun
             return True
         if all(option.name == "u" for option in read_.options):
@@ -242,18 +138,23 @@ class _Reader(Step):
         return False
 
     def _shell(self) -> bool:
-        """Read `bash -c '...'`: the last command in it is the program."""
+        """Read `bash -c '...'` or `bash <<EOF`: the last command in it is the program."""
         name, *words = self.program
         place = next((n for n, word in enumerate(words) if not _is_flag(word)), len(words))
         flags = [word.text for word in words[:place] if not word.text.startswith("--")]
-        if place == len(words) or not any("c" in flag[1:] for flag in flags):
+        document = self.command.document if self.starter.name in ("", "srun") else None
+        if place == len(words) and document is not None:
+            words, place, self.fed = [document], 0, True
+        elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
         self.layers.append(Layer("shell", name.text, line=name.line))
         outer = dict(self.env)
         more = self._script(words[place], words[place + 2 :])
-        if any(_does_more(each) for each in self.inner if each.words != tuple(self.program)):
+        if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
             self.shell = words[place:]
-            agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(AGENTS)
+            agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(
+                programs.AGENTS
+            )
             self.env = self.env if agents or self.agent else outer
         return more
 
@@ -267,7 +168,9 @@ class _Reader(Step):
             else:
                 parts.append(piece)
         known = {**self.command.exports, **self.env}
-        scope = Scope({**known, **names}, set(known), list(arguments), per_rank=True)
+        nodes, facts = self.starter.text("nodes"), self.command.facts
+        facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
+        scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)
         content = read("".join(parts), scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
@@ -288,12 +191,12 @@ class _Reader(Step):
             return self._script(
                 made([p for word in rest for p in (*word.pieces, " ")], first.line), ()
             )
-        if name in WITH_OPTIONS:
-            rest = list(options.read(rest, WITH_OPTIONS[name]).rest)
+        if name in programs.WITH_OPTIONS:
+            rest = list(options.read(rest, programs.WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:
                 self._set([rest.pop(0)])
-        elif name in RUNNING and rest and rest[0].text == "run":
-            read_ = options.read(rest[1:], RUNNING[name])
+        elif name in programs.RUNNING and rest and rest[0].text == "run":
+            read_ = options.read(rest[1:], programs.RUNNING[name])
             rest = list(read_.rest)
             project = literal("./.venv", first.line) if name == "uv" else None
             self.environment = read_.get("name", "prefix") or project
@@ -304,7 +207,7 @@ class _Reader(Step):
             note = f"timeout {rest[place].text}: --time limits the job"
             self.problems.append((first.line, note))
             rest = rest[place + 1 :]
-        elif name not in BEFORE:
+        elif name not in programs.BEFORE:
             return False
         self.program = rest or self.program
         return bool(rest)
@@ -320,13 +223,15 @@ def _is_flag(word: Word) -> bool:
     return word.start.startswith(("-", "+"))
 
 
-def _does_more(command: Command) -> bool:
+def does_more(command: Command) -> bool:
     """Whether a command in `bash -c` does what a launch line does not say."""
-    return not command.within and command.name not in SAID | LOOKING
+    return not command.within and command.name not in programs.SAID | programs.LOOKING
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
-    chosen = [c for c in commands if not c.within and c.name not in PREPARING | LOOKING]
+    chosen = [
+        c for c in commands if not c.within and c.name not in programs.PREPARING | programs.LOOKING
+    ]
     best = [c for c in chosen if of(c).starts] or chosen or commands
     return best[-1] if best else None

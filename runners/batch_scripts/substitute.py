@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .expand import OPERATORS
 from .scope import JOB_NUMBERS, Scope
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
+COUNTED = {"nvidia-smi": GPUS, "scontrol": "SLURM_NNODES"}  # by `| wc -l`
 COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
 
 
@@ -25,11 +27,15 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
-    if names == ["nvidia-smi", "wc"] and GPUS in scope.given:
-        return literal(scope.given[GPUS], line)
+    if names[1:] == ["wc"] and COUNTED.get(names[0]) in scope.given:
+        return literal(scope.given[COUNTED[names[0]]], line)
     if names in (["which"], ["command"]) and commands[0].arguments:
         return commands[0].arguments[-1]
     numbers = [word.number for each in commands for word in each.arguments]
+    if names == ["expr"] and len(numbers) == 3 and numbers[0] is not None and numbers[2]:
+        sign = commands[0].arguments[1].text
+        if sign in OPERATORS:
+            return literal(str(OPERATORS[sign](numbers[0], numbers[2])), line)
     if names == ["seq"] and numbers and None not in numbers:
         return literal(" ".join(_sequence([each or 0 for each in numbers])), line)
     if _counts_nodes(commands):

@@ -7,14 +7,29 @@ from .directives import Job
 from .draft import Draft, Note
 from .options import Option
 from .programs import APPTAINER, is_python
-from .steps import Step
-from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made
+from .step import Step
+from .words import (
+    ADDRESS,
+    HOST,
+    LOOKUP,
+    PORT,
+    RUN,
+    WHO_KNOWS,
+    Piece,
+    Unknown,
+    Word,
+    escaped,
+    literal,
+    made,
+)
 
 OF_HOROVODRUN = {
     **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
     **{name: name for name in ("autotune", "start-timeout", "network-interfaces")},
     "network-interface": "network-interfaces",
 }
+# What is in a text that prints the name of the first node, on which the script runs.
+OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
 PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host")
 
 
@@ -24,10 +39,12 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         _horovodrun(draft, option)
     if step.shell and not step.agent:
         draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
-        for word in step.shell:
+        first, *more = step.shell
+        pieces = (*_before(draft, step), *first.pieces)
+        for word in (made(pieces, first.line), *more):
             draft.argument(word)
         return
-    words = list(step.program)
+    words = list(step.program) if step.layer("shell") else [*map(_met, step.program)]
     if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
         plain = "/" not in words[0].text or step.image is None
         words = words[1:] if plain else words
@@ -100,18 +117,28 @@ def _in_container(path: str, draft: Draft) -> bool:
 
 def _on_rank(piece: Unknown) -> bool:
     name = piece.source[1:].removeprefix("{").removesuffix("}")
-    return piece.kind == LOOKUP or (piece.kind == RUN and name.isidentifier())
+    own = name.isidentifier() or piece.source in (HOST, PORT)
+    return piece.kind == LOOKUP or (piece.kind == RUN and own)
 
 
 def _expandable(word: Word) -> bool:
     return all(_on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
 
 
+def _met(word: Word) -> Word:
+    """Return a word with the name of the first node as a rank has it."""
+    first = [p for p in word.unknown if p.kind == ADDRESS and "tail" not in p.source]
+    first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
+    meeting = (Unknown(HOST, RUN, p.line) if p in first else p for p in word.pieces)
+    return Word(tuple(meeting), word.line)
+
+
 def _inside(step: Step) -> Word | None:
-    """Return the folder in the container in which the program starts."""
+    """Return the folder in the container in which the program, or a text that stays, starts."""
     workdir = () if step.container.name in APPTAINER else ("workdir",)
-    inside = step.container.get("pwd", "cwd", *workdir)
-    folders = [each.words[-1] for each in step.inner if each.name == "cd" and each.arguments]
+    inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
+    within = step.inner if step.agent or not step.shell else ()
+    folders = [each.words[-1] for each in within if each.name == "cd" and each.arguments]
     return folders[-1] if folders else inside
 
 
@@ -127,19 +154,23 @@ def _go(draft: Draft, step: Step) -> None:
 
 def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
-    pieces: list[Piece] = []
-    for name, value in draft.exports:
-        pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
-    folder = _inside(step)
-    if folder is not None:
-        pieces += ["cd ", *_for_rank(folder, draft), " && "]
-    pieces += ["exec"]
+    pieces = [*_before(draft, step), "exec"]
     python = words[0].text.endswith(".py") and step.python
     for word in [literal("python"), *words] if python else words:
         pieces += [" ", *_for_rank(word, draft)]
     text = made([*(f"{each}; " for each in draft.definitions), *pieces], step.line)
     draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
     draft.argument(text)
+
+
+def _before(draft: Draft, step: Step) -> list[Piece]:
+    """Return what the shell of a rank does first: exports, and a change of its folder."""
+    pieces: list[Piece] = []
+    for name, value in draft.exports:
+        pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
+    if (folder := _inside(step)) is not None:
+        pieces += ["cd ", *_for_rank(folder, draft), " && "]
+    return pieces
 
 
 def _for_rank(word: Word, draft: Draft) -> list[Piece]:

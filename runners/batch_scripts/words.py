@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 # Kinds of unknown pieces. ENVIRONMENT: the user's shell has the value when the job is launched, as
@@ -25,6 +25,8 @@ WHO_KNOWS = {
     BRANCH: "a loop or a condition decides it",
     FILE: "a file that the script sources may set it",
 }
+# Where ranks meet, as the shell of a rank has it; one rank alone has neither variable.
+HOST, PORT = "${MASTER_ADDR:-$(hostname)}", "${MASTER_PORT:-29500}"
 QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
 # Characters that the shell takes as they are, also in a word without quotes.
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")
@@ -34,8 +36,9 @@ SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 class Unknown:
     """A piece of a word, as it stands in the script.
 
-    `values` are the items of a LOOKUP. `digits`: it is made of the last digits of the job's number;
-    `padded`: it is these digits themselves, which may begin with 0.
+    `values` are the items of a LOOKUP, and the one of a BRANCH that is known. `digits`: it is made
+    of the last digits of the job's number; `padded`: it is these digits themselves, which may begin
+    with 0.
     """
 
     source: str
@@ -124,12 +127,17 @@ def escaped(text: str, signs: str = QUOTED) -> str:
 
 
 def made(pieces: Iterable[Piece], line: int) -> Word:
-    """Return a word of pieces, with neighbouring texts as one."""
+    """Return a word of pieces: neighbouring texts are one, names before a letter are in braces."""
     whole: list[Piece] = []
     for piece in pieces:
         last = whole[-1] if whole else None
         if isinstance(piece, str) and isinstance(last, str):
             whole[-1] = last + piece
+        elif isinstance(piece, str) and isinstance(last, Unknown) and last.source[:1] == "$":
+            name = last.source[1:]
+            if piece and name.isidentifier() and f"{name}{piece[0]}".isidentifier():
+                whole[-1] = replace(last, source=f"${{{name}}}")
+            whole += [piece] if piece else []
         elif piece:
             whole.append(piece)
     return Word(tuple(whole), line)
@@ -142,6 +150,13 @@ def literal(text: str, line: int = 0) -> Word:
 def unknown(source: str, kind: str, line: int) -> Word:
     """Return a word of one unknown piece."""
     return Word((Unknown(source, kind, line),), line)
+
+
+def root_of(path: Word, end: str) -> Word:
+    """Return what stands before the last of `end` in a path; a name alone gets `./`."""
+    folder = join(path.split(end)[:-1], end, path.line)
+    alone = "/" not in folder.text and folder.start
+    return made(("./", *folder.pieces), path.line) if alone else folder
 
 
 def join(words: Iterable[Word], separator: str, line: int) -> Word:

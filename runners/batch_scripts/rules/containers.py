@@ -9,6 +9,7 @@ from .rule import Places, rule
 # Words of sites with AMD's GPUs, whose devices' files are in each container, and ROCm in the image.
 AMD = names("rocm amdgpu /appl/local/ lumi mi250 mi300 hip_visible")
 HOST_COMMANDS = names("scontrol srun sbatch squeue sinfo sacct scancel")
+SETS_UP = "/appl/local/"  # LUMI's images, whose runscript is documented to run a command
 COMPILERS = names("gcc intel intel-oneapi nvhpc cuda cudatoolkit cudnn nccl llvm")
 PYTHONS = names("python anaconda anaconda3 miniconda miniconda3 miniforge3 pytorch")
 SWITCHES = names("APPTAINER_NV APPTAINER_ROCM SINGULARITY_NV SINGULARITY_ROCM")
@@ -71,7 +72,8 @@ def runscript(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
         program = step.python or any(each.kind != "container" for each in step.layers[1:])
-        if layer.name in APPTAINER and step.action == "run" and program:
+        own = step.image is not None and step.image.text.startswith(SETS_UP)
+        if layer.name in APPTAINER and step.action == "run" and program and not own:
             what = f"{layer.name} run depends on the image's runscript"
             yield layer.line, what, f"{layer.name} exec"
 

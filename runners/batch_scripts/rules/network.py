@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..content import Command
 from ..script import Script
-from ..steps import Step
+from ..step import Step
 from ..words import Word
 from .rule import Places, rule
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..steps import Layer, Step
+from ..step import Layer, Step
 from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
@@ -96,6 +96,10 @@ def _on_gpus(job: Job, step: Step) -> Places:
     ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
     chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
     shared = chosen or starter.has("gres", "gpus", "gpus-per-node") or step.command.background
+    total, nodes = starter.count("np", "n", "num-proc"), job.nodes or 1
+    if total and there and not shared and total % nodes and total < there * nodes:
+        what = f"{total} ranks on {nodes} nodes with {there} GPUs each"
+        yield starter.line, what, f"-np {there * nodes}"
     if not ranks or not there or not step.python or shared:
         return  # several steps share the GPUs
     if ranks > there:

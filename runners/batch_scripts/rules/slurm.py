@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...schedulers.base import limit_seconds
 from ..script import Script
-from ..steps import Layer, Step
+from ..step import Layer, Step
 from .ranks import ranks_per_node
 from .rule import Places, rule
 
@@ -85,12 +85,8 @@ def export_none(script: Script) -> Places:
         text = own.text if own else ("" if reset else script.job.get("export"))
         lost = step.command.exports or prepares
         if text and lost and "ALL" not in text.upper().split(","):
-            line = srun.line if own else script.job.line("export")
-            yield (
-                line,
-                f"--export={text}: exported variables do not reach the ranks",
-                "--export=ALL",
-            )
+            what = f"--export={text}: exported variables do not reach the ranks"
+            yield (srun.line if own else script.job.line("export")), what, "--export=ALL"
 
 
 @rule("late-directive")

@@ -29,6 +29,10 @@ LINES = {
         'SIF=/data/image.sif\nARGS="--a 1 --b 2"\nsrun apptainer exec $SIF python t.py $ARGS',
         "--image /data/image.sif t.py -- --a 1 --b 2",
     ),
+    "the number of nodes": (
+        f"export N=`scontrol show hostnames $SLURM_JOB_NODELIST | wc -l`\n{RUN} python t.py",
+        "--image image.sif --env N=2 t.py",
+    ),
     "an array": (
         f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
         "--image image.sif t.py -- --name 'two words' --b",
@@ -37,9 +41,18 @@ LINES = {
         f"N=$((2 * 3 + SLURM_NNODES))\n{RUN} python t.py $N",
         "--image image.sif t.py -- 8",
     ),
+    "arithmetic of expr": (
+        f"N=$(expr $SLURM_NNODES \\* 4)\n{RUN} python t.py $N \\*",
+        "--image image.sif t.py -- 8 '*'",
+    ),
     "the user's variable": (
         f'{RUN} python t.py $SCRATCH/data "$WORK/a b"',
         '--image image.sif t.py -- $SCRATCH/data "$WORK/a b"',
+    ),
+    "names in braces": (
+        f"{RUN} python t.py ${{USER}}_a $USER-b ${{SLURM_ARRAY_TASK_ID}}_c",
+        '--image image.sif -- bash -c "exec python t.py \\"${USER}_a\\" \\"$USER-b\\"'
+        ' \\"\\${SLURM_ARRAY_TASK_ID}_c\\""',
     ),
     "a default": (
         f"{RUN} python t.py ${{EPOCHS:-5}}",
@@ -67,6 +80,32 @@ LINES = {
         "--image image.sif --env A=1"
         " -- bash -c 'source /ext3/env.sh; python t.py --n $SLURM_PROCID'",
     ),
+    "a text that prepares, in a folder": (
+        "export ID=$SLURM_JOB_ID\n"
+        "srun apptainer exec --pwd /w image.sif bash -c '. e/bin/activate; python t.py'",
+        '--image image.sif -- bash -c \'export ID="$SLURM_JOB_ID"; cd /w &&'
+        " . e/bin/activate; python t.py'",
+    ),
+    "a text in a here-document": (
+        f'LR=0.1\n{RUN} bash <<EOF\nexport A=1\npython t.py $LR "b c" \\$SLURM_PROCID\nEOF',
+        "--image image.sif --env A=1 -- bash -c"
+        " 'exec python t.py 0.1 '\"'\"'b c'\"'\"' \"$SLURM_PROCID\"'",
+    ),
+    "the text as it stands of a here-document": (
+        f"{RUN} bash -l << 'EOF'\ncd /w\npython t.py \"$HOME/a\"\nEOF",
+        '--image image.sif -- bash -c "cd /w && exec python t.py \\"$HOME/a\\""',
+    ),
+    "the address of the first node": (
+        "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        f"{RUN} python t.py --url tcp://$MASTER_ADDR:29500",
+        "--image image.sif -- bash -c"
+        " 'exec python t.py --url \"tcp://${MASTER_ADDR:-$(hostname)}:29500\"'",
+    ),
+    "a port that a command finds": (
+        f"export MASTER_PORT=$(free_port)\n{RUN} python t.py --port $MASTER_PORT",
+        "--image image.sif -- bash -c 'exec python t.py --port \"${MASTER_PORT:-29500}\"'",
+    ),
+    "a command by variable": (f"{RUN} $CMD", "--image image.sif -- $CMD"),
     "a text with values of the script": (
         f'LR=0.1\n{RUN} bash -c "source /env.sh && python t.py --lr $LR --d $WORK/a"',
         '--image image.sif -- bash -c "source /env.sh && python t.py --lr 0.1 --d $WORK/a"',
@@ -113,21 +152,51 @@ LINES = {
         "apptainer exec image.sif mpirun -np 8 -x A=1 -x B python t.py",
         "--image image.sif --env A=1 --env B t.py",
     ),
+    "variables by mpirun's options": (
+        "mpirun -np 8 --mca btl ^openib -genv A 1 apptainer exec image.sif python t.py",
+        "--image image.sif --env 'OMPI_MCA_btl=^openib' --env A=1 t.py",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
         " -- bash -c 'cd /b && exec python t.py'",
     ),
+    "a container that a wrapper enters": (
+        "export SINGULARITYENV_A=1\nsource /e/bin/activate\n"
+        "srun ./wrap.sh singularity exec i.sif python t.py",
+        "--runtime none --image /e --env SINGULARITYENV_A=1"
+        " ./wrap.sh -- singularity exec i.sif python t.py",
+    ),
     "a virtual environment": (
         "source /data/env/bin/activate\nsrun python t.py",
         "--runtime none --image /data/env t.py",
+    ),
+    "an environment by variable": (
+        "source $ENV/bin/activate\nsrun python t.py",
+        "--runtime none --image $ENV t.py",
     ),
     "a Python by its path": (
         "srun /data/env/bin/python t.py",
         "--runtime none --image /data/env t.py",
     ),
+    "an agent by its path": (
+        "srun /data/env/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
+        "--nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none --image /data/env t.py",
+    ),
+    "a Python below the current folder": (
+        "python3 --version\nsrun venv/bin/python t.py",
+        "--runtime none --image ./venv t.py",
+    ),
+    "the system's Python": (
+        "ml torch\nsrun /usr/bin/python3 t.py",
+        "--runtime none --module torch t.py",
+    ),
+    "a function for modules": (
+        "module () { eval `modulecmd bash $*`; }\nmodule load torch\nsrun python t.py",
+        "--runtime none --module torch t.py",
+    ),
     "modules": (
-        "module purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
+        "ml --force purge\nmodule load a/1 b\nml c\nsource /e/bin/activate\nsrun python t.py",
         "--runtime none --image /e --module-purge --module a/1 --module b --module c t.py",
     ),
     "an assigned default": (
@@ -196,6 +265,10 @@ WHOLE = {
         "#SBATCH -N1\nsrun apptainer exec -B $A,$B:/b,$C:$D i.sif python t.py",
         "--nodes 1 --image i.sif --bind $A --bind $B:/b --bind $C:$D t.py",
     ),
+    "a directive without a blank": (
+        "#SBATCH--nodes=1\nsrun apptainer exec i.sif python t.py",
+        "--nodes 1 --image i.sif t.py",
+    ),
     "names in all forms": (
         "#!/bin/bash -l\n#SBATCH -J x -p gpu --time=1:00 -A me --mem 4G\n"
         "#SBATCH --gres=gpu:a100:2\n"
@@ -231,6 +304,53 @@ WHOLE = {
         "#SBATCH -N 2\n#SBATCH --gpus-per-node=2\nsrun apptainer exec --nv i.sif accelerate launch"
         " --num_processes=4 --num_machines=2 --machine_rank=$SLURM_NODEID t.py",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher accelerate --image i.sif t.py",
+    ),
+    "torchrun in a text with the job's numbers": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n"
+        "srun -N $SLURM_NNODES apptainer exec --nv i.sif bash -c"
+        " 'torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE t.py'",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
+    ),
+    "torchrun of Juelich": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\nsource /e/bin/activate\n"
+        "srun bash -c 'torchrun_jsc --rdzv_conf=is_host=$(((SLURM_NODEID)) && echo 0 || echo 1)"
+        " --nproc_per_node=$(((2 + 2) * 1)) t.py'",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none --image /e"
+        " t.py",
+    ),
+    "torchtune": (
+        "#SBATCH -N 2\n#SBATCH --gpus-per-node=4\n"
+        "srun apptainer exec i.sif tune run --nnodes 2 --nproc_per_node 4 full --config c a=1",
+        "--gpus-per-node 4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif"
+        " tune -- run full --config c a=1",
+    ),
+    "a container of the directives": (
+        "#SBATCH -N 2\n#SBATCH --container-image=a.sqsh\n#SBATCH --container-mounts=/a:/b\n"
+        "#SBATCH --container-workdir=/b\n#SBATCH --container-writable\nsrun python t.py",
+        "--srun-arg=--container-writable --nodes 2 --runtime pyxis --image a.sqsh --bind /a:/b"
+        " -- bash -c 'cd /b && exec python t.py'",
+    ),
+    "--nv where the node has GPUs": (
+        "#SBATCH -N 1\n#SBATCH --gres=gpu:1\nif [ -e /dev/nvidia0 ]; then nv='--nv'; fi\n"
+        "srun apptainer exec $nv i.sif python t.py",
+        "--gres gpu:1 --nodes 1 --image i.sif t.py",
+    ),
+    "deepspeed with the job's hosts": (
+        "#SBATCH -N 2\ndeepspeed --hostfile hosts --num_gpus 4 t.py",
+        "--nodes 2 --ntasks-per-node 4 --launcher deepspeed --runtime none t.py",
+    ),
+    "tasks are the CPUs of an agent": (
+        "#SBATCH -N 1\n#SBATCH -n 12\ntorchrun --nproc_per_node=4 t.py",
+        "--nodes 1 --ntasks-per-node 4 --cpus-per-task 3 --launcher torchrun --runtime none t.py",
+    ),
+    "a chunk of an agent": (
+        "#PBS -l select=1:ncpus=10:ngpus=4\naccelerate launch t.py",
+        "--scheduler pbs --gpus-per-node 4 --nodes 1 --ntasks-per-node 4 --cpus-per-task 2"
+        " --launcher accelerate --runtime none t.py",
+    ),
+    "nodes that the tasks fill": (
+        "#SBATCH -n 8\n#SBATCH --ntasks-per-node=4\nsrun -N $SLURM_NNODES python t.py",
+        "--nodes 2 --ntasks 8 --ntasks-per-node 4 --runtime none t.py",
     ),
     "GPUs that are counted": (
         "#SBATCH -N 1\n#SBATCH --gres=gpu:2\n"
@@ -287,7 +407,20 @@ WHOLE = {
     "PBS counts its nodes": (
         "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
         "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
-        "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --image i.sif t.py -- 3",
+        "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --cpus-per-task 2"
+        " --image i.sif t.py -- 3",
+    ),
+    "PBS with the resources of the whole job": (
+        "#PBS -l ncpus=24,ngpus=2\n#PBS -l wd\nmpirun -np 2 apptainer exec i.sif python t.py",
+        "--scheduler pbs --sbatch-arg=-lngpus=2 --sbatch-arg=-lwd --ntasks 2 --cpus-per-task 12"
+        " --image i.sif t.py",
+    ),
+    "an agent for each node": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\nnodes=($(scontrol show hostnames))\n"
+        "for i in $(seq 0 $((SLURM_NNODES - 1))); do\n"
+        "srun -lN1 -n1 -w ${nodes[$i]} apptainer exec --nv i.sif"
+        " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py &\ndone\nwait",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
     ),
     "Cobalt": (
         "#!/bin/bash\n#COBALT -n 2 -t 60 -q full-node -A me\n"
@@ -319,6 +452,38 @@ def test_a_folder_is_changed_to_before_the_launch() -> None:
     assert draft.text.startswith("cd /data/sub && runner launch ")
 
 
+def test_of_the_launches_in_branches_some_run() -> None:
+    text = f"if x; then {RUN} python a.py; else {RUN} python b.py; fi"
+    notes = said(text, "notes")
+    assert "1: conditions decide which of the 2 launches run" in notes
+    assert not any("become 2 jobs" in note for note in notes)
+
+
+def test_the_runscript_of_an_image_is_told_of() -> None:
+    text = f"{RUN.replace('exec', 'run')} python t.py\nsrun podman-hpc run i:1 python t.py"
+    notes = [note for note in said(text, "notes") if "runscript" in note]
+    assert notes == ["1: the launch does not run the image's runscript"]
+
+
+def test_the_log_of_srun_is_runners() -> None:
+    notes = said(f"srun -o logs/%j.out {RUN[5:]} python t.py", "left_out")
+    assert notes == ["1: logs/%j.out: runner keeps the log"]
+
+
+def test_agents_that_a_loop_and_the_head_start_are_one_launch() -> None:
+    srun = "srun -N1 -n1 -w {} torchrun --nnodes=2 --nproc_per_node=4 t.py"
+    loop = f"for i in 1; do {srun.format('$i')} & done\n{srun.format('head')}"
+    expected = "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py"
+    assert line(f"#SBATCH -N 2\n{loop}") == expected
+    assert said(f"#SBATCH -N 2\n{loop}", "lost") == []
+
+
+def test_modules_of_shifter_are_the_sites() -> None:
+    text = "#SBATCH --image=i:1\n#SBATCH --module=gpu,nccl-plugin\nsrun shifter python t.py"
+    expected = "2: --module=gpu,nccl-plugin: the site's profile decides it"
+    assert said(text, "left_out") == [expected]
+
+
 def test_braces_are_a_list() -> None:
     text = f"for lr in {{0.1,0.2}}; do {RUN} python t.py $lr; done"
     assert lines(text) == [f"--image image.sif t.py -- {lr}" for lr in ("0.1", "0.2")]
@@ -340,6 +505,16 @@ OPEN = {
         "1: $(date +%s): a command",
     ),
     "an argument": ("{run} python t.py $1", "'<$1>'", "1: $1: it is an argument of the script"),
+    "a part of a path": (
+        "{run} python t.py $HOME/unet/$2 -e $3",
+        "-- '<$HOME/unet/$2>' -e '<$3>'",
+        "1: $2: it is an argument of the script",
+    ),
+    "a long list": (
+        "for i in {{0..279}}; do {run} python t.py $i; done",
+        "'<$i>'",
+        "1: $i: a loop or",
+    ),
     "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
     "a number that is counted": (
         "let n=2*4\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $n$m --k $k",
@@ -367,6 +542,21 @@ OPEN = {
         "srun torchrun --nproc_per_node=2 t.py $SLURM_JOB_ID",
         "'<$SLURM_JOB_ID>'",
         "1: $SLURM_JOB_ID: only the job",
+    ),
+    "a file that names the image": (
+        "#SBATCH --environment=/e/ngc.toml\ntorchrun --nproc_per_node=2 t.py",
+        "--runtime pyxis --image '<image of /e/ngc.toml>'",
+        "2: <image of /e/ngc.toml>: the image, mounts and",
+    ),
+    "modules that a file loads": (
+        "source load_modules.sh\nsrun python t.py",
+        "'<environment>'",
+        "2: <environment>: the folder",
+    ),
+    "ranks that are not known": (
+        "#SBATCH -N 2\naccelerate launch --num_processes $(count) t.py",
+        "'<$(count) / nodes>'",
+        "2: <$(count) / nodes>: the ranks of each node",
     ),
     "a base environment": (
         "conda activate\nsrun python t.py",
@@ -406,12 +596,54 @@ def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
 
 LOST = {
     "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: no training"),
+    "the names of all nodes": (
+        f"export HOSTS=$(scontrol show hostnames)\n{RUN} python t.py",
+        "1: HOSTS=$(scontrol show hostnames): it names nodes of the job",
+    ),
+    "a device of the script's shell": (
+        f"export HIP_VISIBLE_DEVICES=$ROCR_VISIBLE_DEVICES\n{RUN} python t.py",
+        "1: HIP_VISIBLE_DEVICES=$ROCR_VISIBLE_DEVICES: the script's shell",
+    ),
+    "a trap": (
+        f"trap handler USR1\ntrap 'rm -r $TMP' EXIT\n{RUN} python t.py",
+        "1: trap handler USR1: the launch has no trap",
+    ),
+    "a check of the environment": (
+        f"{RUN} python -c 'import torch'\n{RUN} python t.py",
+        "1: srun apptainer exec image.sif python -c import torch: no training",
+    ),
+    "an environment in an image": (
+        "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
+        "1: /e: torch.distributed.run is the image's own",
+    ),
+    "a path that a text sets": (
+        f"{RUN} bash -c 'export PATH=/e/bin:$PATH; python t.py'",
+        "1: PATH=/e/bin:$PATH: the trainer gets that of the image",
+    ),
+    "a server beside a script": (
+        f"srun nvidia-cuda-mps-control -d &\n{RUN} bash train.sh",
+        "1: srun nvidia-cuda-mps-control -d: it runs beside the training",
+    ),
+    "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
+    "what runs before an agent": (
+        f"{RUN} bash -c 'source /e/bin/activate; torchrun --nproc_per_node 2 t.py'",
+        "1: source /e/bin/activate: not run on each node",
+    ),
+    "the rounds of a loop": (
+        f"for i in 0 1; do srun -N1 -r $i {RUN[5:]} python t.py --rank $i & done; wait",
+        "1: the rounds of this loop run together",
+    ),
     "a module": (f"module swap a b\n{RUN} python t.py", "1: module swap a b"),
     "an agent's option": (
         "srun accelerate launch --config_file c.yaml t.py",
         "1: accelerate --config-file c.yaml",
     ),
     "a variable": (f"export X=$(date)\n{RUN} python t.py", "1: X=$(date): a command"),
+    "a file that is written": (
+        f"cat > run.sh <<EOF\npython t.py\nEOF\n{RUN} bash run.sh",
+        "1: cat: write run.sh before the launch",
+    ),
+    "several programs": ("srun -n 4 --multi-prog x.conf", "1: srun --multi-prog starts different"),
     "several parts": ("srun -n1 python a.py : -n2 python b.py", "1: srun with several parts"),
     "a heterogeneous job": (
         f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{RUN} python t.py",
@@ -429,7 +661,20 @@ LOST = {
         f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
         "3: a directive in a here-doc",
     ),
-    "an input": (f"{RUN} bash <<EOF\npython t.py\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input of the first rank": (
+        "mpirun -np 2 bash <<EOF\npython t.py\nEOF",
+        "1: mpirun < <<: ranks of runner read no",
+    ),
+    "an empty value": (f"#SBATCH --mail-user=\n{RUN} python t.py", "1: --mail-user has no value"),
+    "a server": (
+        f"srun -N1 vllm serve m &\n{RUN} python t.py",
+        "1: srun -N1 vllm serve m: it runs beside the training",
+    ),
+    "the CPUs of an agent": (
+        "#SBATCH -N1\n#SBATCH -c 32\naccelerate launch --config_file c.yaml t.py",
+        "2: --cpus-per-task=32: those of an agent",
+    ),
     "a container that was not made": (
         "srun --container-name=c python t.py",
         "1: --container-name=c: only the run knows its image",
@@ -470,6 +715,9 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a runscript",
         "an unknown option",
         "an input",
+        "an input of the first rank",
+        "several programs",
+        "the rounds of a loop",
         "a container that was not made",
     ],
 )

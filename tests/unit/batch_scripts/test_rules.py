@@ -76,6 +76,8 @@ RIGHT = {
     "srun --cpu-bind=mask_cpu:0xfe,0xfe00 python train.py",
     "AMD's GPUs": GPUS + "srun singularity exec /images/torch-rocm.sif python train.py",
     "a runscript is meant": "#SBATCH --ntasks=1\napptainer run tool.sif --input data",
+    "a runscript that LUMI documents": "#SBATCH --ntasks=1\n"
+    "srun singularity run /appl/local/containers/torch-rocm.sif python train.py",
     "modules of the host's MPI": "#SBATCH --ntasks=2\nmodule load gcc openmpi\n"
     "mpirun -np 2 apptainer exec i.sif python train.py",
     "a Python of the host": "#SBATCH --ntasks=2\nmodule load python apptainer\n"
@@ -176,6 +178,10 @@ WRONG = {
     "more ranks than tasks": (
         "#SBATCH --nodes=2\n#SBATCH --ntasks=4\nmpirun -np 8 python train.py",
         (3, "rank-count"),
+    ),
+    "fewer ranks than GPUs": (
+        GPUS + "mpirun -n 3 python horovod_mnist.py",
+        (4, "rank-count"),
     ),
     "an agent of uv": (
         "#SBATCH --nodes=2\nuv run torchrun --nnodes=2 --nproc_per_node=4 train.py",

@@ -1,0 +1,125 @@
+"""A step of a script as values: its launchers, container, agent and program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .content import Command
+from .options import Options
+from .programs import HELPERS, LOOKING, TOOLS, is_python
+from .words import Word
+
+NO_OPTIONS = Options()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One program of a command, with its options. `kind` is starter, container, agent or shell.
+
+    One without a kind is none, and is false.
+    """
+
+    kind: str = ""
+    name: str = ""
+    options: Options = NO_OPTIONS
+    line: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
+
+    def get(self, *names: str) -> Word | None:
+        return self.options.get(*names)
+
+    def has(self, *names: str) -> bool:
+        return self.options.has(*names)
+
+    def values(self, *names: str) -> list[Word]:
+        return [option.value for option in self.options.all(*names) if option.value]
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        return value.text if value else ""
+
+    def count(self, *names: str) -> int | None:
+        value = self.get(*names)
+        return value.number if value else None
+
+
+@dataclass
+class Step:
+    """One start of a program: the layers from the outermost, and the program with its arguments.
+
+    `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
+    text, with the words behind it, where it does more than to set variables and start; `fed`: it is
+    a here-document. `env` is set on the way; `image` and `action` are the container's,
+    `environment` that of `uv run`. `problems` are what could not be understood.
+    """
+
+    command: Command
+    layers: list[Layer] = field(default_factory=list)
+    program: list[Word] = field(default_factory=list)
+    env: dict[str, Word] = field(default_factory=dict)
+    image: Word | None = None
+    action: str = ""
+    environment: Word | None = None
+    inner: list[Command] = field(default_factory=list)
+    shell: list[Word] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    fed: bool = False
+
+    @property
+    def part(self) -> bool:
+        """Whether it starts the agent of one node, and like steps those of the others."""
+        told = self.agent.get("nnodes", "num-machines", "num-nodes")
+        one = 1 in (self.starter.count("nodes"), self.starter.count("ntasks"))
+        named = self.starter.has("nodelist", "relative")
+        return told is not None and told.text != "1" and one and named
+
+    @property
+    def line(self) -> int:
+        return self.command.line
+
+    def layer(self, kind: str) -> Layer:
+        """Return the first layer of a kind, a false one for none."""
+        return next((each for each in self.layers if each.kind == kind), Layer())
+
+    @property
+    def starter(self) -> Layer:
+        return self.layer("starter")
+
+    @property
+    def container(self) -> Layer:
+        return self.layer("container")
+
+    @property
+    def agent(self) -> Layer:
+        return self.layer("agent")
+
+    def place(self, kind: str) -> int:
+        """Return how far inside the first layer of a kind is, -1 for none."""
+        return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
+
+    @property
+    def variables(self) -> Mapping[str, Word]:
+        """What is exported where the command stands, and assigned before it."""
+        return {**self.command.exports, **self.command.given}
+
+    @property
+    def names(self) -> list[str]:
+        """The program and its first arguments, without folders."""
+        return [word.text.rpartition("/")[2] for word in self.program[:3]]
+
+    @property
+    def python(self) -> bool:
+        """Whether the program is Python, or a script for it."""
+        first = self.program[0].text if self.program else ""
+        return is_python(first) or first.endswith(".py") or bool(self.agent)
+
+    @property
+    def starts(self) -> bool:
+        """Whether it starts a training, as far as the script tells."""
+        first, names = "".join(self.names[:1]), self.names
+        helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+        helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
+        return bool(self.program and not helps and (self.layers or self.python))
