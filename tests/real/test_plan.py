@@ -26,6 +26,8 @@ torch.cuda.device_count = lambda: len(visible)
 torch.cuda.set_device = chosen.append
 torch.cuda.current_device = lambda: chosen[-1]
 torch.cuda.get_device_capability = lambda: (9, 0)
+torch.cuda.get_device_name = lambda: "a stand-in"
+torch.cuda.get_arch_list = lambda: ["sm_90"]
 world = ranks.horovod(hvd)
 run_torch.pick_device(torch_mnist.parser().parse_args(['--device', 'gpu']), world)
 print(f"RANK {hvd.rank()} of {hvd.size()} LOCAL {hvd.local_rank()} GPU {visible[chosen[-1]]}")
