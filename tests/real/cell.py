@@ -28,13 +28,14 @@ def main() -> int:
     channel = websocket.create_connection(
         address, timeout=SECONDS, header=[line], host="127.0.0.1", suppress_origin=True
     )
-    channel.send(json.dumps(_request(code)))
-    return _until_idle(channel)
+    request = uuid.uuid4().hex
+    channel.send(json.dumps(_request(code, request)))
+    return _until_idle(channel, request)
 
 
-def _request(code: str) -> dict[str, object]:
+def _request(code: str, request: str) -> dict[str, object]:
     header = {
-        "msg_id": uuid.uuid4().hex,
+        "msg_id": request,
         "session": uuid.uuid4().hex,
         "username": "",
         "version": "5.3",
@@ -51,9 +52,13 @@ def _request(code: str) -> dict[str, object]:
     }
 
 
-def _until_idle(channel: websocket.WebSocket) -> int:
-    """Print the output until the kernel has answered the request; return 1 when it failed."""
-    while True:
+def _until_idle(channel: websocket.WebSocket, request: str) -> int:
+    """Print the output until the kernel is done with the request; return 1 when it failed.
+
+    Output and answer come by two sockets of the kernel, in any order: `idle` ends the output.
+    """
+    failed, idle = None, False
+    while failed is None or not idle:
         message = json.loads(channel.recv())
         kind, content = message["header"]["msg_type"], message["content"]
         if kind == "stream":
@@ -61,7 +66,10 @@ def _until_idle(channel: websocket.WebSocket) -> int:
         if kind == "error":
             sys.stdout.write("\n".join(content["traceback"]))
         if kind == "execute_reply":
-            return 0 if content["status"] == "ok" else 1
+            failed = content["status"] != "ok"
+        if kind == "status" and message["parent_header"].get("msg_id") == request:
+            idle = content["execution_state"] == "idle"
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ def _gate() -> None:
         importlib.import_module("injob.rank.container").complete_pwd()
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
+    if "TORCHELASTIC_RUN_ID" in os.environ or "RUNNER_AGENT" in os.environ:
         _write_whole_lines()
 
 
