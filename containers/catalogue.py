@@ -90,26 +90,20 @@ IMAGES = {
         components=("main", "contrib", "non-free"),
         compiler_packages=("nvidia-cuda-toolkit",),
     ),
-    # PyTorch alone: TensorFlow has no build with CUDA 13.
-    "gpu13": Image(
-        short="gpu13",
-        name="horovod_gpu13",
-        definition="horovod_gpu.def",
-        wheel_definition="horovod_wheel_gpu.def",
-        lock="horovod_gpu13.lock",
-        requirements=("horovod_gpu13.in", "horovod_gpu_both.in"),
-        slim="horovod_gpu13.slim",
-        level=17,
-        needs=Needs(20 * 10**9, 100_000),
-        needs_for_trainers=Needs(8 * 10**9, 1_000),
-        minutes=25,
-        codename="trixie",
-        registry_base="debian:13-slim",
-        glibc_minor=41,
-        python="3.13",
-        build_inputs=(BUILD_INPUT, "horovod_build_cuda13.in"),
-    ),
 }
+# PyTorch alone: TensorFlow has no build with CUDA 13.
+IMAGES["gpu13"] = replace(
+    IMAGES["gpu"],
+    short="gpu13",
+    name="horovod_gpu13",
+    lock="horovod_gpu13.lock",
+    requirements=("horovod_gpu13.in", "horovod_gpu_both.in"),
+    slim="horovod_gpu13.slim",
+    needs_for_trainers=Needs(8 * 10**9, 1_000),
+    components=Image.components,
+    compiler_packages=Image.compiler_packages,
+    build_inputs=(BUILD_INPUT, "horovod_build_cuda13.in"),
+)
 
 
 FOR_ARM = {

@@ -182,6 +182,7 @@ class Tuning:
 
 
 BY_MODULES = "--module"
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # which environment is active
 
 
 @dataclass(frozen=True)

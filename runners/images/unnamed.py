@@ -18,11 +18,10 @@ from pathlib import Path
 from containers import host_tools
 
 from ..core.errors import UsageError
-from ..core.model import BY_MODULES, ImageInfo
+from ..core.model import ACTIVE, BY_MODULES, ImageInfo
 from ..script.environment import LEAKS
 from . import digest_cache, environment
 
-ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")
 # Of the variables that modules set, those that decide which packages and libraries are found.
 PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "EBPYTHONPREFIXES")

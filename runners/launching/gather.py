@@ -11,7 +11,7 @@ from typing import Any
 from .. import planning
 from ..core import gpus
 from ..core.errors import NotFound
-from ..core.model import Dataset, ImageInfo, JobSpec, Trainer
+from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
@@ -95,7 +95,7 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
     runtime = settings.get("runtime")
     if settings.get("image") or runtime not in ("auto", "none") or here.elsewhere:
         return None
-    active = any(os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
+    active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime == "none" or settings.is_asked("module")):
         return None
     from ..images import unnamed  # 20 ms that other launches need not pay

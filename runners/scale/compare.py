@@ -53,6 +53,11 @@ class Compared:
     used: Facts = field(default_factory=dict)
     result: bool = True
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What was measured and what was used."""
+        return {**self.measured, **self.used}
+
 
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""

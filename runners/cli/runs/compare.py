@@ -60,7 +60,7 @@ def _print(
 ) -> None:
     settings = compare.rows([each.settings for each in compared])
     shown = list(settings) if every else compare.differing(compared)
-    reached = compare.rows([{**each.measured, **each.used} for each in compared])
+    reached = compare.rows([each.numbers for each in compared])
     names = ["state", *([metric] if metric else []), *reached]
     reached = {name: reached[name] for name in dict.fromkeys(names)}
     spare = [name for name in reached if name not in ("state", metric)]
@@ -78,10 +78,10 @@ def _table(
     spare: list[str],
 ) -> None:  # fmt: skip
     """Print a line for each run; few runs that differ in more than fits get a column each."""
-    first = {**reference.measured, **reference.used}
+    first = reference.numbers
     rows = [
         [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
-        + [_measured({**each.measured, **each.used}.get(name), first.get(name)) for name in reached]
+        + [_measured(each.numbers.get(name), first.get(name)) for name in reached]
         for each in ordered
     ]
     headers = ["run", *settings, *reached]

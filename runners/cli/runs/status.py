@@ -12,7 +12,7 @@ import click
 
 from ...core import job_record, tokens
 from ...core.job_record import Job, JobPaths
-from ...jobs import find
+from ...jobs import find, use
 from .. import common_options, printer, run_arguments
 from . import status_view
 from .status_view import Run
@@ -41,16 +41,17 @@ def status_command(job: str | None, runs_dir: str | None, goes_on: bool, as_json
 
 
 def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
-    facts = status_view.of_one(paths, job)
+    used = use.of_run(paths)
+    facts = status_view.of_one(paths, job, used)
     if as_json:
         printer.print_json(facts)
         return
     printer.result_table(status_view.in_words(facts))
-    if used := status_view.use_table(paths):
+    if used:
         click.echo("\nuse of its nodes (means, unless it says peak):")
-        printer.table(*used)
-    for line in status_view.use_lines(paths, job):
-        click.echo(line)
+        printer.table(*status_view.use_table(used))
+        for line in status_view.use_lines(used, job):
+            click.echo(line)
 
 
 @click.command("list", epilog="Example: runner list --watch")

@@ -13,6 +13,7 @@ from ...explain import read_facts
 from ...explain.facts import FirstFailure
 from ...jobs import effective_time, job_status, metrics_tail, stalls, use, wording
 from ...jobs.effective_time import TimeSpent
+from ...jobs.use import RunUse
 from ...jobs.wording import reason_in_words
 from ...launching import end, stall_notice, suggest
 from .. import exit_codes, printer
@@ -39,8 +40,8 @@ def ask(runs: list[Run]) -> list[Status]:
         return job_status.without_asking(runs, error.what)
 
 
-def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
-    """Return the facts of one run, and what else there is to say of it."""
+def of_one(paths: JobPaths, job: Job, used: RunUse | None) -> dict[str, Any]:
+    """Return the facts of one run, what it used, and what else there is to say of it."""
     (status,) = ask([(paths, job)])
     found = facts(paths, job, status)
     if status.state == JobState.STOPPED:
@@ -51,7 +52,7 @@ def of_one(paths: JobPaths, job: Job) -> dict[str, Any]:
         found["weights"] = f"{weights['result']}: {weights['text']}"
     if (spent := effective_time.of_run(paths, job)) and spent.starts > 1:
         found["time_spent"] = asdict(spent)
-    if used := use.of_run(paths):
+    if used:
         found["use"] = used.value
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
     failed = status.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
@@ -160,18 +161,15 @@ def in_words(facts: dict[str, Any]) -> dict[str, Any]:
     return {name.replace("_", " "): value for name, value in row.items() if value not in ("", None)}
 
 
-def use_lines(paths: JobPaths, job: Job) -> Iterator[str]:
+def use_lines(used: RunUse, job: Job) -> Iterator[str]:
     """Yield what was found of a run's use of its nodes, with the command that fixes it."""
-    used = use.of_run(paths)
-    for finding, sentence in zip(used.findings, used.sentences) if used else ():
+    for finding, sentence in zip(used.findings, used.sentences):
         yield f"runner: {visible(sentence)}"
         if mended := use.remedy(finding):
             yield f"  try: {suggest.text(mended, suggest.of_job(job))}"
 
 
-def use_table(paths: JobPaths) -> tuple[list[list[str]], list[str]] | None:
-    if (used := use.of_run(paths)) is None:
-        return None
+def use_table(used: RunUse) -> tuple[list[list[str]], list[str]]:
     rows, headers = used.table
     return [[visible(cell) for cell in row] for row in rows], headers
 

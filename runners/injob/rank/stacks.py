@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 memories: "list[int]" = []  # the descriptor of this process's memory
 
 
+def below_an_agent() -> bool:
+    """Whether this process is torchrun's or another agent's, whose workers are the ranks."""
+    return "TORCHELASTIC_RUN_ID" in os.environ or "RUNNER_AGENT" in os.environ
+
+
 def answer() -> None:
     """Answer SIGNAL from now on, as the rank that the environment names."""
-    workers = "TORCHELASTIC_RUN_ID" in os.environ or "RUNNER_AGENT" in os.environ
-    worker = workers and "RANK" in os.environ
+    worker = below_an_agent() and "RANK" in os.environ
     rank = os.environ.get("RANK" if worker else RANK, "")
     if not hasattr(os, "memfd_create") or not rank.isdigit():
         return

@@ -16,7 +16,8 @@ def _gate() -> None:
     sys.path.insert(0, code)
     try:
         finder = importlib.import_module("injob.rank.import_hook").Finder
-        importlib.import_module("injob.rank.stacks").answer()
+        stacks = importlib.import_module("injob.rank.stacks")
+        stacks.answer()
     finally:
         sys.path.remove(code)
 
@@ -29,7 +30,7 @@ def _gate() -> None:
         importlib.import_module("injob.rank.container").complete_pwd()
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
-    if "TORCHELASTIC_RUN_ID" in os.environ or "RUNNER_AGENT" in os.environ:
+    if stacks.below_an_agent():
         _write_whole_lines()
 
 
