@@ -37,7 +37,7 @@ HEADINGS = {
 # By CUDA's major version, as the horovod_wheel*.def ask for them.
 CAPABILITIES = {
     "12": {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"},
-    "13": {"7.5", "8.0", "9.0", "10.0", "10.0+PTX"},
+    "13": {"7.5", "8.0", "9.0", "10.0", "10.0+PTX", "12.0"},
 }
 CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
 LIBRARIES = """\
