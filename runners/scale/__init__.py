@@ -1,6 +1,6 @@
 """Scaling studies: the same training on more and more nodes, measured, drawn and judged.
 
 `study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
-reads one run; `confidence`, `summary` and `cautions` are the statistics, all pure; `results` and
-`figure` (of `plot` and `bars`) show them, and need the extra packages: import them late.
+reads one run; `confidence`, `summary` and `cautions` are the statistics, all pure; `results` writes
+the tables. `page` draws (by `plot` and `style`) and needs the extra packages: import it late.
 """

@@ -1,18 +1,15 @@
-"""What a reader of a study has to be warned of: as values, and as sentences. Pure."""
+"""What a reader of a study has to be warned of. Pure."""
 
 from __future__ import annotations
 
 import statistics
-import string
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from . import confidence
 from .measure import Measured
 from .number_format import count, percent
-from .references import TOO_GOOD
-from .summary import Summary
+from .summary import TOO_GOOD, Summary
 
 NOISY_RUNS = 0.05  # coefficient of variation between repeats
 NOISY_EPOCHS = 0.10  # and between the epochs of one run
@@ -20,17 +17,18 @@ UNEQUAL_HOSTS = 0.10  # between the speeds of single hosts
 WORSE = 0.02  # accuracy lost against the smallest size
 FEW = 3  # runs
 SHORT = 10.0  # seconds of steady training
+LISTED = 5  # folders
 
 
 @dataclass(frozen=True)
 class Caution:
-    """One warning: its kind, the point it is about (None for the whole study), and its numbers."""
+    """One warning: its kind, what it says, and the point it is about (None for the whole study)."""
 
     kind: str
+    text: str
     variant: str = ""
     nodes: int | None = None
     ranks: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
@@ -38,23 +36,26 @@ def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
     if not points:
         return []
     runs = [run for point in points for run in point.runs]
-    cautions = [
-        *_too_good(points),
-        *_noisy(points),
-        *_hosts(points),
-    ]
-    cautions += [*_accuracy(points), *_software(runs), *_resumed(runs), *_missing(points, repeats)]
+    cautions = [*_too_good(points), *_noisy(points), *_hosts(points), *_accuracy(points)]
+    cautions += [*_software(runs), *_resumed(runs), *_missing(points, repeats)]
     return [*cautions, *_short(points), *_baseline(points)]
 
 
-def _at(kind: str, point: Summary, **facts: Any) -> Caution:
-    return Caution(kind, point.variant, point.nodes, point.ranks, facts)
+def _at(kind: str, point: Summary, text: str) -> Caution:
+    return Caution(kind, f"{_name(point)}: {text}", point.variant, point.nodes, point.ranks)
+
+
+def _name(point: Summary) -> str:
+    parts = (point.variant, count(point.nodes, "node"), count(point.ranks, "rank"))
+    return ", ".join(filter(None, parts))
 
 
 def _too_good(points: Sequence[Summary]) -> Iterator[Caution]:
     for point in points:
         if point.efficiency.value > TOO_GOOD:
-            yield _at("too-good", point, efficiency=point.efficiency.value)
+            what = f"efficiency {percent(point.efficiency.value)}. Above {percent(TOO_GOOD)} the"
+            why = "smallest size was slow, cold or short of memory. Repeat it, or drop more epochs."
+            yield _at("too-good", point, f"{what} {why}")
 
 
 def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
@@ -65,19 +66,25 @@ def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
         spreads = [confidence.spread(run.rates) for run in point.runs]
         return statistics.median([s for s in spreads if s is not None] or [0.0])
 
-    yield from _worst("noisy-runs", points, of_runs, NOISY_RUNS)
-    yield from _worst("noisy-epochs", points, of_epochs, NOISY_EPOCHS)
+    why = "Something else shared the machine."
+    yield from _worst("noisy-runs", "the runs", why, points, of_runs, NOISY_RUNS)
+    why = "Longer epochs are steadier."
+    yield from _worst("noisy-epochs", "the epochs of a run", why, points, of_epochs, NOISY_EPOCHS)
 
 
 def _worst(
-    kind: str, points: Sequence[Summary], spread: Callable[[Summary], float], limit: float
-) -> Iterator[Caution]:
+    kind: str, what: str, why: str, points: Sequence[Summary],
+    spread: Callable[[Summary], float], limit: float,
+) -> Iterator[Caution]:  # fmt: skip
     """Yield one warning for all points that spread more than the limit, about the worst of them."""
     above = [point for point in points if spread(point) > limit]
-    if above:
-        worst = max(above, key=spread)
-        facts = {"spread": spread(worst), "points": len(above), "of": len(points), "limit": limit}
-        yield _at(kind, worst, **facts)
+    if not above:
+        return
+    worst = max(above, key=spread)
+    text = f"{what} differ by {percent(spread(worst))} (coefficient of variation)."
+    if len(above) > 1:
+        text += f" At {len(above)} of {len(points)} points more than {percent(limit)}."
+    yield _at(kind, worst, f"{text} {why}")
 
 
 def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
@@ -90,21 +97,24 @@ def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
         means = sorted((statistics.fmean(rates), host) for host, rates in by_host.items())
         if len(means) > 1 and means[-1][0] / means[0][0] > 1 + UNEQUAL_HOSTS:
             (slow, slowest), (fast, fastest) = means[0], means[-1]
-            facts = {"fastest": fastest, "slowest": slowest, "faster": fast / slow - 1}
-            yield _at("unequal-hosts", point, **facts)
-    for point in points:
+            text = f"{fastest} is {percent(fast / slow - 1)} faster than {slowest}."
+            yield _at("unequal-hosts", point, f"{text} Runs on several hosts go at the slowest's.")
         if len({(run.device, run.threads) for run in point.runs}) > 1:
-            yield _at("unequal-devices", point)
+            text = "the runs had different devices or numbers of threads: compare the columns of"
+            yield _at("unequal-devices", point, f"{text} results.csv.")
 
 
 def _accuracy(points: Sequence[Summary]) -> Iterator[Caution]:
     base: Summary | None = None
     for point in points:
         base = point if point.base or base is None else base
-        if base.accuracy is not None and point.accuracy is not None:
-            lost = base.accuracy - point.accuracy
-            if lost > WORSE:
-                yield _at("accuracy", point, accuracy=point.accuracy, lost=lost, base=base.ranks)
+        if base.accuracy is None or point.accuracy is None:
+            continue
+        lost, of = base.accuracy - point.accuracy, count(base.ranks, "rank")
+        if lost > WORSE:
+            text = f"accuracy {point.accuracy:.3f}, {lost:.3f} below that of {of}. Speed that costs"
+            hint = "see --warmup-epochs, --base-lr and the number of epochs."
+            yield _at("accuracy", point, f"{text} accuracy is no gain: {hint}")
 
 
 def _software(runs: Sequence[Measured]) -> Iterator[Caution]:
@@ -114,24 +124,29 @@ def _software(runs: Sequence[Measured]) -> Iterator[Caution]:
         names = {name for versions in own for name in versions}
         changed = [n for n in sorted(names) if len({versions.get(n) for versions in own}) > 1]
         if changed:
-            yield Caution("software", variant, facts={"names": changed})
+            text = f"{variant or 'The runs'}: not all with the same {', '.join(changed)}."
+            yield Caution("software", text, variant)
 
 
 def _resumed(runs: Sequence[Measured]) -> Iterator[Caution]:
     folders = [run.folder for run in runs if run.resumed]
     if folders:
-        yield Caution("resumed", facts={"folders": folders})
+        more = f" and {len(folders) - LISTED} more" if folders[LISTED:] else ""
+        text = "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
+        yield Caution("resumed", f"{text}{', '.join(folders[:LISTED])}{more}.")
 
 
 def _missing(points: Sequence[Summary], repeats: int) -> Iterator[Caution]:
     for point in points:
         if len(point.runs) < min(FEW, repeats):
-            yield _at("missing", point, runs=len(point.runs), repeats=repeats)
+            measured = f"{count(len(point.runs), 'run')} of {repeats} measured"
+            yield _at("missing", point, f"{measured}; the others failed or are to come.")
     if repeats == 1:
-        yield Caution("one-run")
+        text = "One run at each size: no intervals, and noise cannot be told from scaling."
+        yield Caution("one-run", f"{text} --repeats 3 or more.")
     elif repeats < FEW:
-        facts = {"repeats": repeats, "quantile": confidence.quantile(repeats - 1)}
-        yield Caution("few-runs", facts=facts)
+        text = f"{repeats} runs at each size: too few for intervals."
+        yield Caution("few-runs", f"{text} --repeats 3 or more.")
 
 
 def _short(points: Sequence[Summary]) -> Iterator[Caution]:
@@ -142,67 +157,14 @@ def _short(points: Sequence[Summary]) -> Iterator[Caution]:
             short.append((statistics.median(steady), point))
     if short:
         seconds, point = min(short, key=lambda each: each[0])
-        yield _at("short", point, points=len(short), seconds=seconds)
+        what = f"{count(len(short), 'point')} measured over less than {SHORT:.0f} s of training"
+        text = f"{what} ({_name(point)}: {seconds:.1f} s). Train more epochs."
+        yield Caution("short", text, point.variant, point.nodes, point.ranks)
 
 
 def _baseline(points: Sequence[Summary]) -> Iterator[Caution]:
     base = {point.ranks for point in points if point.base}
     # At a single size nothing is compared with it.
     if base and min(base) > 1 and len({point.ranks for point in points}) > 1:
-        yield Caution("baseline", ranks=min(base))
-
-
-class _Words(string.Formatter):
-    """Formats a `percent`, `all` names or the `first` five of them, and a `count` of things."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec == "percent":
-            return percent(value)
-        if format_spec == "all":
-            return ", ".join(value)
-        if format_spec == "first":
-            return ", ".join(value[:5]) + (f" and {len(value) - 5} more" if value[5:] else "")
-        if format_spec.startswith("count "):
-            return count(value, format_spec[6:])
-        return str(super().format_field(value, format_spec))
-
-
-# What is told of each kind; the numbers are the caution's facts.
-TOLD = {
-    "too-good": "{at}: efficiency {efficiency:percent}. Above {limit:percent} the smallest size "
-    "was slow, cold or short of memory. Repeat it, or drop more epochs.",
-    "noisy-runs": "{at}: the runs differ by {spread:percent} (coefficient of variation).{more} "
-    "Something else shared the machine.",
-    "noisy-epochs": "{at}: the epochs of a run differ by {spread:percent} (coefficient of "
-    "variation).{more} Longer epochs are steadier.",
-    "unequal-hosts": "{at}: {fastest} is {faster:percent} faster than {slowest}. Runs on several "
-    "hosts go at the slowest's.",
-    "unequal-devices": "{at}: the runs had different devices or numbers of threads: compare the "
-    "columns of results.csv.",
-    "accuracy": "{at}: accuracy {accuracy:.3f}, {lost:.3f} below that of {base:count rank}. Speed "
-    "that costs accuracy is no gain: see --warmup-epochs, --base-lr and the number of epochs.",
-    "software": "{variant}: not all with the same {names:all}.",
-    "resumed": "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
-    "{folders:first}.",
-    "missing": "{at}: {runs:count run} of {repeats} measured; the others failed or are to come.",
-    "one-run": "One run at each size: no intervals, and noise cannot be told from scaling. "
-    "--repeats 3 or more.",
-    "few-runs": "{repeats} runs at each size: Student's t is {quantile:.1f}, and intervals are "
-    "wide. --repeats 3 or more.",
-    "short": "{points:count point} measured over less than {limit:.0f} s of training ({at}: "
-    "{seconds:.1f} s). Train more epochs.",
-    "baseline": "The smallest size has {ranks} ranks: its own communication counts as none.",
-}
-MORE = " At {points} of {of} points more than {limit:percent}."
-LIMITS = {"too-good": TOO_GOOD, "short": SHORT}
-
-
-def told(each: Caution) -> str:
-    way = f"{each.variant}, " if each.variant else ""
-    at = "" if each.nodes is None else f"{way}{count(each.nodes, 'node')}, "
-    at += count(each.ranks or 0, "rank") if at else ""
-    facts = {"limit": LIMITS.get(each.kind), "ranks": each.ranks, **each.facts}
-    words = _Words()
-    more = words.vformat(MORE, (), facts) if facts.get("of") and facts["points"] > 1 else ""
-    facts |= {"at": at, "variant": each.variant or "The runs", "more": more}
-    return words.vformat(TOLD[each.kind], (), facts)
+        text = f"The smallest size has {min(base)} ranks: its own communication counts as none."
+        yield Caution("baseline", text, ranks=min(base))

@@ -1,5 +1,5 @@
-"""Draws a study: throughput, efficiency, time of an epoch, where the time goes. The axes alone:
-`figure` puts them under a title for a slide, `page` among text."""
+"""Draws a study: throughput, efficiency, time of an epoch. The axes alone: `page` puts them under a
+title for a slide, and among text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from . import bars, number_format, style
+from . import number_format, style
 from .confidence import Estimate
-from .references import TOO_GOOD
 from .report import Report
 from .style import DOTTED, Key
-from .summary import Summary
+from .summary import TOO_GOOD, Summary
 
 Draw = Callable[[Axes, Report], None]
 APART = 0.08  # doublings of ranks by which the ways stand beside each other
@@ -32,42 +31,31 @@ class Panel:
 
 
 def panels(report: Report) -> list[Panel]:
-    """Return the drawings for which there are numbers; bars where there is a single size."""
+    """Return the drawings for which there are numbers."""
     if not report.points:
         return []
-    curves = len(report.sizes()) > 1
     ways = [Key(name, *style.of(n), "-") for n, name in enumerate(report.by_variant()) if name]
-    found = _curves(report, ways) if curves else [_bars(report)]
+    several = len(report.sizes()) > 1
+    perfect = [Key("perfect scaling", style.MUTED, line=DOTTED)] * several
+    note = "All ranks together; small dots: runs, bars: 95 % interval of their mean"
+    found = [Panel("throughput", "Throughput", note, (*ways, *perfect), throughput)]
+    if several:
+        note = "Speed-up over growth in ranks; 100 % is perfect scaling"
+        keys = _efficiency_keys(report, ways)
+        found.append(Panel("efficiency", "Efficiency", note, keys, efficiency))
     if any(point.epoch_seconds for point in report.points):
         note = "Median epoch, mean of the runs; hollow: the first epoch"
         first = Key("first epoch", style.MUTED, "o", DOTTED, hollow=True)
-        keys, draw = ((*ways, first), epochs) if curves else ((), bars.epochs)
-        found.append(Panel("epochs", "Time of an epoch", note, keys, draw))
-    keys = bars.budget_keys(report)
-    if keys:
-        note = "Share of each part, from the start of the job's script to its end"
-        found.append(Panel("budget", "Where the time of a job goes", note, keys, bars.budget))
+        found.append(Panel("epochs", "Time of an epoch", note, (*ways, first), epochs))
     return found
 
 
-def _bars(report: Report) -> Panel:
-    note = f"{number_format.count(report.points[0].ranks, 'rank')} together; line: 95 % interval"
-    if report.comparisons:
-        note += f"; {bars.TIMES} means times {report.points[0].variant}"
-    return Panel("throughput", "Throughput", note, (), bars.throughput)
-
-
-def _curves(report: Report, ways: Sequence[Key]) -> list[Panel]:
-    perfect = Key("perfect scaling", style.MUTED, line=DOTTED)
-    note = "All ranks together; small dots: runs, bars: 95 % interval of their mean"
-    rates = Panel("throughput", "Throughput", note, (*ways, perfect), throughput)
+def _efficiency_keys(report: Report, ways: Sequence[Key]) -> tuple[Key, ...]:
     keys = [*ways]
     if _doubtful(report):
         doubt = f"above {number_format.percent(TOO_GOOD)}: the smallest size was slow or cold"
-        keys.append(Key(doubt, style.PARTS[-1], "s"))
-    keys += [_published(report, number) for number in range(len(report.references))]
-    note = "Speed-up over growth in ranks; 100 % is perfect scaling"
-    return [rates, Panel("efficiency", "Efficiency", note, tuple(keys), efficiency)]
+        keys.append(Key(doubt, style.DOUBT, "s"))
+    return (*keys, *(_published(report, number) for number in range(len(report.references))))
 
 
 def _published(report: Report, number: int) -> Key:
@@ -104,7 +92,7 @@ def efficiency(axes: Axes, report: Report) -> None:
     top = 1.05 * max(1.0, *_efficiencies(report), style.limits([v.value for v in own], own)[1])
     axes.set_ylim(0, top)
     if _doubtful(report):
-        axes.axhspan(TOO_GOOD, top, color=style.PARTS[-1], alpha=0.4, linewidth=0)
+        axes.axhspan(TOO_GOOD, top, color=style.DOUBT, alpha=0.4, linewidth=0)
     axes.axhline(1, color=style.MUTED, linewidth=1, linestyle=DOTTED)
     for number, points in enumerate(report.by_variant().values()):
         _estimates(axes, report, points, [point.efficiency for point in points], number)
@@ -162,4 +150,4 @@ def _estimates(
     places = _places(report, points, number)
     axes.plot(places, [v.value for v in values], color=colour, marker=marker, linestyle="-")
     for x, value in zip(places, values):
-        style.interval(axes, value, x, colour, upright=True)
+        style.interval(axes, value, x, colour)

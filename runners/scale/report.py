@@ -1,17 +1,42 @@
-"""A study's results as one value, and its findings as sentences. Pure."""
+"""A study's results as one value, with published ones (references.toml); findings as sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any
 
+from ..core.errors import UsageError, nearest
+from ..settings.config import read_toml
 from .cautions import Caution, cautions
 from .measure import Measured
 from .number_format import count, interval, number, percent
-from .references import Reference
 from .study_request import StudyRequest
-from .summary import Comparison, Summary, comparisons, summaries
+from .summary import TOO_GOOD, Comparison, Summary, comparisons, summaries
+
+FILE = Path(__file__).parent / "references.toml"
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One published series: ranks and the efficiency at each, relative to its smallest size."""
+
+    name: str
+    title: str
+    source: str
+    ranks: tuple[int, ...]
+    efficiency: tuple[float, ...]
+    seconds: tuple[float, ...] = ()
+    total: bool = False
+
+    @property
+    def doubt(self) -> str:
+        """What makes it hard to believe or to compare; "" for nothing."""
+        if max(self.efficiency) > TOO_GOOD:
+            return f"{max(self.efficiency):.0%} at its best: the smallest size was slow or cold"
+        return "start-up is in it" if self.total else ""
 
 
 @dataclass(frozen=True)
@@ -133,3 +158,26 @@ def circumstances(report: Report) -> str:
     facts = [", ".join(images), ", ".join(devices), shown]
     facts += [f"{count(report.question.repeats, 'run')} of each size", day]
     return "  ·  ".join(fact for fact in facts if fact)
+
+
+def known_references() -> dict[str, Reference]:
+    return {name: _reference(name, table) for name, table in read_toml(FILE).items()}
+
+
+def _reference(name: str, table: dict[str, Any]) -> Reference:
+    ranks, seconds = table["ranks"], table.get("seconds", ())
+    # Seconds for the same work: the throughput is their inverse.
+    reckoned = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
+    return Reference(
+        name, table["title"], table["source"], tuple(ranks),
+        tuple(table.get("efficiency", reckoned)), tuple(seconds), table.get("total", False),
+    )  # fmt: skip
+
+
+def references(names: Sequence[str]) -> list[Reference]:
+    """Return the references of these names, "all" for every one; raise UsageError for no such."""
+    known = known_references()
+    for name in names:
+        if name != ALL and name not in known:
+            raise UsageError(f"--reference {name}: there is none", nearest(name, [*known, ALL]))
+    return [each for name, each in known.items() if name in names or ALL in names]

@@ -11,9 +11,8 @@ from typing import Any
 
 from ..core import atomic
 from ..core.errors import SystemFault
-from . import references
 from .measure import Measured
-from .report import Failed, Report, build
+from .report import Failed, Report, build, references
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import as_json
 
@@ -29,7 +28,7 @@ def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus
     report = build(
         record.question,
         [each.measured for each in statuses if each.measured],
-        references.chosen(record.references),
+        references(record.references),
         [
             Failed(each.paths.root.name if each.paths else each.point.key, each.reason, each.kind)
             for each in statuses

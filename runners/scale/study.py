@@ -25,8 +25,8 @@ from .measure import Measured, NotMeasured
 from .study_request import Point, StudyRequest, as_json, from_json
 
 SCHEMA = 1
-# What may grow from one call to the next, and what only says how the runs are started or read.
-MAY_CHANGE = ("sizes", "variants", "repeats", "drop", "together")
+# What may grow from one call to the next, and what only says how the runs are read.
+MAY_CHANGE = ("sizes", "variants", "repeats", "drop")
 
 
 class StudyPaths(Folder):
@@ -184,15 +184,15 @@ def _status(point: Point, attempts: Sequence[JobPaths], question: StudyRequest) 
 def _attempt(point: Point, paths: JobPaths, question: StudyRequest) -> PointStatus:
     code = job_record.exit_code(paths)
     if code == 0:
-        of, trace = (point.size.nodes, point.variant.label, point.repeat), question.trace
+        of = (point.size.nodes, point.variant.label, point.repeat)
         try:
-            found = measure.read(paths, *of, question.drop, trace)
+            found = measure.read(paths, *of, question.drop)
         except NotMeasured as why:
             return PointStatus(point, PointState.FAILED, paths, reason=str(why), kind=why.kind)
         return PointStatus(point, PointState.MEASURED, paths, found)
     ended = f"exit code {code}"
     if code is None:
-        if not paths.job.exists():  # it waits in its study's allocation, or was never submitted
+        if not paths.job.exists():  # it was never submitted
             return PointStatus(point, PointState.TO_DO, paths)
         state = job_record.load(paths).state
         if not state:

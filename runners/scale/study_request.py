@@ -16,7 +16,6 @@ from ..settings.table import SETTINGS
 # What the study itself decides, for every run.
 OWN = frozenset(("nodes", "ntasks", "runs-dir", "output", "error"))
 TRAINER = "trainer"
-TIMELINE = "timeline-filename"
 SIZE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?")
 BATCH = "--batch-size"
 
@@ -60,7 +59,7 @@ class StudyRequest:
     """A whole study. `flags` are the settings given, as lists, numbers, texts and switches.
 
     With `strong` the samples of a step stay the same in all; else those of each rank. `drop` is the
-    number of epochs that warm up; `together` runs all in one allocation.
+    number of epochs that warm up.
     """
 
     trainer: str
@@ -70,13 +69,7 @@ class StudyRequest:
     repeats: int = 3
     strong: bool = False
     drop: int = 1
-    together: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def trace(self) -> str:
-        """The name of Horovod's timeline in each run's folder, "" for none."""
-        return str(dict(self.flags).get(TIMELINE, ""))
 
     def points(self) -> list[Point]:
         """Return all runs, repeat by repeat, each repeat in an order of its own.

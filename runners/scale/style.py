@@ -20,8 +20,7 @@ INK, MUTED, GRID, PAPER = "#1b1f24", "#59616b", "#dfe3e8", "#ffffff"
 SERIES = ("#0072b2", "#c14b00", "#00805c", "#a83f83", "#8a6a00", "#3a7ca8")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PUBLISHED = ("x", "+", "*", "<", ">", "p", "h")  # markers of published numbers, all in one grey
-# Parts of a job's time: what trains is calm, what is lost to communication stands out.
-PARTS = ("#b4bcc6", "#e3b94f", "#7790ab", "#a8323e", "#d9dde3")
+DOUBT = "#d9dde3"
 GLYPHS = dict(zip("os^DvPx+*<>ph", "●■▲◆▼✚✕+✶◁▷⬠⬡"))  # the markers as letters, for the page
 DOTTED = (0, (1, 2))
 REACH = 2.5  # an interval that goes so far beyond all values is cut, and ends in an arrow
@@ -82,9 +81,8 @@ class Key:
 
 def variables() -> dict[str, str]:
     """Return the page's variable for each colour."""
-    found = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
+    found = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper", DOUBT: "--doubt"}
     found.update({colour: f"--c{number}" for number, colour in enumerate(SERIES)})
-    found.update({colour: f"--p{number}" for number, colour in enumerate(PARTS)})
     return found
 
 
@@ -121,8 +119,8 @@ def count_ranks(axes: Axes, ranks: Iterable[float]) -> None:
 
 def count_rates(axes: Axes, low: float, high: float) -> None:
     """Make the y axis one of rates, logarithmic too, so that perfect scaling is a straight line."""
-    axes.set_yscale("log")
     axes.set_ylim(low, high)
+    axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(10, subs=_steps(low, high)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
@@ -158,15 +156,13 @@ def limits(values: Sequence[float], estimates: Sequence[Estimate]) -> tuple[floa
     return min([low, *lows]), max([high, *highs])
 
 
-def interval(axes: Axes, value: Estimate, at: float, colour: str, upright: bool) -> None:
+def interval(axes: Axes, value: Estimate, at: float, colour: str) -> None:
     """Draw an interval; an end that lies outside of the drawing is an arrow."""
     if value.low is None or value.high is None or value.low == value.high:
         return
-    bottom, top = axes.get_ylim() if upright else axes.get_xlim()
+    bottom, top = axes.get_ylim()
     ends = max(value.low, bottom), min(value.high, top)
-    end, below, above = "_v^" if upright else "|<>"
-    marks = (end if value.low >= bottom else below, end if value.high <= top else above)
-    line = [(at, end) if upright else (end, at) for end in ends]
-    axes.plot(*zip(*line), color=colour, linewidth=1.3, clip_on=False)
-    for place, mark in zip(line, marks):
-        axes.plot(*place, color=colour, marker=mark, markersize=4, clip_on=False)
+    marks = ("_" if value.low >= bottom else "v", "_" if value.high <= top else "^")
+    axes.plot([at, at], ends, color=colour, linewidth=1.3, clip_on=False)
+    for end, mark in zip(ends, marks):
+        axes.plot(at, end, color=colour, marker=mark, markersize=4, clip_on=False)

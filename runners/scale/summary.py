@@ -1,35 +1,16 @@
-"""From single runs to the points of a study: speed, speed-up, efficiency, where time goes. Pure."""
+"""From single runs to the points of a study: speed, speed-up, efficiency, comparisons. Pure."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from . import confidence
 from .confidence import Estimate
 from .measure import Measured
 
-
-@dataclass(frozen=True)
-class Budget:
-    """Where the seconds of a job go, means over a point's runs; they add up to the job's.
-
-    `launch` is until the first step: container, imports, ranks that meet, data. `warm_up` is what
-    the first epoch takes more than the later ones, `training` what all epochs would take with
-    perfect scaling, `exchange` what they take beyond that: communication, waiting for the slowest
-    rank, work that is not shared. `rest` is evaluation, checkpoints and the end.
-    """
-
-    launch: float
-    warm_up: float
-    training: float
-    exchange: float
-    rest: float
-
-    @property
-    def job(self) -> float:
-        return float(sum(astuple(self)))
+TOO_GOOD = 1.05  # efficiency: what is above is no scaling but a slow baseline
 
 
 @dataclass(frozen=True)
@@ -37,8 +18,7 @@ class Summary:
     """One point: a variant on a number of nodes.
 
     `speed_up` is to the variant's smallest size, `efficiency` that over the growth in ranks; both
-    are those of throughput, in weak and strong studies alike. `serial` is the serial fraction by
-    Karp and Flatt, None at the smallest size.
+    are those of throughput, in weak and strong studies alike. `base` is the smallest size.
     """
 
     variant: str
@@ -49,19 +29,11 @@ class Summary:
     rate: Estimate
     speed_up: Estimate
     efficiency: Estimate
-    serial: float | None
+    base: bool
     epoch_seconds: Estimate | None
     first_epoch_seconds: Estimate | None
     launch_seconds: Estimate | None
     accuracy: float | None
-    exchange: float | None
-    waiting: float | None
-    budget: Budget | None
-
-    @property
-    def base(self) -> bool:
-        """Whether the others of its variant are compared to it."""
-        return self.serial is None
 
 
 @dataclass(frozen=True)
@@ -96,21 +68,17 @@ def summaries(runs: Iterable[Measured]) -> list[Summary]:
 
 
 def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
-    one, growth = runs[0], runs[0].ranks / base[0].ranks
-    same = runs is base
+    one, growth, same = runs[0], runs[0].ranks / base[0].ranks, runs is base
     speed_up = Estimate(1, 1, 1, len(runs)) if same else _ratio(runs, base)
     efficiency = speed_up if same else speed_up.scaled(1 / growth)
     return Summary(
         variant=one.variant, nodes=one.nodes, ranks=one.ranks, unit=one.unit, runs=tuple(runs),
         rate=confidence.mean([run.rate for run in runs]), speed_up=speed_up, efficiency=efficiency,
-        serial=None if same or growth == 1 else serial_fraction(speed_up.value, growth),
+        base=same,
         epoch_seconds=_estimate(run.epoch_seconds for run in runs),
         first_epoch_seconds=_estimate(run.first_epoch_seconds for run in runs),
         launch_seconds=_estimate(run.launch_seconds for run in runs),
         accuracy=_mean(run.accuracy for run in runs),
-        exchange=_mean(_share(run, run.exchange_seconds) for run in runs),
-        waiting=_mean(_share(run, run.waiting_seconds) for run in runs),
-        budget=_budget(runs, efficiency.value),
     )  # fmt: skip
 
 
@@ -126,36 +94,6 @@ def _estimate(values: Iterable[float | None]) -> Estimate | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
-
-
-def _share(run: Measured, seconds: float | None) -> float | None:
-    return seconds / run.steady_seconds if run.steady_seconds and seconds is not None else None
-
-
-def serial_fraction(speed_up: float, growth: float) -> float:
-    """Return the fraction of Karp and Flatt (CACM 1990): what Amdahl's law makes of one speed-up.
-
-    One that grows with the size tells of a cost that grows with it, such as communication.
-    """
-    return (1 / speed_up - 1 / growth) / (1 - 1 / growth)
-
-
-def _budget(runs: Sequence[Measured], efficiency: float) -> Budget | None:
-    """Return the mean budget of the runs that know all their times; None when there is none."""
-    rows = [row for row in (_seconds(run, efficiency) for run in runs) if row]
-    return Budget(*(statistics.fmean(column) for column in zip(*rows))) if rows else None
-
-
-def _seconds(run: Measured, efficiency: float) -> tuple[float, ...] | None:
-    known = (run.launch_seconds, run.job_seconds, run.epoch_seconds, run.first_epoch_seconds)
-    if None in known:
-        return None
-    launch, job, epoch, first = (seconds or 0.0 for seconds in known)
-    warm_up = max(0.0, first - epoch)
-    steady = run.training_seconds - warm_up
-    ideal = steady * min(1.0, efficiency)
-    rest = max(0.0, job - launch - run.training_seconds)
-    return launch, warm_up, ideal, steady - ideal, rest
 
 
 def comparisons(points: Sequence[Summary]) -> list[Comparison]:

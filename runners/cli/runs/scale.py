@@ -15,11 +15,10 @@ import click
 
 from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
-from ...scale import measure, references, study, study_request
-from ...scale.drafts import Drafts
+from ...scale import measure, report, study, study_request
 from ...scale.number_format import count
-from ...scale.run_study import Work
-from ...scale.study import ENDED, PointStatus, StudyPaths, StudyRecord
+from ...scale.run_study import Drafts, Work
+from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
 from .. import console, exit_codes, options, printer
 from ..trainer_command import TrainerCommand
@@ -28,7 +27,7 @@ from . import scale_output
 if TYPE_CHECKING:
     from ...scale.report import Failed, Report
 
-HOW = ("at_once", "no_wait", "dry_run", "as_json")  # options that ask nothing of the study
+HOW = ("at_once", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
 INSTALL = shlex.join([sys.executable, "-m", "pip", "install", *EXTRA])
 EXAMPLE = """\b
@@ -64,7 +63,6 @@ Examples:
     help="strong: constant global batch size (--batch-size is then of all ranks); "
     "weak: constant batch size per rank (default)",
 )
-@click.option("--one-allocation", is_flag=True, help="run everything sequentially in one job")
 @click.option(
     "--at-once",
     type=click.IntRange(1),
@@ -88,7 +86,6 @@ Examples:
 @click.option(
     "--render-only", metavar="DIR", help="write a study's tables and report again; run nothing"
 )
-@click.option("--no-wait", is_flag=True, help="submit and return; --continue collects the results")
 @click.option("--dry-run", "--dryrun", is_flag=True, help="list the runs and stop")
 @click.option("--json", "as_json", is_flag=True, help="print results.json")
 @options.without(OWN)
@@ -145,7 +142,7 @@ def _missing() -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def _draw(report: Report, paths: StudyPaths) -> bool:
+def _draw(found: Report, paths: StudyPaths) -> bool:
     """Write the figures and the page; without the extra packages say what draws them later."""
     if missing := _missing():
         later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
@@ -155,7 +152,7 @@ def _draw(report: Report, paths: StudyPaths) -> bool:
         return False
     from ...scale import page
 
-    page.write(report, paths)
+    page.write(found, paths)
     return True
 
 
@@ -191,7 +188,7 @@ def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, 
 def _changed(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) -> StudyRecord:
     """Return it with the options that may change afterwards: warm-up, published results."""
     if values["reference"]:
-        references.chosen(values["reference"])
+        report.references(values["reference"])
         record = replace(record, references=values["reference"])
     if _given(ctx, "drop"):
         record = replace(record, question=replace(record.question, drop=values["drop"]))
@@ -215,13 +212,13 @@ def _asked(
         repeats=values["repeats"],
         strong=values["strong"],
         drop=values["drop"],
-        together=values["one_allocation"],
         flags=tuple(flags.items()),
     )
-    references.chosen(values["reference"])
-    if "/" in given.trace:
+    report.references(values["reference"])
+    trace = str(flags.get("timeline-filename", ""))
+    if "/" in trace:
         raise UsageError(
-            f"--timeline-filename {given.trace} would be one file for all runs",
+            f"--timeline-filename {trace} would be one file for all runs",
             remedy="--timeline-filename timeline.json, a name in each run's folder",
         )
     name = flags.get("job-name") or Path(trainer).stem
@@ -232,17 +229,13 @@ def _asked(
 
 
 def _run(paths: StudyPaths, record: StudyRecord, values: dict[str, Any]) -> int:
-    """Run the study and report it; return the exit code.
-
-    Not all of it is a failure, or to be continued.
-    """
+    """Run the study and report it; return the exit code."""
     drafts = Drafts(paths, record, console.Console())
-    work = Work(drafts, values["at_once"] or 0)
-    statuses = work.submit() if values["no_wait"] else _to_the_end(work, paths)
-    report = _show(paths, record, statuses, values["as_json"])
-    if report.failed or any(each.state not in ENDED for each in statuses):
-        printer.tell(_go_on(paths))
-    return exit_codes.FAULT if report.failed else 0
+    statuses = _to_the_end(Work(drafts, values["at_once"] or 0), paths)
+    if not _show(paths, record, statuses, values["as_json"]).failed:
+        return 0
+    printer.tell(_go_on(paths))
+    return exit_codes.FAULT
 
 
 def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
@@ -262,13 +255,13 @@ def _show(
 ) -> Report:
     from ...scale import results
 
-    report = results.study(paths, record, statuses)
-    scale_output.report(report, as_json)
-    if _draw(report, paths) and not as_json:
+    found = results.study(paths, record, statuses)
+    scale_output.report(found, as_json)
+    if _draw(found, paths) and not as_json:
         click.echo(f"page: {paths.page}")
-    if report.failed:
-        printer.tell(_why(paths, report.failed[0]))
-    return report
+    if found.failed:
+        printer.tell(_why(paths, found.failed[0]))
+    return found
 
 
 def _why(paths: StudyPaths, failed: Failed) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...scale import number_format
-from ...scale.drafts import Drafts
+from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
 from .. import printer
@@ -78,7 +78,6 @@ def report(report: Report, as_json: bool) -> None:
 
         printer.print_json(results.json_value(report))
         return
-    from ...scale import cautions
     from ...scale.report import findings
 
     if report.points:
@@ -88,7 +87,7 @@ def report(report: Report, as_json: bool) -> None:
     for finding in findings(report):
         click.echo(finding)
     for each in report.cautions:
-        click.echo(f"! {cautions.told(each)}")
+        click.echo(f"! {each.text}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
 

@@ -98,8 +98,8 @@ def test_a_study_is_shown_again_without_running(tmp_path: Path, scale: Scale) ->
 def test_a_run_that_ends_within_the_warm_up_says_how_to_measure_it(
     tmp_path: Path, scale: Scale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("write", "inline"):  # its words are what is asked; drawing takes most of the time
-        monkeypatch.setattr(f"runners.scale.figure.{name}", lambda *_: "")
+    for name in ("draw", "inline"):  # its words are what is asked; drawing takes most of the time
+        monkeypatch.setattr(f"runners.scale.page.{name}", lambda *_: "")
     paths = StudyPaths(tmp_path / "study")
     asked = StudyRecord(question((1,), 1, variants=(GLOO,)), ("scale", "torch_lm"), str(tmp_path))
     study.begin(paths, asked)

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import figure, page, plot, references, results
+from runners.scale import page, plot, results
 from runners.scale.measure import Measured
-from runners.scale.report import Failed, build
+from runners.scale.report import Failed, build, known_references, references
 
 from .scaled import GLOO, question, report, run
 
@@ -55,10 +55,10 @@ class Checked(HTMLParser):
 
 
 def test_the_page_is_whole_and_alone() -> None:
-    shown = report(references=references.chosen(["all"]), waiting=2)
+    shown = report(references=references(["all"]), waiting=2)
     text = page.html(shown, 0)
     seen = Checked(text)
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 3
     assert "4 ranks on 4 nodes are 3.80 times as fast as 1 rank" in " ".join(seen.text.split())
     assert "url(http" not in text
     assert "@import" not in text
@@ -80,8 +80,8 @@ def test_names_from_outside_are_text() -> None:
 
 def test_a_drawing_is_always_the_same_and_has_the_pages_colours() -> None:
     panel = plot.panels(report())[0]
-    text = figure.inline(panel, report())
-    assert text == figure.inline(panel, report())
+    text = page.inline(panel, report())
+    assert text == page.inline(panel, report())
     colours = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", text))
     assert colours == set(), "each would stay as it is on dark paper"
     assert "var(--c0, #0072b2)" in text
@@ -99,13 +99,13 @@ BARE: dict[str, Any] = {
 def test_little_is_shown_as_little(runs: list[Measured], tmp_path: Path) -> None:
     shown = build(question(variants=(GLOO,)), runs, ())
     if runs:
-        figure.write(shown, tmp_path / "a.png", tmp_path / "a.svg")
+        page.draw(shown, tmp_path / "a.png", tmp_path / "a.svg")
     Checked(page.html(shown, 0))
     json.dumps(results.json_value(shown), allow_nan=False)
 
 
 def test_files_are_pictures(tmp_path: Path) -> None:
-    figure.write(report(), tmp_path / "a.png", tmp_path / "a.svg")
+    page.draw(report(), tmp_path / "a.png", tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     ElementTree.fromstring((tmp_path / "a.svg").read_text())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
@@ -127,11 +127,11 @@ def test_json_has_all_of_it() -> None:
 
 
 def test_published_numbers_have_sources_and_doubts() -> None:
-    known = references.known()
+    known = known_references()
     assert all(each.source and len(each.ranks) == len(each.efficiency) for each in known.values())
     neuron = known["neuron-tensorflow"]
     assert neuron.efficiency == pytest.approx((1, 8081 / 1054 / 4, 8081 / 604 / 8))
     assert "191% at its best" in neuron.doubt or "192% at its best" in neuron.doubt
     with pytest.raises(UsageError, match="there is none") as error:
-        references.chosen(["thetagpu-dpp"])
+        references(["thetagpu-dpp"])
     assert "thetagpu-ddp" in str(error.value)

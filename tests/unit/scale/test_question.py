@@ -99,7 +99,7 @@ def test_a_batch_that_cannot_be_shared_is_refused() -> None:
 
 
 def test_a_question_survives_its_file() -> None:
-    asked = question(strong=True, flags=(("image", "x.sif"), ("bind", ["/a"])), together=True)
+    asked = question(strong=True, flags=(("image", "x.sif"), ("bind", ["/a"])))
     assert from_json(json.loads(json.dumps(as_json(asked)))) == asked
 
 

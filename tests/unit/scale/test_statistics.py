@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runners.scale import confidence
-from runners.scale.summary import comparisons, serial_fraction, summaries
+from runners.scale.summary import comparisons, summaries
 
 from .scaled import run
 
@@ -56,26 +56,14 @@ def test_equal_runs_have_an_interval_of_nothing() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((2, 2, 2))
 
 
-def test_speed_up_efficiency_and_serial_part() -> None:
+def test_speed_up_and_efficiency() -> None:
     points = summaries([run(n, rate, r) for n, rate in ((2, 200), (8, 640)) for r in (1, 2)])
     base, top = points
     assert base.base
     assert base.efficiency.value == 1
     assert top.speed_up.value == pytest.approx(3.2)
     assert top.efficiency.value == pytest.approx(0.8)
-    assert top.serial == pytest.approx((1 / 3.2 - 1 / 4) / (1 - 1 / 4))
-
-
-def test_the_seconds_of_a_job_add_up() -> None:
-    """Half the efficiency: half of the steady training is lost, and the first epoch is apart."""
-    points = summaries([run(1, 100), run(2, 100)])
-    parts = points[1].budget
-    assert parts is not None
-    assert (parts.launch, parts.warm_up, parts.rest) == pytest.approx((5, 10, 3))
-    assert parts.training == pytest.approx(parts.exchange)
-    assert parts.job == pytest.approx(78)
-    assert points[0].budget is not None
-    assert points[0].budget.exchange == 0
+    assert not top.base
 
 
 def test_variants_are_compared_where_both_were_measured() -> None:
@@ -85,8 +73,3 @@ def test_variants_are_compared_where_both_were_measured() -> None:
     assert (found.variant, found.to, found.ranks) == ("mpi", "gloo", 1)
     assert found.ratio.value == pytest.approx(1.49, abs=0.01)
     assert found.sure
-
-
-def test_karp_and_flatt() -> None:
-    assert serial_fraction(4, 4) == pytest.approx(0)
-    assert serial_fraction(1, 4) == pytest.approx(1)

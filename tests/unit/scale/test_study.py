@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runners.core import locks
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
-from runners.core.job_record import Job, JobPaths
-from runners.core.progress import Listener
+from runners.core.job_record import JobPaths
 from runners.scale import measure, study
-from runners.scale.drafts import Drafts
-from runners.scale.run_study import Work
-from runners.scale.study import PointState, PointStatus, StudyPaths, StudyRecord
+from runners.scale.study import PointState, StudyPaths, StudyRecord
 from runners.scale.study_request import Size, StudyRequest
 
 from .scaled import GLOO, leave, question
@@ -153,58 +148,3 @@ def test_one_at_a_time(paths: StudyPaths) -> None:
     assert "process " in refused.value.evidence
     with alone():
         pass
-
-
-def event(phase: str, name: str, second: float, tensor: int, more: str = "") -> str:
-    """Return one event as Horovod writes it."""
-    named = f'"name": "{name}", ' if name else ""
-    return f'{{"ph": "{phase}", {named}"ts": {second * 1e6:.0f}, "pid": {tensor}{more}}},'
-
-
-EVENTS = [
-    event("B", "NEGOTIATE_ALLREDUCE", 0, 1) + event("X", "0", 0, 1, ', "dur": 0'),
-    event("E", "", 1, 1) + event("B", "NEGOTIATE_ALLREDUCE", 9, 1) + event("E", "", 9.5, 1),
-    event("B", "ALLREDUCE", 9.5, 1) + event("B", "GLOO_ALLREDUCE", 9.6, 1),
-    event("B", "NEGOTIATE_ALLREDUCE", 9.7, 2) + event("E", "", 9.75, 1),
-    event("E", "", 9.75, 1, ', "args": {"dtype": "float32", "shape": "[2]"}'),
-    event("E", "", 10, 2),
-]
-FIRST = '[\n{"ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros":1000000000}},\n'
-
-
-def test_a_timeline_tells_how_long_gradients_moved_and_waited(tmp_path: Path) -> None:
-    """Two tensors, from 9 s on: one waits 0.5 s and moves 0.25 s, then the other waits 0.25 s."""
-    trace = tmp_path / "trace.json"
-    trace.write_text(FIRST + "".join(EVENTS))
-    found = measure.read_timeline(trace, since=1005.0)
-    assert found == pytest.approx({"exchange_seconds": 0.25, "waiting_seconds": 0.75})
-    whole = measure.read_timeline(trace, since=0.0)
-    assert whole["waiting_seconds"] == pytest.approx(1.75)
-    assert measure.read_timeline(tmp_path / "none.json", 0) == {}
-
-
-def test_a_run_that_ends_with_its_allocation_is_not_run_again(
-    paths: StudyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It ends just after its folder was read, and the allocation with it, as its last run does."""
-    asked = question((1,), 1, together=True, variants=(GLOO,))
-    run, allocation = (
-        JobPaths(paths.runs / asked.points()[0].key),
-        JobPaths(paths.root / "allocation-1"),
-    )
-    run.root.mkdir(parents=True)
-    allocation.root.mkdir()
-    Job("7", "torch_mnist", "slurm", str(allocation.log), 0.0).save(allocation)
-    read = study.look
-
-    def look(*words: Any) -> list[PointStatus]:
-        found = read(*words)
-        for each in (run, allocation):
-            each.exit.write_text('{"exit_code": 1, "time": 1010}')
-        return found
-
-    monkeypatch.setattr(study, "look", look)
-    drafts = Drafts(paths, StudyRecord(asked, (), str(paths.root)), Listener())
-    work = Work(drafts, 0, asked=time.monotonic())
-    assert [each.state for each in work.look()] == [PointState.OPEN]
-    assert [each.state for each in work.look()] == [PointState.FAILED]
