@@ -21,7 +21,7 @@ PLACE = re.compile(r'^(?:\[rank\d+\]: )?\s*File "(?P<file>[^"]+)", line (?P<line
 # programs such as bin/torchrun, and what TensorFlow makes of a @tf.function
 OTHERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<|/bin/[^/]+$"
-    r"|/__autograph_generated_file"
+    r"|/__autograph_generated_file|\.pyx$"
 )
 RUN_BY = {"podman": ("run", "--rm"), "podman-hpc": ("run", "--rm"), "shifter": ("--image",)}
 EDITOR = "${EDITOR:-vi}"

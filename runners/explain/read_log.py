@@ -43,8 +43,8 @@ LOST = (
 NUMBER = attrgetter("number")
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
 LOOKS = (
-    r"^\s*(?:\[rank\d+\]: )?(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b"
-    r"|error:|fatal:)"
+    rf"^\s*(?:{run_files.OF_RANK})?"
+    r"(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b|error:|fatal:)"
 )
 BASH = r"^/\S*: line \d+: .+"
 SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"

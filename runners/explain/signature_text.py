@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from ..injob import failure_kinds as kinds
-from ..injob.run_files import plain
+from ..injob.run_files import OF_RANK, plain
 from .facts import Facts, Line
 from .finding_helpers import CHAINED
 
@@ -18,9 +18,10 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # what it does without or tries again
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
-    r"|Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory|cuda_diagnostics"
-    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|[Rr]etry(?:ing\b|\()(?!.*total=0)"
-    r"|will retry|thrown while requesting|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
+    r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory"
+    r"|cuda_diagnostics|cannot open shared object.*\(ignored\)|[Ff]alling back"
+    r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|will retry|thrown while requesting|Ignoring this choice"
+    r"|NCCL WARN Failed to find CUDA lib"
 )
 # What the job's shell lacked before a rank ran, and so could do without
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
@@ -32,7 +33,7 @@ VAGUE = re.compile(
     r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
 )
-OF_RANK = re.compile(r"^\[rank\d+\]:\s?")  # torch prints it before each line of a traceback
+LABEL = re.compile("^" + OF_RANK)
 TRACEBACK = "Traceback (most recent call last)"
 FRAME = re.compile(r'^\s+File "')
 
@@ -95,7 +96,7 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
     for key in sorted(lines):
-        line = replace(lines[key], text=OF_RANK.sub("", lines[key].text)[:LONGEST_LINE])
+        line = replace(lines[key], text=LABEL.sub("", lines[key].text)[:LONGEST_LINE])
         survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
         if survived or HARMLESS.search(line.text):
             continue
@@ -127,7 +128,7 @@ def _start(lines: list[str], end: int) -> int:
 
 
 def _label(line: str) -> str:
-    found = OF_RANK.match(line)
+    found = LABEL.match(line)
     return found[0].strip() if found else ""
 
 
@@ -136,7 +137,7 @@ def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
     messages: list[str] = []
     frames: list[str] = []
     within = False
-    for line in (OF_RANK.sub("", line) for line in lines):
+    for line in (LABEL.sub("", line) for line in lines):
         if TRACEBACK in line:
             within = True
         elif within and (line[:1].isspace() or not line):

@@ -12,6 +12,9 @@ START = "runner: start "  # and its number: a job that came back begins anew her
 FAILED = "runner: rank {rank} failed: "  # and how; the record has the same with more
 NO_MODULE = "runner: no module "  # and its name: the job's script could not load it
 
+# Before each line of a rank: by torch, `[rank1]: `; by mpirun --tag-output and horovodrun,
+# `[1,0]<stderr>:`; by accelerate's test, `stderr: `
+OF_RANK = r"(?:\[rank\d+\]:|[^\[\n]{0,24}\[[\w,:.-]+\]<std(?:out|err)>:|std(?:out|err):)[ ]?"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
 

@@ -28,7 +28,9 @@ TRACEBACK_LINES = 400
 SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
 ERROR_LINE = re.compile(
-    r"^(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: )", re.IGNORECASE
+    rf"^(?:{run_files.OF_RANK})?"
+    r"(?P<error>(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: ).*)",
+    re.IGNORECASE,
 )
 MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end
 
@@ -148,7 +150,8 @@ def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> P
     if code > 128:
         return _of_signal(code - 128, asked)
     lines = [plain(line) for line in tail]
-    error = next((line for line in reversed(lines) if ERROR_LINE.match(line)), "")
+    errors = filter(None, map(ERROR_LINE.match, reversed(lines)))
+    error = next((one["error"] for one in errors), "")
     return of_exit(code, error, guessed=bool(error) and not error.startswith(MARKED))
 
 

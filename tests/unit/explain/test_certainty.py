@@ -345,6 +345,27 @@ def test_what_a_healthy_start_prints_is_no_cause(tmp_path: Path) -> None:
         assert why.certainty.value == "unsure", line
 
 
+@pytest.mark.parametrize(
+    "label", ["[rank3]: ", "[1,3]<stderr>:", "Thu Aug 29 21:45:09 2019[3]<stderr>:", "stderr: "]
+)
+def test_what_a_launcher_puts_before_a_line_hides_no_error(tmp_path: Path, label: str) -> None:
+    lines = [
+        f"{label}Traceback (most recent call last):",
+        f'{label}  File "/w/train.py", line 9, in <module>',
+        f"{label}FileNotFoundError: [Errno 2] No such file or directory: '/w/ckpt/.metadata'",
+    ]
+    paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
+    leave(paths, 0, 1.0, failure.of_process(1, lines))
+    assert explain(paths, job, FAILED).name == "checkpoint-not-on-node"
+
+
+def test_another_ranks_end_is_not_the_cause_where_the_log_has_one(tmp_path: Path) -> None:
+    line = "n3:15:91 [1] NCCL WARN NET/IB : Got async event : port error"
+    error = "RuntimeError: NCCL communicator was aborted on rank 0."
+    why = explained(tmp_path, f"0@n0 | {line}\n", (0, 1.0, error))
+    assert why.name == "nccl-ib-event", why
+
+
 def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path: Path) -> None:
     lines = [
         "ERROR  : Could not write info to setgroups: Permission denied",
