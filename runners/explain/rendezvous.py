@@ -8,7 +8,7 @@ from ..core.model import Controller
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
 from ..injob.rank import MPI
-from ..injob.rank.world_causes import why_alone, why_several
+from ..injob.rank.worlds import why_alone, why_several
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import (

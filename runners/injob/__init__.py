@@ -10,5 +10,4 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # The first argument of `python3 RUN/code/injob`
 RANK, MPICHECK, SAMPLE, STAGE, SERVE = "rank", "mpicheck", "sample", "stage", "serve"
 SSH_AROUND, SSH_ASK = "ssh-around", "ssh-ask"
-SSH = "ssh"  # the folder of both
 TRIAL = "trial"  # a folder, and a module that a rank runs: `-m injob.trial`

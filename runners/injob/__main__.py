@@ -16,20 +16,21 @@ import importlib
 import os
 import sys
 
-STARTS = {
-    "rank": "injob.rank.start",
-    "mpicheck": "injob.rank.mpi_check",
-    "sample": "injob.rank.sample_ranks",
-    "stage": "injob.stage.start",
-    "serve": "injob.serve.start",
-    "ssh-around": "injob.ssh.around",
-    "ssh-ask": "injob.ssh.ask",
+STARTS = {  # module and function
+    "rank": ("rank.start", "main"),
+    "mpicheck": ("rank.mpi_check", "main"),
+    "sample": ("rank.sample_ranks", "main"),
+    "stage": ("stage.place", "main"),
+    "serve": ("serve.start", "main"),
+    "ssh-around": ("ssh", "around"),
+    "ssh-ask": ("ssh", "ask"),
 }
 
 if __name__ == "__main__":
     # Python put this folder first on the path, where names such as `processes` would hide the
     # user's; its modules know each other as a package.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    start = importlib.import_module(STARTS[sys.argv[1]])
+    module, start = STARTS[sys.argv[1]]
+    part = importlib.import_module(f"injob.{module}")
     del sys.path[0]
-    sys.exit(start.main(sys.argv[2:]))
+    sys.exit(getattr(part, start)(sys.argv[2:]))

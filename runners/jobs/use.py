@@ -11,9 +11,9 @@ from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
 from ..core.remedy import Remedy, change
-from ..injob.rank.usage import findings, job, table
-from ..injob.rank.usage.findings import Finding
+from ..injob.rank.usage import job, summary
 from ..injob.rank.usage.job import NodeUse
+from ..injob.rank.usage.summary import Finding
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return None
     try:
         nodes = tuple(job.read(value))
-        found = tuple(findings.of(nodes))
+        found = tuple(summary.findings(nodes))
         # All that will be shown is made here: a record of another user's may hold anything.
-        sentences = tuple(map(findings.sentence, found))
-        made = RunUse(nodes, found, value, table.rows(nodes), sentences)
+        sentences = tuple(map(summary.sentence, found))
+        made = RunUse(nodes, found, value, summary.rows(nodes), sentences)
         measured(made)
         return made
     except DAMAGED as error:

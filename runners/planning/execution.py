@@ -9,7 +9,7 @@ from ..core.model import Controller
 from ..core.plan import Launching
 from ..core.remedy import advice, change, command
 from ..core.site import Site
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog

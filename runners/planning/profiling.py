@@ -6,8 +6,8 @@ import shlex
 
 from ..core.plan import Launching
 from ..core.remedy import advice, change
-from ..injob.rank import profile
-from ..injob.rank.agents import AGENTS
+from ..injob.rank import commands
+from ..injob.rank.commands import AGENTS
 from .case import Case, DecisionLog
 
 
@@ -25,12 +25,12 @@ def check(case: Case, launching: Launching, log: DecisionLog) -> None:
             change(leave_out=["launcher"]),
         )
     tasks = case.resources.tasks
-    last = max((one[-1] for one in profile.ranks(asked.ranks) or ()), default=0)
+    last = max((one[-1] for one in commands.profiled_ranks(asked.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
             f"--profile-ranks {asked.ranks}: there is no rank {last}",
             f"the job has {tasks} ranks, from 0",
-            change(profile_ranks=profile.ALL),
+            change(profile_ranks=commands.ALL),
         )
     name = shlex.split(asked.command)[0]
     brought = case.spec.modules or case.site.elsewhere

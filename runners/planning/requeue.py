@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.model import ImageAccess, JobSpec
 from ..core.plan import Interruption, Launching, Staging
 from ..core.remedy import Remedy, change
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog

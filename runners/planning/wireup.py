@@ -11,7 +11,7 @@ from ..core.model import BY_MODULES, Controller, ImageInfo, Trainer
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import at_scale

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 
 if TYPE_CHECKING:
     from .base import Scheduler

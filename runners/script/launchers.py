@@ -8,7 +8,7 @@ from typing import Callable
 
 from ..core.plan import Plan
 from ..core.tokens import Expanded
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from . import environment, runtimes
 

@@ -1,6 +1,6 @@
 """The command that starts the ranks, what is checked before it, and its ssh to other nodes. Pure.
 
-The ssh in the container starts steps of the job (injob/ssh).
+The ssh in the container starts steps of the job (injob/ssh.py).
 """
 
 from __future__ import annotations

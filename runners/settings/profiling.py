@@ -11,7 +11,7 @@ from pathlib import Path
 from ..core.errors import UsageError
 from ..core.model import Profiling
 from ..core.remedy import advice, change
-from ..injob.rank import profile
+from ..injob.rank import commands
 
 EXAMPLE = "nsys profile -o {output}"
 BINARIES = ("bin", "sbin")
@@ -29,7 +29,7 @@ def read(command: str | None, ranks: str | None) -> Profiling | None:
     words = _words(command)
     chosen = ranks or "0"
     try:
-        profile.ranks(chosen)
+        commands.profiled_ranks(chosen)
     except ValueError as error:
         raise UsageError(
             f"--profile-ranks {chosen!r}: {error}", remedy=change(profile_ranks="0,2-3")
@@ -47,10 +47,10 @@ def _words(command: str) -> list[str]:
         raise UsageError(f"--profile-with {command!r} is no command: {error}") from None
     if not words or any(not char.isprintable() for char in command):
         raise UsageError(f"--profile-with {command!r} is no command of visible characters")
-    if not any(profile.OUTPUT in word for word in words[1:]):
+    if not any(commands.OUTPUT in word for word in words[1:]):
         what = "which becomes a file in the run's folder, for each rank its own"
         raise UsageError(
-            f"--profile-with {command!r} has no {profile.OUTPUT}, {what}",
+            f"--profile-with {command!r} has no {commands.OUTPUT}, {what}",
             remedy=advice(f"--profile-with {shlex.quote(EXAMPLE)}, where the tool takes its file"),
         )
     return words

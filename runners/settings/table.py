@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..core.site_profile import RUNTIMES
-from ..injob.rank.agents import AGENTS
+from ..injob.rank.commands import AGENTS
 from ..schedulers import SCHEDULERS
 
 

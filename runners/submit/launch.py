@@ -178,7 +178,7 @@ def _write_private(draft: Draft) -> None:
 def packages(draft: Draft) -> tuple[Path, ...]:
     """Return the packages and modules that the job runs from its own folder."""
     made = draft.plan
-    parts = [injob.RANK, *[injob.STAGE] * made.staging.any, *[injob.SSH] * made.ssh]
+    parts = [injob.RANK, *[injob.STAGE] * made.staging.any]
     own = [*INJOB.glob("*.py"), *[INJOB / part for part in parts]]
     return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
 

@@ -20,14 +20,13 @@ from collections.abc import Callable
 from functools import partial
 
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import ports, rank_environment
+from runners.injob.rank import network, rank_environment
 from runners.injob.rank.failure import Problem
-from runners.injob.rank.rendezvous import link, protocol
-from runners.injob.rank.rendezvous.membership import Roll
+from runners.injob.rank.rendezvous import protocol
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
+from runners.injob.rank.rendezvous.roll import HEAD, SIZE, Roll
 from runners.injob.rank.rendezvous.server import Hub, HubSettings
 from runners.injob.rank.rendezvous.store import Store
-from runners.injob.rank.rendezvous.values import HEAD, SIZE
 
 from .login.meeting import Url
 
@@ -40,7 +39,7 @@ ADDRESS = int(socket.AF_INET).to_bytes(2, "little").ljust(SIZE, b"\0")
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
     hub = Hub(
-        HubSettings([sock], [], {"127.0.0.1"}, PATIENCE, ports.hold()),
+        HubSettings([sock], [], {"127.0.0.1"}, PATIENCE, network.hold_port()),
         SECRET,
         JOB,
         Roll(size),
@@ -64,7 +63,7 @@ def real(port: int, size: int) -> dict[str, float]:
     gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
     store = Store()
     store.start(
-        link.LinkSettings(
+        protocol.LinkSettings(
             places=lambda: [place],
             secret=SECRET,
             job=JOB,

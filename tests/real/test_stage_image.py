@@ -7,7 +7,7 @@ import re
 import time
 from pathlib import Path
 
-from runners.injob.stage import copying
+from runners.injob.stage.node import BLOCK, SPARE
 
 from .conftest import IMAGE, Login, on_cluster
 from .test_data import left_on_nodes
@@ -163,8 +163,8 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
         done = login.launch(*words, env={"TMPDIR": "/mnt/tiny"})
         assert done.returncode == 92, done.stdout + done.stderr
         said = done.stdout + done.stderr
-        blocks = -(-int(login.sh(f"stat --format %s {IMAGE}")) // copying.BLOCK)
-        needed = f"{(blocks * copying.BLOCK + copying.SPARE) / 1e6:.1f} MB needed"
+        blocks = -(-int(login.sh(f"stat --format %s {IMAGE}")) // BLOCK)
+        needed = f"{(blocks * BLOCK + SPARE) / 1e6:.1f} MB needed"
         assert f"image on n2: no space in /mnt/tiny: {needed}" in said, said
         assert "try: --stage-image none" in said
         cause = json.loads(login.runner("explain", "--json").stdout)

@@ -12,7 +12,7 @@ import time
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
-from . import HOROVOD, MPI, TENSORFLOW, TORCH, stacks
+from . import HOROVOD, MPI, TENSORFLOW, TORCH, startup
 from .gate import GLOO_WITH_GPUS, Gate, GateSettings, started
 
 Checks = Callable[..., None]
@@ -125,7 +125,7 @@ def _watch(watch: Any) -> None:
 
 def _optimizers(module: ModuleType) -> None:
     """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
-    stacks.count_steps(module)
+    startup.count_steps(module)
     if gate().terms.check:
         from .watch_torch import Watch  # here, because few processes train
 

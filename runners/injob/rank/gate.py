@@ -21,7 +21,7 @@ from . import HOROVOD, failure, reports
 from .failure import Problem, RendezvousError
 from .rendezvous import join
 from .task import Task
-from .world_causes import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
+from .worlds import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"

@@ -1,12 +1,14 @@
-"""A rank's environment: variables by which frameworks find the others, and limits of the system."""
+"""A rank's environment: what it needs in a container, how frameworks find the others, limits."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
+from .startup import NAMELESS
 from .task import Task
 
 TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
@@ -15,6 +17,37 @@ SECONDS_FOR_ALL_RANKS_TO_MEET = 60
 # needs twice as many as there are ranks; rank 0's shim has a connection from each. The spare ones
 # are the trainer's, for whom the usual limit was enough.
 FOR_EACH_RANK, SPARE = 2, 1024
+
+
+def settle(run_dir: str, env: MutableMapping[str, str]) -> list[str]:
+    """Correct the environment before anything else runs; return what rank 0 has to say of it.
+
+    A runtime, or an image's own environment, may lose OUTPUT_DIR.
+    """
+    env.setdefault("OUTPUT_DIR", run_dir)
+    _name_user(env)
+    folder = env.get("TMPDIR", "")
+    if not folder or (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        return []
+    # The node's, where it may be, is not in each container. Python would take /tmp, and mktemp,
+    # Open MPI and compilers end with an error.
+    del env["TMPDIR"]
+    return [
+        f"TMPDIR={folder} is no folder that the ranks can write to: they use /tmp "
+        f"(--bind {folder} brings a node's folder into the container)"
+    ]
+
+
+def _name_user(env: MutableMapping[str, str]) -> None:
+    """Set the variables that getpass reads where no passwd file or directory has this user."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        names = (env.get(name) for name in ("USER", "LOGNAME", "SLURM_JOB_USER"))
+        name = next(filter(None, names), f"uid{os.getuid()}")
+        env[NAMELESS] = name
+        env.setdefault("USER", name)
+        env.setdefault("LOGNAME", name)
 
 
 def place(task: Task) -> dict[str, str]:

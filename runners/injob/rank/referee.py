@@ -20,12 +20,10 @@ from .gate import EXIT_WORLD_SIZE, GateSettings
 from .rendezvous import join
 from .reports import Inbox, Report
 from .scorecard import Scorecard
-from .usage import findings, job, table
+from .usage import job, summary
 from .usage.job import JobUse
-from .weight_causes import cause_of
-from .weights import LAST_TRACED, Result, WeightsVerdict
-from .world_causes import why_several
-from .worlds import Membership, State, WorldVerdict, judge
+from .weights import LAST_TRACED, Result, WeightsVerdict, cause_of
+from .worlds import Membership, State, WorldVerdict, judge, why_several
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -111,7 +109,7 @@ class Referee:
     def _show_use(self) -> None:
         self.used.keep(self.terms.run_dir, in_result=True)
         nodes, file = self.used.nodes(), f"{self.terms.run_dir}/{usage.FILE}"
-        print(*table.lines(nodes, findings.of(nodes), file), sep="\n", flush=True)
+        print(*summary.lines(nodes, summary.findings(nodes), file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
         """Hear the others until it is enough, or a training is found to be wrong."""

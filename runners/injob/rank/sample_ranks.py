@@ -1,7 +1,7 @@
 """What the ranks of this node do now: `python3 RUN/code/injob sample RUN`.
 
 A line of JSON for each: its rank and host, and what the trainer's main thread did within SECONDS:
-its Python stacks, as stacks.py has them written, its share of a CPU, how often it went to sleep by
+its Python stacks, as startup.py has them written, its share of a CPU, how often it went to sleep by
 itself, and the steps of its optimizers. By the node's own Python (3.8), not the image's.
 """
 
@@ -15,7 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from .stacks import HEAD, NAME, NUMBER, SIGNAL, WORKER
+from .startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
 
 SECONDS = 1.0
 LOOKS = 3  # at the stack, within SECONDS

@@ -12,8 +12,8 @@ from typing import Callable, NoReturn
 
 from .. import HERE, RANK
 from ..processes import waited_code
-from . import container, failure, hardware, rank_environment, task
-from .agents import AGENTS
+from . import failure, hardware, rank_environment, task
+from .commands import AGENTS
 from .failure import Problem
 from .supervise import supervise
 from .task import READERS, Task
@@ -99,7 +99,7 @@ def _names(text: str) -> tuple[str, ...]:
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = parse(argv)
-    notes = container.settle(options.run_dir, os.environ)
+    notes = rank_environment.settle(options.run_dir, os.environ)
     if not options.core_files:
         rank_environment.no_core_files()
     if options.gpus:

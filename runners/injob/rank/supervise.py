@@ -19,10 +19,10 @@ from . import (
     EXIT_STOPPED,
     FRAMEWORKS,
     HOROVOD,
+    commands,
     failure,
     gate,
-    ports,
-    profile,
+    network,
     rank_environment,
     signals,
 )
@@ -32,7 +32,7 @@ from .referee import Referee
 from .reports import Inbox
 from .task import Task
 from .trainer import run
-from .usage.watch import Use
+from .usage.sampler import Use
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -89,7 +89,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     )
     watch, worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
     held = session.held if session and options.uses_held_port(task) else None
-    port = ports.Watch(child, held, inbox)
+    port = network.PortWatch(child, held, inbox)
     referee = Referee(terms, inbox, session, lambda: end_tree(child))
     if session is not None:
         session.serve()
@@ -126,8 +126,8 @@ def _supervised(task: Task, options: ShimOptions) -> int:
 
 def _trainer(task: Task, options: ShimOptions, child: int) -> Callable[[], int]:
     """Return what finds the process that answers signals: not a profiler."""
-    if profile.wanted(options, task.rank):
-        return lambda: profile.pid_of_trainer(child, options.command)
+    if commands.is_profiled(options, task.rank):
+        return lambda: commands.pid_of_trainer(child, options.command)
     return lambda: child
 
 
@@ -269,7 +269,7 @@ class _Labeller:
         self.tail: list[str] = []
 
     def pump(
-        self, ended: int, inbox: Inbox, port: ports.Watch, looks: Sequence[Callable[[], None]]
+        self, ended: int, inbox: Inbox, port: network.PortWatch, looks: Sequence[Callable[[], None]]
     ) -> list[str]:
         """Copy until the child has ended and the pipes are empty; return the last lines.
 
@@ -278,7 +278,7 @@ class _Labeller:
         there = list(self.rest)
         while there:
             often = port.needed
-            seconds = (ports if often else signals).SECONDS_BETWEEN_LOOKS
+            seconds = (network if often else signals).SECONDS_BETWEEN_LOOKS
             ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:

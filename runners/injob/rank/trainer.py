@@ -15,15 +15,13 @@ from .. import failure_kinds as kinds
 from . import (
     EXIT_STOPPED,
     HOROVOD,
-    container,
+    commands,
     failure,
     gate,
-    import_hook,
-    profile,
     rank_environment,
-    stacks,
+    startup,
 )
-from .agents import AGENTS, Node, is_python
+from .commands import AGENTS, Node, is_python
 from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
 from .task import Task
@@ -57,12 +55,12 @@ def run(
     _hold_the_gate(terms)
     if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
-    if profile.wanted(options, task.rank):
-        program = profile.tool(options)
+    if commands.is_profiled(options, task.rank):
+        program = commands.profiler(options)
         if program is None:
             return _without_profiler(task, options)
         _find_module_as_ranks_do(options.command)
-        _become(profile.around(options, task.rank, program))
+        _become(commands.with_profiler(options, task.rank, program))
     if not is_python(command):
         _become(command)
     return _run_python(command, terms)
@@ -71,14 +69,14 @@ def run(
 def _hold_the_gate(terms: GateSettings) -> None:
     """Watch the imports of this process, and of each Python that it will start."""
     os.environ[VARIABLE] = terms.as_text()
-    os.environ[stacks.RANK] = str(terms.task.rank)
-    stacks.answer()
+    os.environ[startup.RANK] = str(terms.task.rank)
+    startup.answer()
     theirs = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{HOOK}:{theirs}" if theirs else HOOK
     from . import frameworks
 
-    import_hook.Finder(frameworks.wrap).install()
-    container.complete_pwd()
+    startup.Finder(frameworks.wrap).install()
+    startup.complete_pwd()
 
 
 def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | None) -> list[str]:
@@ -141,7 +139,7 @@ def _placed(
 
 def _without_profiler(task: Task, options: ShimOptions) -> int:
     """Say that the profiler is not there; return the exit code."""
-    text = f"error: {profile.missing(options, task.host)}"
+    text = f"error: {commands.no_profiler(options, task.host)}"
     print(text, flush=True)
     failure.record(task, EXIT_NOT_FOUND, failure.of_exit(EXIT_NOT_FOUND, text), options.run_dir)
     return EXIT_NOT_FOUND

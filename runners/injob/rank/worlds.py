@@ -1,14 +1,22 @@
-"""Whether the process groups that a job's processes report are one world of all its tasks.
+"""Whether the process groups that a job's processes report are one world of all its tasks; if not,
+why, and what to change in the trainer.
 
 A size alone does not tell: where each node starts its own processes, with its own rendezvous, two
-nodes have two worlds of the right size.
+nodes have two worlds of the right size. The causes are said in the job, and by `runner explain`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from . import HOROVOD, MPI, TENSORFLOW, TORCH
+
+if TYPE_CHECKING:
+    from .task import Task
 
 
 @dataclass(frozen=True)
@@ -73,3 +81,119 @@ def _open(members: Collection[Membership], tasks: int) -> WorldVerdict:
     if absent and ranks:
         why += f", and none to task {absent[0]}"
     return WorldVerdict(State.OPEN, size, why)
+
+
+INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
+KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
+NO_MEETING = (  # the likely cause, and what to try
+    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
+    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
+)
+# Modules -> why a trainer that has imported them may run alone, and what makes it join the others.
+# What is built on another comes before it.
+LIGHTNING = (
+    'Lightning\'s Trainer used one node: strategy="auto" and num_nodes=1 are its defaults',
+    'Trainer(num_nodes=NODES, strategy="ddp")',
+)
+COULD = {
+    "lightning": LIGHTNING,
+    "pytorch_lightning": LIGHTNING,
+    "accelerate": (
+        "it created no Accelerator() or Trainer, which would have joined the ranks",
+        "accelerator = Accelerator(), and accelerator.prepare(model, optimizer, data)",
+    ),
+    "horovod": ("it imported Horovod and did not call hvd.init()", "hvd.init()"),
+    "tensorflow": (
+        "it used no strategy of several nodes: MirroredStrategy is one of a single node",
+        "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config ...",
+    ),
+    "torch": (
+        "it did not call init_process_group()",
+        "torch.distributed.init_process_group() and DistributedDataParallel(model)",
+    ),
+}
+
+
+def why_alone(alone: Collection[str], imports: Sequence[str]) -> tuple[str, str]:
+    """Return why a rank ran alone, and what to do; `alone` are frameworks with a part of the ranks.
+
+    It had imported `imports`, in the order of COULD.
+    """
+    if HOROVOD in alone:
+        return (
+            "hvd.init(comm=...) made a world of a part of the ranks",
+            "hvd.init() without comm; process sets for groups of ranks",
+        )
+    for name in imports:
+        return COULD[name]
+    cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
+    return cause, INDEPENDENT
+
+
+def why_several(framework: str) -> tuple[str, str]:
+    """Return the likely cause of several worlds of the right size, and what to do."""
+    launchers = "mpirun or horovodrun" if framework in (HOROVOD, MPI) else "mp.spawn or torchrun"
+    cause = (
+        f"each task starts ranks of its own ({launchers} within the trainer), which meet on "
+        "their own node only, as with MASTER_ADDR=localhost"
+    )
+    remedy = (
+        "runner launch --ntasks-per-node N ... train.py, where the script starts no processes and "
+        "sets no MASTER_ADDR: runner starts the ranks"
+    )
+    return cause, remedy
+
+
+def why_other_size(framework: str, controller: str, task: Task) -> tuple[str, str]:
+    """Return the likely cause of a world of another size than the job's, and what to do."""
+    if framework == TORCH:
+        return _why_torch()
+    if framework == TENSORFLOW:
+        return (
+            "TF_CONFIG is not set, or is not the one of this job",
+            "runner launch --tf-config ..., which sets it for each rank",
+        )
+    if framework == HOROVOD and controller == "gloo":
+        return (
+            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
+            "or the trainer changed HOROVOD_* before hvd.init()",
+            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
+        )
+    return why_no_mpi(task)
+
+
+def _why_torch() -> tuple[str, str]:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return (
+            "torchrun was given another number of nodes or processes than the job has: "
+            f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
+            "runner launch --launcher torchrun ... train.py, which passes on the job's",
+        )
+    return (
+        "the trainer passed its own size or store to init_process_group(), or changed RANK, "
+        "WORLD_SIZE or MASTER_ADDR",
+        "init_process_group() without them: runner sets the variables for each rank",
+    )
+
+
+def why_no_mpi(task: Task) -> tuple[str, str]:
+    """Return why MPI did not join the ranks, and what to do.
+
+    srun leaves its --mpi= in SLURM_MPI_TYPE.
+    """
+    if task.launcher != "srun":
+        return (
+            f"the MPI in the image does not work with the {task.launcher} that started it: "
+            "another MPI, or another major version",
+            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
+        )
+    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
+    if mpi_type == "none":
+        return (
+            "the MPI in the image found no PMI (srun ran with --mpi=none)",
+            "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
+        )
+    return (
+        f"the MPI in the image does not support srun --mpi={mpi_type}",
+        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
+    )

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from ..processes import end_with
-from . import copying, node
+from . import node
 from .node import IMAGE, NotStaged, NotTheSame, say
 
 # Beside the PATH: where Apptainer and Singularity keep or look for it.
@@ -48,7 +48,7 @@ def unpack(file: "str", offset: "str", folder: "str") -> "tuple[int, int]":
     program = safe_unsquashfs()
     executable(os.path.dirname(folder))
     sizes = sizes_listed(output_of([program, "-lln", "-o", offset, file]))
-    copying.room(folder, sizes)
+    node.room(folder, sizes)
     output_of([program, "-q", "-n", "-no-xattrs", "-o", offset, "-d", folder, file])
     os.unlink(file)
     return len(sizes), sum(sizes)

@@ -1,7 +1,16 @@
-"""The job's folder on a node: made, held as long as the job lives, and removed with all in it.
+"""The job's folder on a node: made, held as long as the job lives, and removed with all in it; and
+the commands about its entries:
 
-Its parent, such as /tmp, is everybody's. So its name is random and stands in no command line before
-it is made, it is for its owner alone, and each use checks that it is still that folder.
+hold image|data [ENTRY FILE OFFSET RUNTIME]
+mounted ENTRY
+room ENTRY SOURCE
+copy ENTRY SOURCE
+verify ENTRY SHA256
+unpack ENTRY OFFSET NEW_ENTRY
+
+The first line of the input is the folder. Arguments can be read by all users of a node, and who
+knew the name early could make a folder of his there: its parent, such as /tmp, is everybody's. So
+its name is random, it is for its owner alone, and each use checks that it is still that folder.
 
 The process that will remove it holds a lock on it, and the kernel releases the lock however that
 process ends. So a folder whose lock is free belongs to no job any more, and the next job of the
@@ -18,9 +27,10 @@ import shutil
 import signal
 import stat
 import time
+from typing import Callable
 
-from . import image
-from .node import DATA, NotStaged, say
+from . import image, node
+from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
 PREFIX = f"runner-{os.getuid()}-"
 NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")
@@ -196,3 +206,66 @@ def _remove(folder: "str") -> None:
             return
         time.sleep(0.1)
     say(DATA, f"cannot remove {folder}")
+
+
+def main(argv: "list[str]") -> "int":
+    """Do one of them; return 0, or 92 when it cannot be had here, or 81 when it may not."""
+    command, *rest = argv
+    what = rest.pop(0) if command == "hold" else kind(rest[0])
+    folder = _line()
+    try:
+        if command != "hold":
+            wait_for(folder)
+        COMMANDS[command](folder, *rest)
+    except NotStaged as error:
+        record(what, str(error), error.code)
+        return error.code
+    except OSError as error:
+        record(what, str(error), EXIT_NOT_STAGED)
+        return EXIT_NOT_STAGED
+    return 0
+
+
+def _line() -> "str":
+    """Return the first line of the input, and leave the rest unread."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        line += byte
+    return os.fsdecode(line.rstrip(b"\n"))
+
+
+def _room(folder: "str", entry: "str", source: "str") -> None:
+    node.room(os.path.join(folder, entry), [os.stat(source).st_size])
+
+
+def _copy(folder: "str", entry: "str", source: "str") -> None:
+    began = time.time()
+    files, size, sent = node.copy(folder, entry, source)
+    name = "" if kind(entry) == IMAGE else f"{entry}, "
+    how = f"sent, {node.shown(size)}" if sent else _told(files, size, began)
+    say(kind(entry), name + how)
+
+
+def _unpack(folder: "str", entry: "str", offset: "str", target: "str") -> None:
+    began = time.time()
+    packed, unpacked = (os.path.join(folder, name) for name in (entry, target))
+    files, size = image.unpack(packed, offset, unpacked)
+    say(kind(entry), "unpacked, " + _told(files, size, began))
+
+
+def _told(files: "int", size: "int", began: "float") -> "str":
+    many = "" if files == 1 else f" in {files} files"
+    return f"{node.shown(size)}{many}, {time.time() - began:.1f} s"
+
+
+COMMANDS: "dict[str, Callable[..., None]]" = {
+    "hold": hold,
+    "mounted": image.wait_for_mount,
+    "room": _room,
+    "copy": _copy,
+    "verify": image.verify,
+    "unpack": _unpack,
+}

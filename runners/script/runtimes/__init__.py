@@ -87,7 +87,7 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
         if plan.spec.image.brought_by == BY_MODULES:
             return []
         path = tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
-        # The job's own ssh (injob/ssh/around.py) comes before that of a conda environment.
+        # The job's own ssh (injob/ssh.py) comes before that of a conda environment.
         return [("PATH", '"${NONEENV_PREPEND_PATH:+$NONEENV_PREPEND_PATH:}"' * plan.ssh + path)]
     if RUNTIMES[plan.launching.runtime].prefix:
         return [(f"{plan.launching.runtime.upper()}_NO_EVAL", "1")]

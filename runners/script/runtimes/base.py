@@ -38,8 +38,8 @@ class Runtime:
     are options of srun. The variables for the container are exported under their names with
     `prefix` before; with `values_as_options` those that win are among the tokens instead, and the
     values of --env reach the command by their file (`own_values`). `takes_ssh` says whether
-    variables bring injob/ssh into it. `prepare` is what each node does once before the ranks, with
-    the image's name as its last word.
+    variables bring the ssh of injob/ssh.py into it. `prepare` is what each node does once before
+    the ranks, with the image's name as its last word.
     """
 
     argv: Callable[[Container], list[str]]

@@ -21,8 +21,8 @@ from typing import Any
 
 from runners.injob.rank import task
 from runners.injob.rank.rendezvous import join
+from runners.injob.rank.rendezvous.roll import SIZE
 from runners.injob.rank.rendezvous.session import RendezvousSession
-from runners.injob.rank.rendezvous.values import SIZE
 from runners.injob.rank.task import Task
 
 from . import plain_store

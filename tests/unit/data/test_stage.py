@@ -18,7 +18,7 @@ from runners.core.errors import Refused, UsageError
 from runners.core.model import Dataset
 from runners.data import pack
 from runners.injob import STAGE
-from runners.injob.stage import copying, place
+from runners.injob.stage import node, place
 from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
 
@@ -224,8 +224,8 @@ def test_a_file_that_was_sent_is_taken_and_a_cut_one_is_copied(folder: Path, sou
     folder.mkdir()
     (folder / "sent").write_bytes(b"y" * 49)
     (folder / "cut").write_bytes(b"y" * 20)
-    assert copying.copy(str(folder), "sent", str(source / "a" / "49")) == (1, 49, True)
-    assert copying.copy(str(folder), "cut", str(source / "a" / "49")) == (1, 49, False)
+    assert node.copy(str(folder), "sent", str(source / "a" / "49")) == (1, 49, True)
+    assert node.copy(str(folder), "cut", str(source / "a" / "49")) == (1, 49, False)
     assert (folder / "sent").read_bytes() == b"y" * 49
     assert (folder / "cut").read_bytes() == bytes(49)
 
@@ -234,7 +234,7 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
     folder.mkdir()
     (source / "bad").symlink_to("nowhere")
     with pytest.raises(NotStaged, match=r"cannot read .*/bad: No such file"):
-        copying.copy(str(folder), "set", str(source))
+        node.copy(str(folder), "set", str(source))
 
 
 def test_the_helper_is_python_of_2016() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import agents, gate, reports, supervise, task
+from runners.injob.rank import commands, gate, reports, supervise, task
 
 RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
@@ -403,7 +403,7 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
     assert not inbox.wrong
 
 
-NODE = agents.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
+NODE = commands.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ NODE = agents.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
     ],
 )
 def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[str]) -> None:
-    found = agents.AGENTS[agent](NODE, trainer)
+    found = commands.AGENTS[agent](NODE, trainer)
     assert [word for word in found if word in expected] == expected
     assert found[-1] == trainer[-1]
 
@@ -435,7 +435,7 @@ def test_deepspeed_is_not_taken_from_the_current_folder(tmp_path: Path) -> None:
     # From Python 3.11 on runpy is frozen into it; older ones look for it on the path too.
     older = ("-X", "frozen_modules=off")
     done = subprocess.run(
-        [sys.executable, *older, *agents.deepspeed(NODE, ["/t.py"])[1:]],
+        [sys.executable, *older, *commands.deepspeed(NODE, ["/t.py"])[1:]],
         cwd=tmp_path / "here",
         env={**os.environ, "PYTHONPATH": str(tmp_path / "library")},
         capture_output=True,

@@ -14,7 +14,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import TORCH, ports, reports
+from runners.injob.rank import TORCH, network, reports
 
 RANK = Path(runners.injob.rank.__file__).parent
 # proc(5), /proc/net/tcp: a listener, and a connection behind all listeners
@@ -36,9 +36,9 @@ def server(port: int, address: str = "") -> socket.socket:
 
 @pytest.mark.parametrize("address", ["", "127.0.0.1", "::1"])
 def test_the_trainers_own_server_may_listen_there(address: str) -> None:
-    held = ports.hold()
+    held = network.hold_port()
     with server(held.getsockname()[1], address):
-        assert ports.taken(held) is None
+        assert network.taken(held) is None
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_the_trainers_own_server_may_listen_there(address: str) -> None:
 def test_who_listens_is_read_from_the_kernels_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: int, state: str, taken: bool
 ) -> None:
-    held, table = ports.hold(), tmp_path / "tcp6"
+    held, table = network.hold_port(), tmp_path / "tcp6"
     port = held.getsockname()[1]
     table.write_text(TABLE.format(port=port, state=state, uid=os.geteuid() + other))
-    monkeypatch.setattr(ports, "TABLES", (str(tmp_path / "no-ipv6"), str(table)))
-    problem = ports.taken(held)
+    monkeypatch.setattr(network, "TABLES", (str(tmp_path / "no-ipv6"), str(table)))
+    problem = network.taken(held)
     assert (problem is not None) == taken
     if problem:
         assert (problem.kind, problem.fields) == (kinds.PORT_TAKEN, {"port": port})
@@ -65,19 +65,19 @@ def test_a_port_of_a_stranger_is_not_held(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(port)
         return {os.geteuid() + 1} if len(asked) < 3 else set()
 
-    monkeypatch.setattr(ports, "_listeners", others)
-    held = ports.hold()
+    monkeypatch.setattr(network, "_listeners", others)
+    held = network.hold_port()
     assert held.getsockname()[1] == asked[2]
 
 
 def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trainer's server listens by then, or none will: no reason for strangers to end a job."""
     inbox = reports.Inbox()
-    watch = ports.Watch(0, ports.hold(), inbox)
+    watch = network.PortWatch(0, network.hold_port(), inbox)
     assert watch.needed
     reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
     inbox.read()
-    monkeypatch.setattr(ports, "_listeners", lambda port: {os.geteuid() + 1})
+    monkeypatch.setattr(network, "_listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed
     assert watch.problem_of(1) is None
 

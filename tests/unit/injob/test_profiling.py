@@ -14,7 +14,7 @@ import pytest
 
 from runners import injob
 from runners.core.errors import UsageError
-from runners.injob.rank import profile
+from runners.injob.rank import commands
 from runners.settings import profiling
 
 HOSTILE = ["a b", "$HOME", "x;y", "'\"", "{output} {rank}", "--", "é"]
@@ -50,7 +50,7 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
     ("text", "expected"), [("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7})]
 )
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
-    chosen = profile.ranks(text)
+    chosen = commands.profiled_ranks(text)
     assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
 
 

@@ -19,12 +19,12 @@ import pytest
 from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
-from runners.injob.rank import network, ports
+from runners.injob.rank import network
 from runners.injob.rank.failure import Problem, RendezvousError
-from runners.injob.rank.rendezvous import connections, join, link, protocol, server, values
+from runners.injob.rank.rendezvous import connections, join, protocol, roll, server
 from runners.injob.rank.rendezvous.join import MEETING
-from runners.injob.rank.rendezvous.membership import Member, Roll
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
+from runners.injob.rank.rendezvous.roll import Member, Roll
 from runners.injob.rank.rendezvous.server import Hub, HubSettings
 from runners.injob.rank.rendezvous.store import Store
 
@@ -33,7 +33,7 @@ SECRET = b"s" * protocol.SECRET_BYTES
 
 def address(number: int) -> bytes:
     """One of Gloo's addresses: family, then something that tells it from the others."""
-    return struct.pack("=HI", socket.AF_INET, number).ljust(values.SIZE, b"\0")
+    return struct.pack("=HI", socket.AF_INET, number).ljust(roll.SIZE, b"\0")
 
 
 def nobody(places: Sequence[tuple[str, int]]) -> Problem:
@@ -93,7 +93,9 @@ class World:
         self.job, self.size, self.seconds = "job 42", size, seconds
         listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
-        terms = HubSettings(listening, further, {"127.0.0.1"}, seconds, ports.hold(), one_host)
+        terms = HubSettings(
+            listening, further, {"127.0.0.1"}, seconds, network.hold_port(), one_host
+        )
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
         self.hub.start()
@@ -113,7 +115,7 @@ class World:
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
         """Start a rank's store."""
         store, gloo = Store(), {"interface": "eth0", "address": address}
-        terms = link.LinkSettings(
+        terms = protocol.LinkSettings(
             lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5
         )
         store.start(terms)
@@ -171,12 +173,12 @@ def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[
         value = b"".join(address(10 * rank + other) for other in others)
         assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
     status, value = ask(three[2], f"{three[2].prefix}global/0")
-    assert (status, len(value)) == (200, 2 * values.SIZE)
-    assert len(three[2].values["global", "0"].value) == values.HEAD.size + values.SIZE
-    assert value[values.SIZE :] == address(2)  # rank 0's address for rank 2
-    assert value[: values.SIZE] == bytes(values.SIZE)  # its address for rank 1 stayed away
+    assert (status, len(value)) == (200, 2 * roll.SIZE)
+    assert len(three[2].values["global", "0"].value) == roll.HEAD.size + roll.SIZE
+    assert value[roll.SIZE :] == address(2)  # rank 0's address for rank 2
+    assert value[: roll.SIZE] == bytes(roll.SIZE)  # its address for rank 1 stayed away
     status, value = ask(three[0], f"{three[0].prefix}global/2")
-    assert value[: values.SIZE] == address(20)
+    assert value[: roll.SIZE] == address(20)
 
 
 def test_values_of_another_form_travel_whole(three: list[Store]) -> None:
@@ -414,7 +416,7 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_all() -> None:
 def test_without_a_hub_the_store_says_so() -> None:
     store = Store()
     gloo = {"interface": "", "address": ""}
-    store.start(link.LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
+    store.start(protocol.LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
         join.join(store.port, store.prefix)
     assert ask(store, f"{store.prefix}global/0")[0] == 500
@@ -424,7 +426,7 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
     world, store, places = World(1), Store(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
-    terms = link.LinkSettings(
+    terms = protocol.LinkSettings(
         lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2
     )
     store.start(terms)
@@ -440,7 +442,7 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
     gloo = {"interface": "", "address": ""}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        terms = link.LinkSettings(
+        terms = protocol.LinkSettings(
             lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
         )
         store.start(terms)
@@ -490,7 +492,7 @@ def test_frames_come_out_as_they_went_in() -> None:
 
 def test_a_frame_without_end_is_refused() -> None:
     head = HEAD.pack(protocol.PUT, 0, 0, protocol.LONGEST + 1)
-    with pytest.raises(protocol.WireError):
+    with pytest.raises(connections.WireError):
         protocol.length_after(head)
 
 

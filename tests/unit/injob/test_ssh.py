@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners import injob
-from runners.injob.ssh.ask import SshArguments
+from runners.injob.ssh import SshArguments
 
 HOSTILE = ["a b", "it's", "$HOME", "`id`", ";", "new\nline", "ü", "a,b:c"]
 # Leaves out the options, as srun would, and writes them down with the environment.

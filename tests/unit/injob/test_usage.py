@@ -1,4 +1,4 @@
-"""The ranks' reports of what they used: by node, as findings, and as a table."""
+"""The ranks' reports of what they used: by node, as findings, and as a summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from runners import injob
 from runners.core.job_record import JobPaths
-from runners.injob.rank.usage import findings, table
+from runners.injob.rank.usage import summary
 from runners.injob.rank.usage.job import JobUse, NodeUse, RankUse
 from runners.jobs import use
 from tests.unit.injob.test_usage_readings import Library
@@ -84,7 +84,7 @@ def test_what_one_rank_does_not_know_is_not_known_of_the_node() -> None:
     (node,) = job(report(), report(cpu_seconds=None, files=None)).nodes()
     assert node.cpus_used is None
     assert node.files is None
-    cells, headers = table.rows([node])
+    cells, headers = summary.rows([node])
     shown = dict(zip(headers, cells[0]))
     for name in ("CPUs used", "network in, out", "files read, written", "GPUs"):
         assert shown[name] == "not measured"
@@ -99,7 +99,7 @@ def busy(share: float, memory: int = 70 * GB) -> dict[str, Any]:
     return {**GPU, "use_mean": share, "memory_peak_bytes": memory}
 
 
-FEWER = {findings.IDLE_CPUS: {"cpus-per-task": 2}}
+FEWER = {summary.IDLE_CPUS: {"cpus-per-task": 2}}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ FEWER = {findings.IDLE_CPUS: {"cpus-per-task": 2}}
 def test_a_rank_with_idle_cpus_is_found(
     seen: dict[str, Any], expected: dict[str, dict[str, int]]
 ) -> None:
-    assert {one.id: one.options for one in findings.of([node(**seen)])} == expected
+    assert {one.id: one.options for one in summary.findings([node(**seen)])} == expected
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_an_idle_gpu_is_found_with_what_fixes_it(
     gpus: list[dict[str, Any]], ranks: int, options: dict[str, int], words: str
 ) -> None:
     seen = node(gpus=dict(enumerate(gpus)), ranks=ranks, of_ranks=())
-    (finding,) = findings.of([seen])
-    assert (finding.id, finding.options) == (findings.IDLE_GPU, options)
-    assert words in findings.sentence(finding)
-    assert not findings.of([replace(seen, gpus={"GPU-1": GPU})])
-    assert not findings.of([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
+    (finding,) = summary.findings([seen])
+    assert (finding.id, finding.options) == (summary.IDLE_GPU, options)
+    assert words in summary.sentence(finding)
+    assert not summary.findings([replace(seen, gpus={"GPU-1": GPU})])
+    assert not summary.findings([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_memory_near_its_limit_is_found(
         memory_limit_bytes=8 * 2**30,
         memory_limit_of=limit_of,
     )
-    found = findings.of([seen, replace(seen, host="n2")])
+    found = summary.findings([seen, replace(seen, host="n2")])
     assert [one.options for one in found] == ([] if options is None else [options])
     if found:
-        assert findings.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
+        assert summary.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
 
 
 def test_the_table_of_the_log() -> None:
@@ -173,7 +173,7 @@ def test_the_table_of_the_log() -> None:
         files={"read_bytes": 999_600, "written_bytes": 12},
     )
     many = [replace(seen, host=f"n{number}") for number in range(20)]
-    lines = list(table.lines(many, findings.of(many), "runs/a-1/use.json"))
+    lines = list(summary.lines(many, summary.findings(many), "runs/a-1/use.json"))
     assert re.split("  +", lines[2]) == [
         "runner:", "n0", "1", "0.9 of 16", "2.0 GB of 8.0 GB", "2.0 MB, 20 B", "1.0 MB, 12 B",
         "90 % of 1", "70.0 GB of 140 GB", "500 W", "1700 of 1980 MHz",
@@ -238,7 +238,7 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
 
 def test_gpus_of_a_rank_are_averaged_over_samples() -> None:
     from runners.injob.rank.usage import sampler
-    from runners.injob.rank.usage.nvml import Nvml
+    from runners.injob.rank.usage.readings import Nvml
 
     one = sampler.Sampler(os.getpid(), ranks=1, first=True, gpus=True)
     nvml = Nvml({"CUDA_VISIBLE_DEVICES": "1"}, Library())

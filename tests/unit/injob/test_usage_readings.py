@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from runners.injob.rank.usage import node, processes, sampler
-from runners.injob.rank.usage.nvml import GpuSample, Nvml
+from runners.injob.rank.usage import readings, sampler
+from runners.injob.rank.usage.readings import GpuSample, Nvml
 
 STAT = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 1 0 1 1 1"
 
@@ -26,13 +26,13 @@ def put(root: Path, files: Mapping[str, str]) -> str:
 
 
 def test_cpu_time_includes_children_whatever_the_name() -> None:
-    ticks = processes.TICKS
+    ticks = readings.TICKS
     stat = STAT.format(utime=ticks, stime=2 * ticks, cutime=3 * ticks, cstime=4 * ticks)
-    assert processes.cpu_seconds(stat) == 10
+    assert readings.cpu_seconds(stat) == 10
 
 
 def test_a_tree_of_processes_is_added_up(tmp_path: Path) -> None:
-    ticks, page = processes.TICKS, processes.PAGE
+    ticks, page = readings.TICKS, readings.PAGE
     stat = STAT.format(utime=ticks, stime=0, cutime=0, cstime=0)
     io = "rchar: 10\nwchar: 20\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 0\n"
     proc = put(
@@ -46,16 +46,16 @@ def test_a_tree_of_processes_is_added_up(tmp_path: Path) -> None:
             "2/task/2/children": "99 ",  # it has just ended
         },
     )
-    use = processes.of_tree(1, proc)
-    assert use == processes.TreeUse(3.0, 15 * page, (20, 40, 8192, 0))
-    assert processes.of_tree(99, proc) is None
+    use = readings.of_tree(1, proc)
+    assert use == readings.TreeUse(3.0, 15 * page, (20, 40, 8192, 0))
+    assert readings.of_tree(99, proc) is None
 
 
 def test_the_own_process_can_be_read() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert child.pid in processes.tree(os.getpid())
-        use = processes.of_tree(os.getpid())
+        assert child.pid in readings.tree(os.getpid())
+        use = readings.of_tree(os.getpid())
         assert use is not None
         assert use.cpu > 0
         assert use.resident > 1 << 20
@@ -82,7 +82,7 @@ V1 = "9:name=systemd:/x\n5:cpu,cpuacct:/y\n4:memory:/slurm/job_1/step_0\n0::/\n"
                 "slurm/job_1/memory.stat": "anon 400\ninactive_file 250\n",
                 "slurm/memory.max": "max",
             },
-            node.MemoryGroup(1000, 450),
+            readings.MemoryGroup(1000, 450),
         ),
         # The lowest one counts
         (
@@ -93,7 +93,7 @@ V1 = "9:name=systemd:/x\n5:cpu,cpuacct:/y\n4:memory:/slurm/job_1/step_0\n0::/\n"
                 "slurm/memory.max": "800",
                 "slurm/memory.current": "790",
             },
-            node.MemoryGroup(800, 790),
+            readings.MemoryGroup(800, 790),
         ),
         (
             V1,
@@ -104,27 +104,27 @@ V1 = "9:name=systemd:/x\n5:cpu,cpuacct:/y\n4:memory:/slurm/job_1/step_0\n0::/\n"
                 "memory/slurm/job_1/memory.usage_in_bytes": "3000",
                 "memory/slurm/job_1/memory.stat": "total_inactive_file 1000\n",
             },
-            node.MemoryGroup(4096, 2000),
+            readings.MemoryGroup(4096, 2000),
         ),
         (V2, {"slurm/job_1/memory.max": "max", "slurm/job_1/memory.current": "1"}, None),
         ("", {}, None),
     ],
 )
 def test_the_limit_of_memory_is_the_lowest_cgroups(
-    tmp_path: Path, groups: str, files: dict[str, str], expected: node.MemoryGroup | None
+    tmp_path: Path, groups: str, files: dict[str, str], expected: readings.MemoryGroup | None
 ) -> None:
     proc = put(tmp_path / "proc", {"self/cgroup": groups})
     root = put(tmp_path / "cgroup", {"cgroup.procs": "", **files})
-    assert node.memory_group(proc, root) == expected
+    assert readings.memory_group(proc, root) == expected
 
 
 def test_without_a_cgroup_the_limit_is_slurms_or_the_nodes(tmp_path: Path) -> None:
     proc = put(tmp_path, {"meminfo": "MemTotal:       2048 kB\nMemFree: 1 kB\n"})
-    group = node.MemoryGroup(7, 5)
-    assert node.memory_limit(group, {"SLURM_MEM_PER_NODE": "4"}, proc) == (7, "cgroup")
-    assert node.memory_limit(None, {"SLURM_MEM_PER_NODE": "4"}, proc) == (4 << 20, "slurm")
-    assert node.memory_limit(None, {"SLURM_MEM_PER_NODE": "0"}, proc) == (2 << 20, "node")
-    assert node.memory_limit(None, {}, str(tmp_path / "nothing")) is None
+    group = readings.MemoryGroup(7, 5)
+    assert readings.memory_limit(group, {"SLURM_MEM_PER_NODE": "4"}, proc) == (7, "cgroup")
+    assert readings.memory_limit(None, {"SLURM_MEM_PER_NODE": "4"}, proc) == (4 << 20, "slurm")
+    assert readings.memory_limit(None, {"SLURM_MEM_PER_NODE": "0"}, proc) == (2 << 20, "node")
+    assert readings.memory_limit(None, {}, str(tmp_path / "nothing")) is None
 
 
 DEV = """\
@@ -141,10 +141,10 @@ def test_traffic_grows_by_interface_and_by_port_of_an_adapter(tmp_path: Path) ->
         proc = put(tmp_path / "proc", {"net/dev": DEV.format(received=100 * step, sent=10 * step)})
         counters = "mlx5_0/ports/1/counters/port_{}_data"
         words = {counters.format("rcv"): f"{step}\n", counters.format("xmit"): "5\n"}
-        seen.append(node.traffic(proc, put(tmp_path / "infiniband", words)))
+        seen.append(readings.traffic(proc, put(tmp_path / "infiniband", words)))
     assert seen[0] == {"eth0": (100, 10), "mlx5_0:1": (4, 20)}
     assert sampler.growth(*seen) == {"eth0": (100, 10), "mlx5_0:1": (4, 0)}
-    assert node.traffic(str(tmp_path / "nothing"), str(tmp_path / "nothing")) is None
+    assert readings.traffic(str(tmp_path / "nothing"), str(tmp_path / "nothing")) is None
     assert sampler.growth(None, seen[1]) is None
 
 

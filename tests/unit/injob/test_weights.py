@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from runners.injob.rank.weight_causes import cause_of
 from runners.injob.rank.weights import (
     END,
     FIRST_COMPARED,
@@ -16,6 +15,7 @@ from runners.injob.rank.weights import (
     OptimizerReport,
     Result,
     WeightsVerdict,
+    cause_of,
     differences,
     judge,
 )

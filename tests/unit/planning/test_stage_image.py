@@ -19,7 +19,7 @@ from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.images import image_storage
 from runners.injob import STAGE
-from runners.injob.stage import copying, image, place
+from runners.injob.stage import image, node, place
 from runners.injob.stage.node import NotStaged
 from runners.planning.case import Case
 from runners.script import render
@@ -325,9 +325,9 @@ def test_another_file_than_the_allowed_one_is_not_run(folder: Path) -> None:
 
 def test_no_room_names_the_option_of_the_image(tmp_path: Path) -> None:
     with pytest.raises(NotStaged, match="try: --stage-image none"):
-        copying.room(str(tmp_path / ".image"), [10**13])
+        node.room(str(tmp_path / ".image"), [10**13])
     with pytest.raises(NotStaged, match="try: --stage-data none"):
-        copying.room(str(tmp_path / "image"), [10**13])
+        node.room(str(tmp_path / "image"), [10**13])
 
 
 def test_without_unsquashfs_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

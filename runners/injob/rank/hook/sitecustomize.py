@@ -15,22 +15,20 @@ def _gate() -> None:
     code = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     sys.path.insert(0, code)
     try:
-        finder = importlib.import_module("injob.rank.import_hook").Finder
-        stacks = importlib.import_module("injob.rank.stacks")
-        stacks.answer()
+        startup = importlib.import_module("injob.rank.startup")
     finally:
         sys.path.remove(code)
+    startup.answer()
 
     def wrap(hook, module):  # type: ignore[no-untyped-def]
         # By now the package is loaded, and knows its folder.
         importlib.import_module("injob.rank.frameworks").wrap(hook, module)
 
-    finder(wrap).install()
-    if "RUNNER_NAMELESS" in os.environ:
-        importlib.import_module("injob.rank.container").complete_pwd()
+    startup.Finder(wrap).install()
+    startup.complete_pwd()
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
-    if stacks.below_an_agent():
+    if startup.below_an_agent():
         _write_whole_lines()
 
 

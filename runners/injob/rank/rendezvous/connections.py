@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
 from ... import run_files
-from .protocol import WireError
 
 NAME = "rendezvous.json"
 BACKLOG = 1024
@@ -30,6 +29,10 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 # Yields how many bytes it wants next, or the bytes with which they end; is sent them; returns where
 # it is over.
 Talk = Generator[Union[int, bytes], bytes, None]
+
+
+class WireError(Exception):
+    """The other side does not speak this language."""
 
 
 def bind(addresses: Iterable[str]) -> list[socket.socket]:

@@ -9,7 +9,7 @@ that nobody elsewhere can pass them on. The rank speaks first, so a stranger nev
 Then frames: kind, scope, key, value. From a rank: HELLO (who it is), WHERE (is rank 0), MEET (it is
 in hvd.init()), PUT (a value, and that it wants those of the others), DONE (it has read all of a
 scope). From the hub: MASTER (the answer to WHERE), GO (all have met), PROBLEM (they will not),
-VALUE, ENTRY (what the reader needs of a value, see values.py), ACK (of DONE, and of a last TELL).
+VALUE, ENTRY (what the reader needs of a value, see roll.py), ACK (of DONE, and of a last TELL).
 TELL goes from a rank to rank 0 (see referee.py), and VERDICT from rank 0 to all.
 """
 
@@ -18,10 +18,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import json
 import os
 import struct
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Callable
+
+from ..failure import Problem
+from .connections import Connection, Connections, Talk, WireError
 
 NONCE = 16
 PROOF = 32
@@ -55,10 +62,6 @@ def secret_of(run_dir: str) -> bytes:
         if time.monotonic() > deadline:
             raise OSError(f"{path} is no secret of {SECRET_BYTES} bytes: remove it")
         time.sleep(0.05)
-
-
-class WireError(Exception):
-    """The other side does not speak this language."""
 
 
 @dataclass(frozen=True)
@@ -125,3 +128,81 @@ class Opening:
     def _proof(self, *parts: bytes) -> bytes:
         text = b"".join(len(part).to_bytes(4, "big") + part for part in (self.job, *parts))
         return hmac.new(self.secret, text, hashlib.sha256).digest()
+
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
+CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """How a rank finds the hub. `places` returns where it may be, as far as is known by now.
+
+    `who` is the rank, for the hub; `gloo` tells through what Gloo will talk, where a connection
+    leads to the hub. `nobody` says why there is none `seconds` after Horovod has asked for it, at
+    the places that were tried.
+    """
+
+    places: Callable[[], Sequence[tuple[str, int]]]
+    secret: bytes
+    job: str
+    who: Mapping[str, Any]
+    gloo: Callable[[Connection], dict[str, str]]
+    nobody: Callable[[Sequence[tuple[str, int]]], Problem]
+    seconds: float
+
+
+class Link:
+    """Uses the `connections` of a store; `heard` is called with each frame."""
+
+    def __init__(
+        self, terms: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
+    ) -> None:
+        self.terms, self.connections, self.heard = terms, connections, heard
+        self.hub: Connection | None = None
+        self.found = 0.0  # when
+        self.gloo: dict[str, str] = {}
+        self.places: Sequence[tuple[str, int]] = ()
+        self.trying: list[Connection] = []
+        self.due, self.pause = 0.0, FIRST_PAUSE
+        self.unsent: list[Frame] = []  # of before it was found
+
+    def look(self, now: float) -> None:
+        """Try all places where the hub may be, if it is time to."""
+        waits = any(not one.closed and now < one.began + CONNECT_SECONDS for one in self.trying)
+        if self.hub is not None or now < self.due or waits:
+            return
+        self._end_tries()
+        self.places = self.terms.places()
+        talks = [(place, partial(self._talk, place)) for place in self.places]
+        self.trying = [self.connections.connect(place, talk) for place, talk in talks]
+        self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, once the hub is found."""
+        if self.hub is None:
+            self.unsent.append(frame)
+        else:
+            self.connections.send(self.hub, frame.pack())
+
+    def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
+        opening = Opening(self.terms.secret, self.terms.job, place)
+        self.connections.send(connection, opening.hello())
+        last = opening.last((yield OPENING))
+        if last is None or self.hub is not None:
+            return
+        self.hub, self.found = connection, time.monotonic()
+        self._end_tries()
+        self.gloo = self.terms.gloo(connection)
+        who = {**self.terms.who, "address": self.gloo["address"]}
+        frames = [Frame(HELLO, value=json.dumps(who).encode()), *self.unsent]
+        self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
+        while True:
+            head = yield HEAD.size
+            self.heard(unpack(head, (yield length_after(head))))
+
+    def _end_tries(self) -> None:
+        for connection in self.trying:
+            if connection is not self.hub:
+                self.connections.end(connection)
+        self.trying = []

@@ -18,13 +18,12 @@ from typing import Any, Callable
 
 from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
-from .. import ports
+from .. import network
 from ..failure import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
-from .membership import Member, Roll
 from .protocol import Frame, Opening
-from .values import Exchange
+from .roll import Exchange, Member, Roll
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
@@ -195,7 +194,7 @@ class Hub:
 
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
-        if self.asking and not self.told and (problem := ports.taken(self.terms.held)):
+        if self.asking and not self.told and (problem := network.taken(self.terms.held)):
             self._fail(problem, *self.asking)
             self.asking = []
         reached = self._reached()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from ... import addresses
 from ... import failure_kinds as kinds
-from .. import network, ports
+from .. import network
 from ..failure import Problem, RendezvousError
 from ..task import Task
-from . import connections, join, link, protocol
+from . import connections, join, protocol
 from .connections import Connection
-from .membership import NOBODY_ABSENT, Roll
+from .roll import NOBODY_ABSENT, Roll
 from .store import Store
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RendezvousSession:
         self._see_wanted()
         self.secret = protocol.secret_of(run_dir)
         self.store = Store()
-        self.held = ports.hold()
+        self.held = network.hold_port()
         self.listening: list[socket.socket] = []
         self.more: list[socket.socket] = []  # to listen on too when not all have come
         if task.rank == 0:
@@ -100,7 +100,7 @@ class RendezvousSession:
         task = self.task
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.store.start(
-            link.LinkSettings(
+            protocol.LinkSettings(
                 places=lambda: connections.published(self.run_dir, self.job),
                 secret=self.secret,
                 job=self.job,
@@ -155,7 +155,7 @@ class RendezvousSession:
 
         Raises RendezvousError when not all ranks come, or somebody listens on this one's port.
         """
-        if problem := ports.taken(self.held):
+        if problem := network.taken(self.held):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
         port, prefix, task = self.store.port, self.store.prefix, self.task
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"

@@ -21,11 +21,11 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ...addresses import LOOPBACK
 from ..failure import Problem, problem_of
-from . import connections, link, protocol, values
+from . import connections, protocol, roll
 from .connections import Connection, Connections, Talk
 from .join import LAST, MEETING, PLACE, TELL, VERDICT
-from .membership import NOBODY_ABSENT
 from .protocol import Frame
+from .roll import NOBODY_ABSENT
 
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
 TICK_SECONDS = 0.5
@@ -96,10 +96,10 @@ class Store:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, terms: link.LinkSettings) -> None:
+    def start(self, terms: protocol.LinkSettings) -> None:
         """Serve in a daemon thread until this process ends."""
         self.connections = Connections(0, self._talk, self._ended)
-        self.link = link.Link(terms, self.connections, self._heard)
+        self.link = protocol.Link(terms, self.connections, self._heard)
         threading.Thread(target=self._serve, name="store", daemon=True).start()
 
     def _serve(self) -> None:
@@ -124,7 +124,7 @@ class Store:
     def _pause(self, now: float) -> float | None:
         """Return after how many seconds there is something to do though nobody speaks."""
         if self.link.hub is None and not self.problem:
-            return max(self.link.due - now, link.FIRST_PAUSE)
+            return max(self.link.due - now, protocol.FIRST_PAUSE)
         return TICK_SECONDS if self.waiting or self.connections.strangers else None
 
     def _answer_ready(self, now: float) -> None:
@@ -210,7 +210,7 @@ class Store:
         if found := self.values.get((scope, key)):
             # Not when it comes: with 1,024 ranks the full lists of a scope are 143 MB on each.
             entry = found.kind == protocol.ENTRY
-            return OK, values.fill(found.value) if entry else found.value
+            return OK, roll.fill(found.value) if entry else found.value
         # After three failures Horovod gives up, instead of asking on until its time limit.
         return (FAILED if self.problem else NOT_FOUND), b""
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ... import run_files
-from . import FILE, VERSION, findings
+from . import FILE, VERSION, summary
 
 RESULT = "result.json"
 FILES = ("read_bytes", "written_bytes", "read_from_storage_bytes", "written_to_storage_bytes")
@@ -81,7 +81,7 @@ class JobUse:
             "version": VERSION,
             "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
             "nodes": [asdict(one) for one in nodes],
-            "findings": [asdict(one) for one in findings.of(nodes)],
+            "findings": [asdict(one) for one in summary.findings(nodes)],
         }
 
     def keep(self, run_dir: str, in_result: bool = False) -> None:

@@ -14,15 +14,15 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
-from . import node, processes
+from . import readings
 
 if TYPE_CHECKING:
     import resource
 
-    from .nvml import Nvml
-    from .processes import Files, TreeUse
+    from ..gate import GateSettings
+    from .readings import Files, Nvml, Traffic, TreeUse
 
 SECONDS_BETWEEN_SAMPLES = 5.0
 FIRST_PAUSE = 0.5
@@ -91,8 +91,8 @@ class Sampler:
         self.files: Files | None = None
         self.resident, self.group = Series(), Series()
         self.limit: tuple[int, str] | None = None
-        self.before: node.Traffic | None = None
-        self.now: node.Traffic | None = None
+        self.before: Traffic | None = None
+        self.now: Traffic | None = None
         self.series: dict[str, GpuSeries] = {}
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Sampler:
 
     def _sample_on(self) -> None:
         if self.first:
-            self.before = node.traffic()
+            self.before = readings.traffic()
         nvml = _open_nvml() if self.gpus else None
         pause = FIRST_PAUSE
         while True:
@@ -123,7 +123,7 @@ class Sampler:
                 self._sample(nvml)
 
     def _sample(self, nvml: Nvml | None) -> None:
-        use = processes.of_tree(self.child)
+        use = readings.of_tree(self.child)
         if use is not None and self.ended is None:
             self._add(use)
         if self.first:
@@ -139,10 +139,10 @@ class Sampler:
         self.resident.add(use.resident)
 
     def _sample_node(self) -> None:
-        group = node.memory_group()
-        self.limit = node.memory_limit(group, os.environ)
+        group = readings.memory_group()
+        self.limit = readings.memory_limit(group, os.environ)
         self.group.add(group.used if group else None)
-        self.now = node.traffic()
+        self.now = readings.traffic()
 
     def end(self, used: resource.struct_rusage, files: Files | None) -> None:
         """Take the kernel's count of the trainer that has ended, and of its children.
@@ -181,7 +181,7 @@ class Sampler:
         }
 
 
-def growth(before: node.Traffic | None, now: node.Traffic | None) -> node.Traffic | None:
+def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
     """Return what came and went meanwhile, by the interfaces that were used."""
     if before is None or now is None:
         return None
@@ -213,8 +213,42 @@ def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) ->
 
 def _open_nvml() -> Nvml | None:
     try:
-        from .nvml import Nvml
-
-        return Nvml(os.environ)
+        return readings.Nvml(os.environ)
     except (ImportError, OSError, AttributeError):  # no ctypes, library, driver; an old library
         return None
+
+
+class Use:
+    """What the process `child` and its children use; `tell` passes a report on."""
+
+    def __init__(
+        self, terms: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self.task, self.workers, self.child, self.tell = terms.task, terms.workers, child, tell
+        first = self.task.local_rank == 0
+        ranks = self.task.local_size
+        gpus = samples_gpus(terms.gpus, os.environ, first, ranks)
+        self.sampler = Sampler(child, ranks, first, gpus)
+        self.sampler.start()
+        self.pause = seconds_between_reports(self.task.size)
+        self.told = time.monotonic()
+
+    def look(self) -> None:
+        """Tell it, if it is time to."""
+        if time.monotonic() - self.told >= self.pause:
+            self._tell()
+
+    def waited_for(self) -> int:
+        """Wait for the child, which has ended; return its status. Tell what it used."""
+        # The kernel adds what a child has read and written to its parent's count, then.
+        before = readings.files_of("self")
+        _, status, used = os.wait4(self.child, 0)
+        after = readings.files_of("self")
+        grown = tuple(b - a for a, b in zip(before, after)) if before and after else None
+        self.sampler.end(used, grown)
+        self._tell()
+        return status
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
+        self.tell({"host": self.task.host, "workers": self.workers, **self.sampler.report()})

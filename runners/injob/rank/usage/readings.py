@@ -1,0 +1,261 @@
+"""What is read of a trainer's processes, of what the ranks of a node share, and of its GPUs."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ctypes
+
+    Files = tuple[int, ...]  # the numbers of IO
+    Traffic = dict[str, tuple[int, int]]  # bytes received and sent, by interface
+
+TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+CGROUPS, PROC, INFINIBAND = "/sys/fs/cgroup", "/proc", "/sys/class/infiniband"
+# Of /proc/PID/io: bytes of read(2) and write(2) of whatever kind, and those of storage. Of the
+# latter a network file system counts only what its client says so.
+IO = ("rchar", "wchar", "read_bytes", "write_bytes")
+CGROUP, SLURM, NODE = "cgroup", "slurm", "node"  # whose limit of memory it is
+NO_LIMIT = 1 << 60  # version 1 writes a number near 2**63
+WORD = 4  # port_rcv_data and port_xmit_data count words of this size
+NVML = "libnvidia-ml.so.1"
+SUCCESS = 0
+CLOCK_SM = 1  # nvmlClockType_t
+LONGEST_NAME = 96  # NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_DEVICE_NAME_V2_BUFFER_SIZE
+
+
+@dataclass(frozen=True)
+class TreeUse:
+    """What processes use: CPU seconds so far, resident bytes now, and IO so far.
+
+    It includes children that have ended and were waited for. A process that shares pages with its
+    parent counts them too.
+    """
+
+    cpu: float
+    resident: int
+    files: Files | None
+
+
+def of_tree(root: int, proc: str = PROC) -> TreeUse | None:
+    """Return what a process and its descendants use; None when it has ended."""
+    uses = [use for pid in tree(root, proc) if (use := _of_process(pid, proc))]
+    if not uses:
+        return None
+    files = [one.files for one in uses if one.files]
+    return TreeUse(
+        sum(one.cpu for one in uses),
+        sum(one.resident for one in uses),
+        tuple(map(sum, zip(*files))) if files else None,
+    )
+
+
+def _of_process(pid: int, proc: str) -> TreeUse | None:
+    stat, pages = _read(f"{proc}/{pid}/stat"), _read(f"{proc}/{pid}/statm").split()
+    if not stat or not pages:  # it has just ended
+        return None
+    return TreeUse(cpu_seconds(stat), int(pages[1]) * PAGE, files_of(pid, proc))
+
+
+def tree(root: int, proc: str = PROC) -> Iterator[int]:
+    """Yield a process and its descendants, whichever of its threads started them.
+
+    On a kernel without CONFIG_PROC_CHILDREN it is the process alone.
+    """
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        for children in glob.glob(f"{proc}/{pid}/task/*/children"):
+            waiting += map(int, _read(children).split())
+
+
+def cpu_seconds(stat: str) -> float:
+    """Return the CPU time of a process, and of its children that were waited for."""
+    # The name, in parentheses, may have any character. Then state is field 3, utime field 14.
+    return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / TICKS
+
+
+def files_of(pid: int | str, proc: str = PROC) -> Files | None:
+    """Return the IO of a process; None where this may not be read."""
+    lines = [line.partition(":") for line in _read(f"{proc}/{pid}/io").splitlines()]
+    counts = {name: int(value) for name, _, value in lines}
+    return tuple(counts.get(name, 0) for name in IO) if counts else None
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """The cgroup whose limit binds first, and what it uses without the page cache it could drop."""
+
+    limit: int
+    used: int
+
+
+def memory_group(proc: str = PROC, root: str = CGROUPS) -> MemoryGroup | None:
+    """Return the job's cgroup with the lowest limit; None where there is none or it is not shown.
+
+    Version 2 has one hierarchy, version 1 one for memory.
+    """
+    for line in _read(f"{proc}/self/cgroup").splitlines():
+        number, names, path = line.split(":", 2)
+        if number == "0" and not names:
+            found = _lowest(root, path, ("memory.max", "memory.current", "inactive_file"))
+        elif "memory" in names.split(","):
+            words = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            found = _lowest(f"{root}/memory", path, words)
+        else:
+            continue
+        if found:
+            return found
+    return None
+
+
+def _lowest(root: str, path: str, names: tuple[str, str, str]) -> MemoryGroup | None:
+    """Return the group with the lowest limit of this one and those above it."""
+    limit_name, used_name, dropped_name = names
+    found: MemoryGroup | None = None
+    folder = os.path.normpath(root + path)
+    while folder.startswith(root):
+        limit = _read(f"{folder}/{limit_name}").strip()
+        used = _read(f"{folder}/{used_name}").strip()
+        if limit.isdigit() and used.isdigit() and int(limit) < (found.limit if found else NO_LIMIT):
+            dropped = _fields(_read(f"{folder}/memory.stat")).get(dropped_name, 0)
+            found = MemoryGroup(int(limit), max(0, int(used) - dropped))
+        folder = os.path.dirname(folder)
+    return found
+
+
+def memory_limit(
+    group: MemoryGroup | None, env: Mapping[str, str], proc: str = PROC
+) -> tuple[int, str] | None:
+    """Return how much memory the job may use on this node, and who says so."""
+    if group is not None:
+        return group.limit, CGROUP
+    asked = env.get("SLURM_MEM_PER_NODE", "")
+    if asked.isdigit() and int(asked):
+        return int(asked) << 20, SLURM
+    for line in _read(f"{proc}/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) << 10, NODE
+    return None
+
+
+def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
+    """Return what came and went by each interface so far, also of other jobs; not the loopback.
+
+    What bypasses the kernel, as MPI and NCCL do over InfiniBand, only the adapter counts.
+    """
+    text = _read(f"{proc}/net/dev")
+    found: Traffic = {}
+    for line in text.splitlines():
+        name, colon, counts = line.partition(":")
+        fields = counts.split()
+        if colon and len(fields) >= 9 and name.strip() != "lo":
+            found[name.strip()] = int(fields[0]), int(fields[8])
+    for port in glob.glob(f"{infiniband}/*/ports/*/counters"):
+        device, _, number = port.split("/")[-4:-1]
+        received, sent = (_read(f"{port}/port_{way}_data").strip() for way in ("rcv", "xmit"))
+        if received.isdigit() and sent.isdigit():
+            found[f"{device}:{number}"] = int(received) * WORD, int(sent) * WORD
+    return found if text or found else None
+
+
+def _fields(text: str) -> dict[str, int]:
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _read(path: str) -> str:
+    """Return a file's text; "" where it is not to be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """One look at a GPU: the share of time with a kernel running, bytes, watts and MHz."""
+
+    use: float | None
+    memory: int | None
+    memory_total: int | None
+    power: float | None
+    clock: int | None
+    clock_highest: int | None
+
+
+class Nvml:
+    """The GPUs that this process may use, by the driver's own library, which `--nv` brings along.
+
+    Each call may hang with a broken GPU. Raises OSError where there is no library or no driver.
+    """
+
+    def __init__(self, env: Mapping[str, str], library: Any = None) -> None:
+        import ctypes  # here, because small images lack it, and few jobs have GPUs
+
+        self.ctypes = ctypes
+        self.library = ctypes.CDLL(NVML) if library is None else library
+        if code := self.library.nvmlInit_v2():
+            raise OSError(f"nvmlInit_v2 returned {code}")
+        self.names: dict[str, str] = {}  # by UUID
+        self.handles = {uuid: handle for uuid, handle in self._all() if self._is_ours(uuid, env)}
+
+    def _all(self) -> list[tuple[str, ctypes.c_void_p]]:
+        found = []
+        for index in range(self._number("nvmlDeviceGetCount_v2") or 0):
+            handle = self.ctypes.c_void_p()
+            got = self.library.nvmlDeviceGetHandleByIndex_v2(index, self.ctypes.byref(handle))
+            if got != SUCCESS:  # another job's, which its cgroup keeps away
+                continue
+            uuid = self._text("nvmlDeviceGetUUID", handle) or str(index)
+            self.names[uuid] = self._text("nvmlDeviceGetName", handle)
+            found.append((uuid, handle))
+        return found
+
+    def _is_ours(self, uuid: str, env: Mapping[str, str]) -> bool:
+        """Whether CUDA_VISIBLE_DEVICES, if it is set, names the GPU by its place or its UUID."""
+        if "CUDA_VISIBLE_DEVICES" not in env:
+            return True
+        place = list(self.names).index(uuid)
+        wanted = [one.strip() for one in env["CUDA_VISIBLE_DEVICES"].split(",")]
+        return any(one == str(place) or (one and uuid.startswith(one)) for one in wanted)
+
+    def sample(self) -> dict[str, GpuSample]:
+        """Return a look at each GPU, by UUID."""
+        return {uuid: self._look(handle) for uuid, handle in self.handles.items()}
+
+    def _look(self, handle: ctypes.c_void_p) -> GpuSample:
+        use = self._numbers("nvmlDeviceGetUtilizationRates", handle, self.ctypes.c_uint, 2)
+        memory = self._numbers("nvmlDeviceGetMemoryInfo", handle, self.ctypes.c_ulonglong, 3)
+        power = self._number("nvmlDeviceGetPowerUsage", handle)
+        return GpuSample(
+            use=use[0] / 100 if use else None,
+            memory=memory[2] if memory else None,
+            memory_total=memory[0] if memory else None,
+            power=None if power is None else power / 1000,
+            clock=self._number("nvmlDeviceGetClockInfo", handle, CLOCK_SM),
+            clock_highest=self._number("nvmlDeviceGetMaxClockInfo", handle, CLOCK_SM),
+        )
+
+    def _number(self, name: str, *arguments: Any) -> int | None:
+        """Return the unsigned int that a function gives; None where it gives none."""
+        value = self.ctypes.c_uint()
+        got = getattr(self.library, name)(*arguments, self.ctypes.byref(value))
+        return value.value if got == SUCCESS else None
+
+    def _numbers(self, name: str, handle: Any, kind: Any, count: int) -> list[int] | None:
+        """Return the members of a structure of equal numbers."""
+        values = (kind * count)()
+        got = getattr(self.library, name)(handle, self.ctypes.byref(values))
+        return list(values) if got == SUCCESS else None
+
+    def _text(self, name: str, handle: Any) -> str:
+        buffer = self.ctypes.create_string_buffer(LONGEST_NAME)
+        got = getattr(self.library, name)(handle, buffer, LONGEST_NAME)
+        return buffer.value.decode("utf-8", "replace") if got == SUCCESS else ""
