@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
 FREE_SPACE = "runner images prune, or RUNNER_SCRATCH=DIR on another file system"
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
+OCTAL = re.compile(r"\\([0-7]{3})")  # as the kernel writes a space in a path
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,7 @@ class Volume:
     def of(cls, folder: Path) -> Volume:
         disk = os.statvfs(folder)
         inodes = disk.f_favail if disk.f_files else None
-        kind = mount_type(folder.resolve(), Path("/proc/self/mounts").read_text())
-        return cls(folder, disk.f_bavail * disk.f_frsize, inodes, kind, disk.f_flag)
+        return cls(folder, free_bytes(folder), inodes, mount_type(folder), disk.f_flag)
 
 
 def check_new_file(option: str, path: Path, such_as: str) -> None:
@@ -58,15 +59,17 @@ def check_new_file(option: str, path: Path, such_as: str) -> None:
         raise UsageError(f"{option} {path}: you cannot write in {folder}")
 
 
-def mount_type(folder: Path, mounts: str) -> str:
-    """The file system type of the innermost mount that holds `folder`; format: fstab(5)."""
+def mount_type(path: Path, mounts: str | None = None) -> str:
+    """The file system type, such as nfs4, of the innermost mount of a path; format: fstab(5)."""
+    if mounts is None:
+        path, mounts = path.resolve(), Path("/proc/self/mounts").read_text(errors="surrogateescape")
     best, kind = "", "unknown"
     for line in mounts.splitlines():
-        _, point, found, *_ = line.split(" ")
-        path = point.replace("\\040", " ")
-        inside = folder == Path(path) or Path(path) in folder.parents
-        if inside and len(path) >= len(best):
-            best, kind = path, found
+        _, place, found, *_ = line.split(" ")
+        place = OCTAL.sub(lambda code: chr(int(code[1], 8)), place)
+        inside = f"{path}/".startswith(f"{place.rstrip('/')}/")
+        if inside and len(place) >= len(best):
+            best, kind = place, found
     return kind
 
 

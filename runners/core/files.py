@@ -27,16 +27,16 @@ def make_folder(path: Path, exist_ok: bool = False) -> None:
     path.mkdir(0o755, exist_ok=exist_ok)
 
 
-def tar_faults(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return what reading a malformed tar file, compressed or not, ends with; and `others`."""
+def tar_faults() -> tuple[type[Exception], ...]:
+    """Return what reading a malformed tar file, compressed or not, ends with."""
     import tarfile
     import zlib
 
     try:
         from lzma import LZMAError
     except ImportError:  # a Python that was built without it cannot read such files
-        return (tarfile.TarError, zlib.error, EOFError, *DAMAGED, *others)
-    return (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED, *others)
+        return (tarfile.TarError, zlib.error, EOFError, *DAMAGED)
+    return (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED)
 
 
 def entries(folder: Path) -> list[Path]:
@@ -65,10 +65,10 @@ def read_bytes(path: Path) -> bytes:
         return file.read(LARGEST)
 
 
-def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str, Any] | None:
+def read_versioned(path: Path, form: int) -> dict[str, Any] | None:
     """Return what `write_versioned` wrote, None when it does not exist.
 
-    Raises Refused for a form that is not between `oldest` and `form`, SystemFault for no table.
+    Raises Refused for another form, SystemFault for no table.
     """
     record = read_json(path)
     if record is None:
@@ -76,7 +76,7 @@ def read_versioned(path: Path, form: int, oldest: int | None = None) -> dict[str
     if not isinstance(record, dict):
         raise SystemFault(f"cannot read {path}", "it is not a JSON object")
     theirs, writer = record.pop("form", 1), record.pop("runner", "0.1.0 or older")
-    if not isinstance(theirs, int) or not (oldest or form) <= theirs <= form:
+    if theirs != form:
         raise Refused(
             f"{path.parent} was written by runner {writer} ({path.name} of form {theirs})",
             f"this is runner {__version__}, which reads form {form}",

@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
 from .files import DAMAGED, entries, read_versioned, write_versioned
 
-if TYPE_CHECKING:
-    pass
-
 # Forms of what we write: another number where a reader of the old one would go wrong.
-JOB_FORM, EXIT_FORM, PLAN_FORM = 2, 1, 1
+JOB_FORM, EXIT_FORM = 2, 1
 # A job's number goes to programs of the scheduler, for which it must not look like an option.
 ID = re.compile(r"\w[\w.+\[\]-]*")
 KINDS: Mapping[str, Any] = {
@@ -28,7 +25,6 @@ KINDS: Mapping[str, Any] = {
     "float": (int, float),
     "Mapping[str, str]": dict,
 }
-OF_FORM_1 = ("words", "cwd")  # the command line in words, of which no command can be made
 
 
 class JobState(Enum):
@@ -188,13 +184,12 @@ def load(paths: JobPaths) -> Job:
 
     Raises SystemFault when its record is unreadable, Refused when it is of another form.
     """
-    record = read_versioned(paths.job, JOB_FORM, oldest=1)
+    record = read_versioned(paths.job, JOB_FORM)
     if record is None:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
     typed = record.pop("typed", None)
-    known = {name: value for name, value in record.items() if name not in OF_FORM_1}
     try:
-        job = Job(**known, typed=command_line.read(typed) if typed else CommandLine())
+        job = Job(**record, typed=command_line.read(typed) if typed else CommandLine())
         _check(job)
         return job
     except DAMAGED as error:

@@ -57,12 +57,6 @@ def try_exclusive(path: Path, busy: str) -> Iterator[None]:
         file.truncate(0)  # those who hold it together do not say who they are
 
 
-def lock_file(file: IO[str]) -> None:
-    """Wait for an open file's lock; do without where the file system has none."""
-    if not _taken(file, fcntl.LOCK_EX):
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-
 def _opened(path: Path) -> IO[str]:
     """Open the file; who may read it may lock it, so only those may who write in its folder."""
     try:

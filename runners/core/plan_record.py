@@ -13,7 +13,7 @@ from .job_record import JobPaths
 from .model import Controller, ImageAccess
 from .plan import Cpus, Gpus, Interruption, Launching, Plan, Staging, Wireup
 
-VERSION = 2  # of the form of the file; 1 had the choices alone
+VERSION = 2  # of the form of the file
 DECISIONS: Mapping[str, Any] = {
     "launching": Launching,
     "wireup": Wireup,
@@ -67,47 +67,24 @@ def write(paths: JobPaths, made: Plan) -> None:
 def read(paths: JobPaths) -> PlanRecord:
     """Return what was decided for a run, and nothing where there is no such file.
 
-    Of a file of form 1 the decisions are those that its choices tell. Raises SystemFault for a file
-    that cannot be read, or has another form.
+    Raises SystemFault for a file that cannot be read, or has another form.
     """
     content = read_json(paths.plan)
     if content is None:
         return PlanRecord()
     version = content.get("version") if isinstance(content, dict) else None
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
-            f"its form is {version or 'older than 1'}, and this one reads {VERSION}",
+            f"its form is {version}, and this one reads {VERSION}",
         )
     try:
         choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
-        told = _of_form_1(choices) if version == 1 else content
-        decisions = {
-            name: _decision(DECISIONS[name], told[name]) for name in DECISIONS if name in told
-        }
+        kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
+        decisions = {name: _decision(kind, content[name]) for name, kind in kinds.items()}
         return PlanRecord(choices, **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
-
-
-def _of_form_1(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the decisions that choices tell: what stayed as it is by default is not among them."""
-    decisions: dict[str, Any] = {
-        "staging": {
-            "data": choices.get("stage-data", "none") != "none",
-            "image": choices.get("stage-image", ImageAccess.IN_PLACE.value),
-        },
-        "interruption": {
-            "warning": choices.get("signal"),
-            "restarts": int(choices.get("requeue", 0)),
-        },
-    }
-    names = [each.name for each in fields(Launching)]
-    if all(name in choices for name in names):
-        decisions["launching"] = {name: choices[name] for name in names}
-    if "controller" in choices:
-        decisions["wireup"] = {"controller": choices["controller"], "mpi": choices.get("mpi")}
-    return decisions
 
 
 def _decision(kind: Callable[..., Decision], value: Mapping[str, Any]) -> Decision:

@@ -1,4 +1,4 @@
-"""The container runtime's own pull and push, where it knows more than this project.
+"""The container runtime, and its own pull, which makes a SIF of an OCI image.
 
 spython 0.3.14 would run the same commands, but always `singularity`, with its output between ours
 and without telling why one failed.
@@ -9,33 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from . import disk_space, shell
-from .errors import NotFound, Refused, RunnerError, SystemFault
+from .errors import Refused, SystemFault
 from .progress import Progress
 
 FATAL = re.compile(r"^(?:FATAL|ERROR):\s+(.+)$", re.MULTILINE | re.DOTALL)
-NO_LIBRARY = "APPTAINER_LIBRARY=https://SERVER runner ..., or apptainer remote add NAME SERVER"
-# Part of the runtime's words -> error, what happened, the next command. The first match counts.
-FAULTS: tuple[tuple[str, type[RunnerError], str, str], ...] = (
-    ("no library client", Refused, "no library server is set", NO_LIBRARY),
-    ("connection refused|no such host|i/o timeout", SystemFault, "the server does not answer", ""),
-    (
-        "unauthorized|401|denied",
-        Refused,
-        "the server refuses access",
-        "runner registry login -u NAME REGISTRY",
-    ),
-    ("does not exist in the library|not found|404", NotFound, "the server has no such image", ""),
-    (
-        "signature not found|unsigned",
-        Refused,
-        "a library takes signed images only",
-        "runner sign IMAGE, or --allow-unsigned",
-    ),
-)
 
 
 def command() -> str:
@@ -50,9 +30,6 @@ def command() -> str:
     return found
 
 
-ALLOW_HTTP = {"APPTAINER_NOHTTPS": "true"}
-
-
 def plain() -> bool:
     """Whether the user's environment allows http, in the words of the runtime's --no-https."""
     names = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")
@@ -64,50 +41,23 @@ def pull(text: str, name: str, part: Path, arch: str, plain: bool, progress: Pro
 
     `name` is what people call it. Nothing goes through its cache: the stored file is the cache.
     """
-    program = command()
-    argv = [program, "pull", "--disable-cache", "--arch", arch, str(part), text]
-    _run(argv, plain, f"pulling {name}", part, progress)
-
-
-def push(image: Path, text: str, plain: bool, unsigned: bool, progress: Progress) -> None:
-    flags = ["--allow-unsigned"] if unsigned else []
-    argv = [command(), "push", *flags, str(image), text]
-    _run(argv, plain, f"pushing to {text}", None, progress)
-
-
-def _run(
-    argv: Sequence[str], plain: bool, what: str, part: Path | None, progress: Progress
-) -> None:
-    work = part.parent if part else None
-    progress.begin(what)
-
-    def tick() -> None:
-        progress.at(part.stat().st_size if part and part.exists() else 0)
-
-    done = shell.watch(argv, tick, _environment(Path(argv[0]).name, plain, work))
-    if done.code:
-        raise fault(what, done.out, work)
-
-
-def _environment(program: str, plain: bool, work: Path | None) -> dict[str, str]:
-    """Return ours, with what stays the user's own choice where it was made."""
-    env, prefix = dict(os.environ), program.upper()
+    argv = [command(), "pull", "--disable-cache", "--arch", arch, str(part), text]
+    env, prefix = dict(os.environ), Path(argv[0]).name.upper()
     if plain:
         env[f"{prefix}_NOHTTPS"] = "true"
-    if work is not None:
-        env.setdefault(f"{prefix}_TMPDIR", str(work))
-        # containers/image, the library in the runtime, has a folder for large files of its own.
-        env.setdefault("TMPDIR", str(work))
-    return env
+    env.setdefault(f"{prefix}_TMPDIR", str(part.parent))
+    # containers/image, the library in the runtime, has a folder for large files of its own.
+    env.setdefault("TMPDIR", str(part.parent))
+    progress.begin(f"pulling {name}")
+    done = shell.watch(argv, lambda: progress.at(part.stat().st_size if part.exists() else 0), env)
+    if done.code:
+        raise fault(name, done.out, part.parent)
 
 
-def fault(what: str, output: str, work: Path | None) -> RunnerError:
+def fault(name: str, output: str, work: Path) -> SystemFault:
     """Return the error that the runtime's output tells of."""
     fatal = FATAL.search(output)
     words = (fatal.group(1) if fatal else output).strip()
     if re.search("no space left on device|disk quota exceeded", output, re.IGNORECASE):
-        return disk_space.full(work or Path.cwd(), words)
-    for pattern, kind, message, remedy in FAULTS:
-        if re.search(pattern, words, re.IGNORECASE):
-            return kind(f"{what}: {message}", words, remedy)
-    return SystemFault(f"{what} failed", words or "the runtime said nothing")
+        return disk_space.full(work, words)
+    return SystemFault(f"pulling {name} failed", words or "the runtime said nothing")

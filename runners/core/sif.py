@@ -16,7 +16,6 @@ MAGIC = b"SIF_MAGIC\x00"
 HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 GENERIC_JSON, PARTITION, SIGNATURE = 0x4006, 0x4004, 0x4005
-GROUP_LINK = 0xF0000000  # marks a group's number, in an object's own field as in a link
 # pkg/sif/descriptor.go: file system, kind and machine of a partition; hash and key of a signature
 PARTITION_EXTRA, PRIMARY_SYSTEM = struct.Struct("<ii3s"), 2
 SIGNATURE_EXTRA = struct.Struct("<i20s")
@@ -61,14 +60,13 @@ class Header(NamedTuple):
 class Descriptor(NamedTuple):
     """One data object's entry: SIF's type number, its place in bytes, and its name.
 
-    The `link` of a signature is what it signs: an object's id, or a group's number with GROUP_LINK
-    set. `extra` depends on the type.
+    `extra` depends on the type.
     """
 
     type: int
     used: bool
     id: int
-    group_field: int
+    group: int
     link: int
     offset: int
     size: int
@@ -84,11 +82,6 @@ class Descriptor(NamedTuple):
     def name(self) -> str:
         return self.name_field.split(b"\x00")[0].decode("utf-8", "replace")
 
-    @property
-    def group(self) -> int:
-        """The number of its group, 0 for none."""
-        return self.group_field & ~GROUP_LINK
-
 
 def read(path: Path) -> tuple[Header, list[Descriptor]]:
     """Header and used entries. Raises SifError for what is no SIF or is truncated."""
@@ -103,9 +96,16 @@ def objects(path: Path) -> list[Descriptor]:
 
 def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
     """Of an open file, which may be remote: only its table is read."""
-    head, length = _read_header(file), file.seek(0, 2)
-    table = _read_table(file, head, length)
-    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(table))
+    raw, length = file.read(HEADER.size), file.seek(0, 2)
+    if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
+        raise SifError("it does not start like a SIF")
+    head = Header(*HEADER.unpack(raw))
+    size = head.total * DESCRIPTOR.size
+    within = 0 <= head.table_offset <= length - size
+    if not within or not 0 <= head.total <= MOST_OBJECTS:
+        raise SifError("it is truncated within its table of contents, or altered there")
+    file.seek(head.table_offset)
+    entries = (Descriptor(*values) for values in DESCRIPTOR.iter_unpack(file.read(size)))
     used = [entry for entry in entries if entry.used]
     if any(item.offset < 0 or item.size < 0 for item in used):
         raise SifError("its table of contents is damaged")
@@ -115,22 +115,6 @@ def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
     if end > length:
         raise SifError(f"it is truncated: {length} bytes of at least {end}")
     return head, used
-
-
-def _read_table(file: BinaryIO, head: Header, length: int) -> bytes:
-    size = head.total * DESCRIPTOR.size
-    within = 0 <= head.table_offset <= length - size
-    if not within or not 0 <= head.total <= MOST_OBJECTS:
-        raise SifError("it is truncated within its table of contents, or altered there")
-    file.seek(head.table_offset)
-    return file.read(size)
-
-
-def _read_header(file: BinaryIO) -> Header:
-    raw = file.read(HEADER.size)
-    if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
-        raise SifError("it does not start like a SIF")
-    return Header(*HEADER.unpack(raw))
 
 
 def labels(path: Path) -> dict[str, str] | None:
@@ -160,16 +144,6 @@ def _labels_of(raw: bytes) -> dict[str, str]:
         return {str(key): str(text) for key, text in found.items()}
     except (ValueError, AttributeError, RecursionError):
         raise SifError("its labels are damaged") from None
-
-
-def table_of_contents(path: Path) -> dict[int, bytes]:
-    """Return the header and the descriptors, used or not, by their offset in the file.
-
-    Raises SifError.
-    """
-    with path.open("rb") as file:
-        head, length = _read_header(file), file.seek(0, 2)
-        return {0: HEADER.pack(*head), head.table_offset: _read_table(file, head, length)}
 
 
 def architecture(descriptors: list[Descriptor]) -> str | None:

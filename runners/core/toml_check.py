@@ -1,4 +1,4 @@
-"""Checks parsed TOML against annotations: those of a dataclass, or kinds by key.
+"""Checks parsed TOML against annotations: those of a dataclass, or kinds by key; writes values.
 
 A kind is str, int, float, bool, a tuple of strings or of dataclasses (a list in TOML), a dict of
 another kind, a dataclass, a union, one of these `Annotated` with a Rule, or a mapping from keys to
@@ -7,6 +7,7 @@ kinds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ class Rule(NamedTuple):
 
     words: str
     holds: Callable[[Any], object]
+
+
+def toml(value: Any) -> str:
+    """JSON's strings, numbers, lists and switches are TOML's, but for DEL, which TOML escapes."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def one_of(*choices: str) -> Rule:

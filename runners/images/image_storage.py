@@ -7,18 +7,15 @@ unpacks into a temporary folder for each `exec`, "Converting SIF file to tempora
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ..core import shell, sif
+from ..core.disk_space import mount_type
 from ..core.model import ImageInfo
 
-MOUNTS = Path("/proc/self/mountinfo")
-ESCAPED = re.compile(r"\\([0-7]{3})")
 SQUASHFS = 1  # pkg/sif/descriptor.go: the kind of a partition's file system; 5 is encrypted
 SQUASHFUSE = ("squashfuse_ll", "squashfuse")
 SETUID = ("APPTAINER_SUID_INSTALL", "SINGULARITY_SUID_INSTALL")
@@ -29,14 +26,8 @@ def found(image: ImageInfo) -> ImageInfo:
     """Return the image with that; a folder, or what is not here yet, has none of it."""
     if not image.path.is_file():
         return image
-    size, kind = image.path.stat().st_size, kinds([image.path])[image.path]
+    size, kind = image.path.stat().st_size, mount_type(image.path)
     return replace(image, size=size, offset=_offset(image.path), filesystem=kind)
-
-
-def kinds(paths: Iterable[Path]) -> dict[Path, str]:
-    """Return the kind of file system of each path, or of what there is above it."""
-    mounts = MOUNTS.read_text(errors="surrogateescape")
-    return {path: filesystem(path.resolve(), mounts) for path in paths}
 
 
 def _offset(path: Path) -> int:
@@ -47,27 +38,6 @@ def _offset(path: Path) -> int:
             if (system, kind) == (SQUASHFS, sif.PRIMARY_SYSTEM):
                 return item.offset
     return 0
-
-
-def filesystem(path: Path, mountinfo: str) -> str:
-    """Return the kind of file system of a path, such as nfs4; of mounts on one place the last.
-
-    `mountinfo` is what proc(5) describes: the fifth field is the place, and the kind follows " - ".
-    """
-    best, kind = "", ""
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) < 5 or not after:
-            continue
-        place = ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])
-        if _within(str(path), place) and len(place) >= len(best):
-            best, kind = place, after.split(" ")[0]
-    return kind
-
-
-def _within(path: str, place: str) -> bool:
-    return path == place or path.startswith(place.rstrip(os.sep) + os.sep)
 
 
 def parse_config(text: str) -> dict[str, str]:

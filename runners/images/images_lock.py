@@ -7,29 +7,26 @@ the project. Pulls write it; `verify` and launches read it.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ..core import atomic
+from ..core import atomic, digest
 from ..core.errors import Refused, SystemFault
-from ..core.locks import lock_file
-from ..core.toml_check import Rule, check, made
+from ..core.locks import exclusive
+from ..core.progress import Silent
+from ..core.toml_check import Rule, check, made, toml
 from ..settings import config
-from .reference import DIGEST, is_image_name
+from . import store
+from .reference import Digest, is_image_name
 
 FILE = "images.lock"
 OPTIONAL = "manifest"
-Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 # Names and digests become files' names in the images folder.
 Name = Annotated[str, Rule("a file's name that ends in .sif", is_image_name)]
 FORM = 1  # of the file; those without a number have it too
 HEADING = "# Written by `runner pull`: each image, where it came from, and what it was.\n"
-# TOML 1.0, basic strings: the quote, the backslash and control characters need an escape.
-ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 @dataclass(frozen=True)
@@ -75,13 +72,14 @@ def find(path: Path, name: str) -> Entry | None:
 
 
 def record(path: Path, entry: Entry) -> None:
-    """Add `entry`, or put it in the place of the one with its name; safe in parallel.
+    """Add `entry`, or put it in the place of the one with its name; safe in parallel pulls.
 
     Raises UsageError for a malformed file, which stays as it is, and SystemFault when the file
     cannot be written.
     """
     try:
-        with _alone(path):
+        lock = store.pulls() / f"{FILE}.{digest.of_text(str(path))[:16]}"
+        with exclusive(lock, Silent(), "pulls too"):
             others = [other for other in read(path) if other.name != entry.name]
             atomic.write_text(path, text([*others, entry]))
     except OSError as error:
@@ -98,32 +96,4 @@ def text(entries: Iterable[Entry]) -> str:
 
 def _table(entry: Entry) -> str:
     values = {key: value for key, value in asdict(entry).items() if value or key != OPTIONAL}
-    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
-
-
-def _value(value: int | str) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return '"' + ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", value) + '"'
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock on the file while it is rewritten.
-
-    The one before us replaced the file by renaming, so the lock counts only if it is on the file
-    that still has the name.
-    """
-    while True:
-        with path.open("a") as file:
-            lock_file(file)
-            if _same(file.fileno(), path):
-                yield
-                return
-
-
-def _same(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+    return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())

@@ -1,5 +1,7 @@
 """A SIF as an OCI image: its files as layers, its environment, run script and labels as settings.
 
+Or as an artifact of one file, for oras://.
+
 Formats: OCI image specification 1.1 (config.md, manifest.md, image-layout.md). The trainers are a
 layer of their own, so that an edited one uploads little. What Apptainer itself keeps in the tree is
 left out: it creates that again from the settings when it pulls the image.
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from containers import build_record, trainers
@@ -31,7 +34,11 @@ from .registry import OCI, Blob
 MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
 LAYER, INDEX = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.index.v1+json"
 REF_NAME = "org.opencontainers.image.ref.name"
+TITLE = "org.opencontainers.image.title"  # the name that `oras pull` gives the file
 BLOBS = Path("blobs/sha256")
+# What Apptainer writes for a SIF and reads (its pkg/sylabs/oras, 1.4).
+SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
+SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 # Apptainer's and Singularity's own, in the root of each image.
 OWN = {*(".exec", ".run", ".shell", ".singularity.d", ".test"), "environment", "singularity"}
 RUNSCRIPT = "runscript"  # of the image that was pushed first, should this one come from a registry
@@ -90,13 +97,8 @@ def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress)
     history = [{"created_by": f"runner push: {name}"} for name, _ in layers]
     config = _document(blobs, {**settings, "rootfs": rootfs, "history": history}, CONFIG)
     packed = [Blob(made.digest, made.size, LAYER) for _, made in layers]
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": described(config),
-        "layers": [described(each) for each in packed],
-    }
-    return Layout(work, _document(blobs, manifest, MANIFEST), (*packed, config))
+    manifest = {"config": _described(config), "layers": [_described(each) for each in packed]}
+    return Layout(work, _manifest(blobs, manifest), (*packed, config))
 
 
 def _unpack(image: Path, squashfs: Path, root: Path) -> None:
@@ -176,9 +178,33 @@ def _settings(image: Path) -> dict[str, Any]:
     }
 
 
-def described(blob: Blob) -> dict[str, Any]:
+@contextmanager
+def artifact(files: dict[Path, Blob], config_type: str, kind: str = "") -> Iterator[Layout]:
+    """Yield files as an artifact (OCI image specification 1.1, "Guidelines for artifact usage").
+
+    `kind` is its type, "" for what is known by the type of its configuration.
+    """
+    with TemporaryDirectory(prefix="runner-push.") as work:
+        blobs = Path(work) / BLOBS
+        blobs.mkdir(parents=True)
+        for path, blob in files.items():
+            (blobs / blob.digest.partition(":")[2]).symlink_to(path.absolute())
+        config = _document(blobs, {}, config_type)
+        layers = [
+            {**_described(blob), "annotations": {TITLE: path.name}} for path, blob in files.items()
+        ]
+        typed = {"artifactType": kind} if kind else {}
+        manifest = _manifest(blobs, {**typed, "config": _described(config), "layers": layers})
+        yield Layout(Path(work), manifest, (*files.values(), config))
+
+
+def _described(blob: Blob) -> dict[str, Any]:
     """Return what a manifest or an index says of a blob."""
     return {"mediaType": blob.type, "digest": blob.digest, "size": blob.size}
+
+
+def _manifest(blobs: Path, content: dict[str, Any]) -> Blob:
+    return _document(blobs, {"schemaVersion": 2, "mediaType": MANIFEST, **content}, MANIFEST)
 
 
 def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
@@ -191,7 +217,7 @@ def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
 
 def archive(made: Layout, name: str, target: Path) -> None:
     """Write an OCI archive, in which the image is called `name`; raise SystemFault."""
-    entry = {**described(made.manifest), "annotations": {REF_NAME: name}}
+    entry = {**_described(made.manifest), "annotations": {REF_NAME: name}}
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}
     (made.folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
     (made.folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")

@@ -5,8 +5,6 @@ The list comes last: until then nobody finds the release.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -22,19 +20,13 @@ from ..core.digest import sha256
 from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from . import oci, pgp, prebuilt, push, release, sources
-from .oci import described
 from .registry import Blob
 from .release import Folder, Image, InRegistry, Release, Source, Verified
 
 COMMIT = re.compile("[0-9a-f]{40}")
 LABELS = "org.opencontainers.image."
 PUSH = "pull,push"
-EMPTY = b"{}"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
-TITLE = "org.opencontainers.image.title"  # the name that `oras pull` gives the file
-# What Apptainer writes for a SIF and reads (its pkg/sylabs/oras, 1.4).
-SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
-SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 
 
 @dataclass(frozen=True)
@@ -157,54 +149,15 @@ def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress:
     for image in made.images:
         path = files.path / made.file(image)
         server = target.server(image.name, made.tag(image), PUSH)
-        layers = {path: Blob(image.digest, image.size, SIF_LAYER)}
-        with _artifact(files, layers, "", SIF_CONFIG) as artifact:
-            push.upload(server, artifact, progress)
+        push.upload_sif(server, path, image.digest, progress)
     listed = files.path / prebuilt.file_of(made.version)
     kinds = {listed: release.TYPE, listed.with_name(f"{listed.name}.asc"): release.SIGNATURE_TYPE}
     layers = {
         path: Blob(f"sha256:{sha256(path)}", path.stat().st_size, kind)
         for path, kind in kinds.items()
     }
-    with _artifact(files, layers, release.TYPE, EMPTY_TYPE) as artifact:
+    with oci.artifact(layers, EMPTY_TYPE, release.TYPE) as artifact:
         push.upload(target.server(release.REPOSITORY, made.version, PUSH), artifact, progress)
-
-
-@contextmanager
-def _artifact(
-    files: Folder, layers: dict[Path, Blob], kind: str, config_type: str
-) -> Iterator[oci.Layout]:
-    """Yield files as an artifact (OCI image specification 1.1, "Guidelines for artifact usage").
-
-    `kind` is its type, "" for what is known by the type of its configuration.
-    """
-    with TemporaryDirectory(prefix=".layout.", dir=files.path) as name:
-        work = Path(name)
-        (work / oci.BLOBS).mkdir(parents=True)
-        for path, blob in layers.items():
-            _blob_path(work, blob).symlink_to(path)
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": oci.MANIFEST,
-            **({"artifactType": kind} if kind else {}),
-            "config": described(config := _kept(work, EMPTY, config_type)),
-            "layers": [
-                {**described(blob), "annotations": {TITLE: path.name}}
-                for path, blob in layers.items()
-            ],
-        }
-        raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-        yield oci.Layout(work, _kept(work, raw, oci.MANIFEST), (*layers.values(), config))
-
-
-def _blob_path(work: Path, blob: Blob) -> Path:
-    return work / oci.BLOBS / blob.digest.partition(":")[2]
-
-
-def _kept(work: Path, raw: bytes, kind: str) -> Blob:
-    blob = Blob(f"sha256:{hashlib.sha256(raw).hexdigest()}", len(raw), kind)
-    _blob_path(work, blob).write_bytes(raw)
-    return blob
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..core import disk_space, machine, places, runtime_pull, sif
-from ..core.errors import NotVerified, Refused, SystemFault, UsageError
+from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
 from . import gc_roots, images_lock, local, sources, store
-from .reference import ARCHIVES, Reference, parse
+from .reference import Reference, parse
 from .registry import OTHER_ARCH
 from .sources import ImageSource
 from .store import Stored
@@ -55,11 +55,6 @@ def pull(request: PullRequest, progress: Progress) -> Stored:
 
 
 def _check(request: PullRequest) -> None:
-    if request.digest and request.reference.kind in ARCHIVES:
-        raise UsageError(
-            "--digest cannot be checked: an archive becomes another SIF each time",
-            remedy=f"sha256sum {request.reference.path}",
-        )
     entry = images_lock.find(images_lock.here(), request.name)
     if entry and entry.source != request.reference.source and not request.update:
         raise Refused(

@@ -1,6 +1,6 @@
 """Pushes an image to a registry, and looks whether what arrived is what was sent.
 
-An OCI image is uploaded by the OCI distribution specification 1.1, "Pushing manifests": what the
+It is uploaded by the OCI distribution specification 1.1, "Pushing manifests": what the
 registry lacks, and the manifest last. A tag therefore points to a whole image or to what it pointed
 to before.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urljoin
 
-from ..core import download, runtime_pull, sif
+from ..core import download, sif
 from ..core.disk_space import shown
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
@@ -22,7 +22,7 @@ from .oci import Layout
 from .reference import Reference
 from .registry import Blob, Registry
 
-TARGETS = ("oras", "docker", "library", "oci-archive")
+TARGETS = ("oras", "docker", "oci-archive")
 REFUSED = (400, 415, 422)  # of a manifest: the registry knows the image's parts already
 OTHERWISE = """\
 runner push IMAGE oci-archive:FILE
@@ -40,10 +40,8 @@ class Pushed:
     manifest: str
 
 
-def push(
-    image: Path, reference: Reference, plain: bool, unsigned: bool, progress: Progress
-) -> Pushed:
-    """Upload a SIF, as it is or as an OCI image; `unsigned` lets a library take one unsigned.
+def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> Pushed:
+    """Upload a SIF, as it is or as an OCI image.
 
     Raises Refused for what cannot be pushed there and for no access, NotVerified when something
     else arrived, and SystemFault when the server does not answer.
@@ -52,21 +50,26 @@ def push(
     _check_image(image)
     if reference.kind == "oci-archive":
         return archive(image, reference.path, progress)
-    if reference.kind == "library":
-        runtime_pull.push(image, reference.text, plain, unsigned, progress)
-        return Pushed(download.digest_of(image, image.name, progress), "")
     server = Registry(reference, plain, "pull,push")
     try:
-        server.ask("")  # whether it answers and knows us: the runtime's own words are poor
+        server.ask("")  # whether it answers and knows us, before anything is read
     except HTTPError as error:
         raise server.fault(error) from None
     if reference.kind == "docker":
-        return _push_oci(image, server, progress)
-    digest = download.digest_of(image, image.name, progress)
-    runtime_pull.push(image, reference.text, plain, unsigned, progress)
-    there = server.manifest("")
-    _check_arrived(server, digest, [layer.digest for layer in there.layers])
-    return Pushed(digest, there.digest)
+        with oci.layout(image, progress) as made:
+            upload(server, made, progress)
+            digest = manifest = made.manifest.digest
+    else:
+        digest = download.digest_of(image, image.name, progress)
+        manifest = upload_sif(server, image, digest, progress)
+    there = server.manifest("").digest
+    if there != manifest:
+        raise NotVerified(
+            f"{server.reference.source} is not what was sent",
+            f"sent {manifest}\nthere {there}",
+            "again; somebody else may have pushed to the same tag",
+        )
+    return Pushed(digest, manifest)
 
 
 def archive(image: Path, target: Path, progress: Progress) -> Pushed:
@@ -74,14 +77,6 @@ def archive(image: Path, target: Path, progress: Progress) -> Pushed:
     with oci.layout(image, progress) as made:
         oci.archive(made, image.stem.lower(), target)
         return Pushed(made.manifest.digest, "")
-
-
-def _push_oci(image: Path, server: Registry, progress: Progress) -> Pushed:
-    with oci.layout(image, progress) as made:
-        upload(server, made, progress)
-        digest = made.manifest.digest
-    _check_arrived(server, digest, [server.manifest("").digest])
-    return Pushed(digest, digest)
 
 
 def _check_target(reference: Reference) -> None:
@@ -105,15 +100,6 @@ def _check_image(image: Path) -> None:
         ) from None
 
 
-def _check_arrived(server: Registry, sent: str, digests: list[str]) -> None:
-    if sent not in digests:
-        raise NotVerified(
-            f"{server.reference.source} is not what was sent",
-            f"sent {sent}\nthere {', '.join(digests)}",
-            "again; somebody else may have pushed to the same tag",
-        )
-
-
 class Body(FileIO):
     """A file that tells how much of it has been read."""
 
@@ -123,6 +109,14 @@ class Body(FileIO):
         data = super().read(size)
         self.progress.at(self.tell())
         return data or b""
+
+
+def upload_sif(server: Registry, image: Path, digest: str, progress: Progress) -> str:
+    """Upload a SIF as it is; return its manifest's digest. Raises as `upload`."""
+    blob = Blob(digest, image.stat().st_size, oci.SIF_LAYER)
+    with oci.artifact({image: blob}, oci.SIF_CONFIG) as made:
+        upload(server, made, progress)
+        return made.manifest.digest
 
 
 def upload(server: Registry, made: Layout, progress: Progress) -> None:

@@ -10,10 +10,12 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from ..core import digest
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.machine import is_loopback
+from ..core.toml_check import Rule
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
 HUB_NAMES = (HUB, HUB_SERVER, f"index.{HUB}")
@@ -21,10 +23,13 @@ HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::\d{1,5})?")
 REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+SCHEMES = ("oras", "docker", "https", "http")
+FORMS = "oras://, docker://, https:// or a .sif file"
 ARCHIVES = ("docker-archive", "oci-archive")
-SCHEMES = ("oras", "docker", "library", "https", "http")
-FORMS = "oras://, docker://, library://, https://, docker-archive:, oci-archive: or a .sif file"
+# What the container runtime takes, and this project does not.
+BY_RUNTIME = {"library": "pull", **dict.fromkeys(ARCHIVES, "build NAME.sif")}
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Reference:
 
     `kind` is the scheme, or "file"; `text` what the runtime takes; `source` the same for people
     and files, without what may be secret (a query). Registries have `registry` (host and port),
-    `repository` and `tag` or `digest` (of the manifest); archives and files have `path`.
+    `repository` and `tag` or `digest` (of the manifest); files have `path`.
     """
 
     kind: str
@@ -65,7 +70,7 @@ class Reference:
         from urllib.parse import urlsplit  # 2 ms, which a launch does without
 
         base = self.path.name if self.path.name else urlsplit(self.text).path.rpartition("/")[2]
-        return image_name(re.sub(r"\.(sif|tar)$", "", base) or "image")
+        return image_name(base.removesuffix(".sif") or "image")
 
     def at(self, digest: str) -> Reference:
         """Return the same repository at a manifest's digest."""
@@ -115,18 +120,17 @@ def parse(text: str) -> Reference:
     if any(ord(char) < 33 or ord(char) == 127 for char in text):
         raise UsageError(f"{text!r} is not an address: it holds a space or a control character")
     scheme, colon, rest = text.partition(":")
-    if colon and scheme in ARCHIVES:
-        return _local(scheme, rest[2:] if rest.startswith("//") else rest)
+    if colon and scheme in BY_RUNTIME:
+        verb = f"apptainer {BY_RUNTIME[scheme]}"
+        raise UsageError(f"{scheme}: is nothing that runner pulls", FORMS, f"{verb} {text}")
     if not rest.startswith("//"):
-        return _local("file", text)
+        return _local(text)
     if scheme not in SCHEMES:
         hint = nearest(scheme, SCHEMES) if scheme != "shub" else "Singularity Hub closed in 2021"
         raise UsageError(f"{scheme}:// is no kind of address that can be pulled", hint, FORMS)
     _refuse_credentials(scheme, rest[2:])
     if scheme in ("https", "http"):
         return _web(scheme, text)
-    if scheme == "library":
-        return _library(text, rest[2:])
     return _registry(scheme, rest[2:])
 
 
@@ -151,13 +155,12 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
         )
 
 
-def _local(kind: str, name: str) -> Reference:
+def _local(name: str) -> Reference:
     path = Path(os.path.abspath(os.path.expanduser(name)))
     if not path.is_file():
         what = "a folder" if path.is_dir() else "not there"
         raise NotFound(f"{name} cannot be pulled: it is {what}", f"an image may be {FORMS}")
-    text = str(path) if kind == "file" else f"{kind}:{path}"
-    return Reference(kind, text, text, path=path)
+    return Reference("file", str(path), str(path), path=path)
 
 
 def _web(scheme: str, text: str) -> Reference:
@@ -178,13 +181,6 @@ def _web(scheme: str, text: str) -> Reference:
     secret = digest.of_text(parts.query)[:12]
     source = f"{plain}?({secret})" if parts.query else plain
     return Reference(scheme, text.partition("#")[0], source, registry=parts.netloc)
-
-
-def _library(text: str, rest: str) -> Reference:
-    name, _, tag = rest.partition(":")
-    if not name.strip("/"):
-        raise UsageError(f"{text!r} names no image", remedy="library://USER/COLLECTION/IMAGE:TAG")
-    return Reference("library", text, text, repository=name.strip("/"), tag=tag or "latest")
 
 
 def _registry(kind: str, rest: str) -> Reference:

@@ -11,16 +11,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Union
+from typing import Union
 
 from containers.catalogue import IMAGES
 
 from .. import __version__
 from ..core.errors import NotFound, NotVerified, Refused, UsageError
-from ..core.toml_check import Rule, check, kinds, made
+from ..core.toml_check import check, kinds, made
 from . import pgp, prebuilt, reference
 from .prebuilt import ReleaseSource
-from .reference import DIGEST, Reference
+from .reference import Digest, Reference
 from .registry import Blob, Registry
 
 FORM = 2  # of the list; 1 was of two builders
@@ -28,7 +28,6 @@ TYPE = "application/vnd.horovod-runner.release.v1+json"
 SIGNATURE_TYPE = "application/pgp-signature"
 REPOSITORY = "release"
 LARGEST = 8 << 20  # bytes of a list
-Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,19 +56,15 @@ FAULTS = (
 class Signature:
     """The outcome of a check.
 
-    `groups` holds for each group of the file's objects the fingerprints of those who signed it,
-    all of them checked; `message`, `evidence` and `remedy` tell why it is bad.
+    `signers` are the fingerprints of those who signed it, all of them checked; `message`,
+    `evidence` and `remedy` tell why it is bad.
     """
 
     state: str
-    groups: tuple[tuple[str, ...], ...] = ()
+    signers: tuple[str, ...] = ()
     message: str = ""
     evidence: str = ""
     remedy: str = ""
-
-    @property
-    def signers(self) -> tuple[str, ...]:
-        return tuple(sorted({signer for group in self.groups for signer in group}))
 
 
 def check(path: Path, online: bool = False) -> Signature:
@@ -78,30 +72,19 @@ def check(path: Path, online: bool = False) -> Signature:
 
     Raises sif.SifError for an incomplete SIF file, SystemFault when nothing answers.
     """
-    found = sif.objects(path)
-    if not any(item.type == sif.SIGNATURE for item in found):
+    signers = claimed(path)
+    if not signers:
         return Signature(UNSIGNED)
-    code, text, signers = _verify(path, [] if online else ["--local"])
-    if code:
-        return _bad(text, claimed(path))
-    groups = sorted({item.group for item in found if item.type != sif.SIGNATURE})
-    if len(groups) == 1:
-        return Signature(SIGNED, (signers,))
-    # The table says who signed which group, but only the runtime's answer is proof.
-    each = [_verify(path, ["--local", "--group-id", str(group)])[2] for group in groups]
-    return Signature(SIGNED, tuple(each))
+    flags = [] if online else ["--local"]
+    argv = [runtime_pull.command(), "verify", "--json", *flags, str(path)]
+    done = shell.run(argv, timeout=60 + path.stat().st_size / BYTES_PER_SECOND)
+    return _bad(done.err, signers) if done.code else Signature(SIGNED, verified(done.out))
 
 
 def claimed(path: Path) -> tuple[str, ...]:
     """Return the fingerprints that the file's signatures name, unchecked; "" is not PGP's."""
     items = [item for item in sif.objects(path) if item.type == sif.SIGNATURE]
     return tuple(sorted({sif.signed_by(item) for item in items}))
-
-
-def _verify(path: Path, flags: list[str]) -> tuple[int, str, tuple[str, ...]]:
-    argv = [runtime_pull.command(), "verify", "--json", *flags, str(path)]
-    done = shell.run(argv, timeout=60 + path.stat().st_size / BYTES_PER_SECOND)
-    return done.code, done.err, verified(done.out)
 
 
 def verified(text: str) -> tuple[str, ...]:
@@ -145,8 +128,8 @@ def named(fingerprint: str) -> str:
 def sign(image: Path, wanted: str = "") -> Signature:
     """Sign with the key that `wanted` names, or the only one; return who has signed now.
 
-    When anything fails the file is as it was. Raises UsageError for a key or passphrase that is
-    wrong, Refused where it cannot be signed, NotVerified when its signatures would not hold.
+    Raises UsageError for a key or passphrase that is wrong, Refused where it cannot be signed,
+    NotVerified when its signatures do not hold.
     """
     _check_file(image)
     keys = known_keys(secret=True)
@@ -154,12 +137,11 @@ def sign(image: Path, wanted: str = "") -> Signature:
     before = check(image)
     if before.state == BAD:
         raise NotVerified(f"{image} has a signature already: {before.message}", before.evidence)
-    if before.groups and all(keys[number][0] in group for group in before.groups):
+    if keys[number][0] in before.signers:
         return before
     # A later `runner build` shall not take the signed image for one that somebody put there.
     built = build_record.read(image)
-    with _undone_on_failure(image):
-        found = _sign(image, number)
+    found = _sign(image, number)
     if built:
         build_record.write(image, built.key, digest_cache.digest(image))
     return found
@@ -201,23 +183,3 @@ def _sign(image: Path, number: int) -> Signature:
         words = f"{found.message}\n{found.evidence}"
         raise NotVerified(f"the new signature of {image} does not hold", words, found.remedy)
     return found
-
-
-@contextmanager
-def _undone_on_failure(image: Path) -> Iterator[None]:
-    """Put the header and the table of contents back, and cut off what was added behind.
-
-    Signing writes nothing else (github.com/apptainer/sif, AddObject).
-    """
-    table, before, seen = sif.table_of_contents(image), image.stat(), digest_cache.stamp(image)
-    try:
-        yield
-    except BaseException:
-        if digest_cache.stamp(image) != seen:
-            with image.open("r+b") as file:
-                for offset, part in table.items():
-                    file.seek(offset)
-                    file.write(part)
-                file.truncate(before.st_size)
-            os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
-        raise

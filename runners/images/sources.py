@@ -1,17 +1,12 @@
 """Where an image comes from: what is known of it before, and how its bytes are had.
 
 `oras://` and `https://` are read here, hashed on the way, with or without a container runtime on
-this machine. What has to be made into a SIF first (`docker://`, archives), and `library://`, is the
-runtime's work.
+this machine. What has to be made into a SIF first (`docker://`) is the runtime's work.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -20,13 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
 from urllib.error import HTTPError
 
-from ..core import beneath, disk_space, download, runtime_pull, sif
+from ..core import download, runtime_pull, sif
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault
-from ..core.files import tar_faults
 from ..core.progress import Progress
 from . import registry
-from .reference import DIGEST, Reference
-from .registry import LARGEST_DOCUMENT, Blob, Registry
+from .reference import Reference
+from .registry import Blob, Registry
 
 Write = Callable[[Path, Progress], str]
 
@@ -58,13 +52,7 @@ def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
         return _docker(Registry(reference, plain), arch, plain)
     if reference.kind in ("https", "http"):
         return ImageSource(reference.source, partial(_from_the_web, reference))
-    if reference.kind == "file":
-        return ImageSource(reference.source, partial(download.copy, reference.path))
-    if reference.kind == "library":
-        return ImageSource(
-            reference.source, partial(_by_runtime, reference.text, reference, arch, plain)
-        )
-    return ImageSource(reference.source, partial(_from_an_archive, reference, arch), made=True)
+    return ImageSource(reference.source, partial(download.copy, reference.path))
 
 
 def _oras(server: Registry, arch: str) -> ImageSource:
@@ -96,10 +84,9 @@ def _docker(server: Registry, arch: str, plain: bool) -> ImageSource:
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
-    reference = server.reference
     return ImageSource(
         manifest.digest,
-        partial(_by_runtime, reference.at(manifest.digest).text, reference, arch, plain),
+        partial(_by_runtime, server.reference.at(manifest.digest), arch, plain),
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,
@@ -142,23 +129,10 @@ def _web_fault(reference: Reference, error: HTTPError) -> RunnerError:
 
 
 def _by_runtime(
-    text: str, reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
+    reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
 ) -> str:
-    runtime_pull.pull(text, reference.source, part, arch, plain, progress)
+    runtime_pull.pull(reference.text, reference.source, part, arch, plain, progress)
     return download.digest_of(part, reference.source, progress)
-
-
-def _from_an_archive(reference: Reference, arch: str, part: Path, progress: Progress) -> str:
-    text = reference.text
-    if reference.kind == "oci-archive":
-        progress.begin(f"unpacking {reference.path}")
-        layout = part.with_name("layout")
-        there, text = unpack_archive(reference.path, layout), f"oci:{layout}"
-    else:
-        there = archive_architecture(reference.path)
-    if there != arch:
-        raise Refused(f"{reference.path} is not for {arch}", f"for {there}", registry.OTHER_ARCH)
-    return _by_runtime(text, reference, arch, False, part, progress)
 
 
 def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:
@@ -195,72 +169,3 @@ class _RemoteFile:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
                 raise SystemFault(f"{self.server.host} does not support range requests")
             return answer.read(end - self.position)
-
-
-def archive_architecture(path: Path) -> str:
-    """Return the machine that a Docker archive is for; raise Refused when it is not one."""
-    with _whole(path, "docker save"), tarfile.open(path) as archive:
-        manifest = _member(archive, "manifest.json")
-        return str(_member(archive, manifest[0]["Config"])["architecture"])
-
-
-def unpack_archive(path: Path, folder: Path) -> str:
-    """Unpack an OCI archive into the new `folder`; return the machine that it is for.
-
-    Raises Refused when it is not one, and SystemFault when the disk is full.
-    """
-    with _whole(path, "OCI"):
-        try:
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    _write(archive, member, folder)
-        except OSError as error:
-            if error.errno in disk_space.FULL:
-                raise disk_space.fault(folder, error) from None
-            raise
-        manifest = _blob(folder, _document(folder, "index.json")["manifests"][0])
-        return str(_blob(folder, manifest["config"])["architecture"])
-
-
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Write a plain file, whatever else the archive holds: links and owners have no use here."""
-    # Of the whole path: FOLDER/../x has FOLDER among its parents.
-    target = Path(os.path.normpath(folder / member.name))
-    source = archive.extractfile(member) if member.isfile() else None
-    if source is None:
-        return
-    if folder not in target.parents:
-        raise ValueError(f"{member.name} would lie outside")
-    if target.exists():
-        raise ValueError(f"it holds {member.name} twice")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as file:
-        while chunk := source.read(1 << 20):
-            file.write(chunk)
-
-
-def _blob(folder: Path, entry: dict[str, Any]) -> Any:
-    digest = str(entry["digest"])
-    if not DIGEST.fullmatch(digest):
-        raise ValueError(f"{digest[:100]!r} is no digest")
-    return _document(folder, f"blobs/{digest.replace(':', '/')}")
-
-
-def _document(folder: Path, name: str) -> Any:
-    with beneath.open_file(folder, name) as file:
-        return json.loads(file.read(LARGEST_DOCUMENT))
-
-
-def _member(archive: tarfile.TarFile, name: str) -> Any:
-    member = archive.getmember(str(name))
-    file = archive.extractfile(member) if member.isfile() else None
-    return json.loads(file.read(LARGEST_DOCUMENT)) if file else {}
-
-
-@contextmanager
-def _whole(path: Path, kind: str) -> Iterator[None]:
-    try:
-        yield
-    except tar_faults(OSError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise Refused(f"{path} is not a whole {kind} archive", what, "make it again") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import planning
 from ..core import gpus
+from ..core.disk_space import mount_type
 from ..core.errors import NotFound
 from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
@@ -78,7 +79,7 @@ def plan_for(
         settings.unasked,
         recorded.digest,
         recorded.stamp,
-        {} if here.elsewhere else image_storage.kinds(filter(None, files)),
+        {} if here.elsewhere else {path: mount_type(path) for path in filter(None, files)},
     )
     return planning.solve(_waiting(case) if spec.resources.dependency else case)
 

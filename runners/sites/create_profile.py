@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import getpass
-import json
 import os
 import re
 import socket
@@ -16,6 +15,7 @@ from typing import Any
 from ..core import atomic, places, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.site import Partition, Site
+from ..core.toml_check import toml
 from ..injob.trial import interfaces
 from ..schedulers import slurm_facts
 from . import find, load, probe
@@ -156,7 +156,7 @@ def _name(kind: Partition, gpu_type: str, gpus: int, kinds: tuple[Partition, ...
 def text(title: str, machine: Machine, date: str) -> str:
     """Return a profile with all facts, their sources dated `date` (ISO). Pure."""
     base = 'base = "slurm"\n' if "slurm" in machine.site.schedulers else ""
-    return f"title = {_value(title)}\n{base}{tables(facts(machine), date)}"
+    return f"title = {toml(title)}\n{base}{tables(facts(machine), date)}"
 
 
 def tables(facts: Sequence[Fact], date: str) -> str:
@@ -166,7 +166,7 @@ def tables(facts: Sequence[Fact], date: str) -> str:
         lines += [_line(fact) for fact in facts if fact.path[:-1] == table]
     lines += ["", "[sources]"]
     for key, source in _sources(facts):
-        lines.append(f"{_key(key)} = {{ text = {_value(source)}, date = {_value(date)} }}")
+        lines.append(f"{_key(key)} = {{ text = {toml(source)}, date = {toml(date)} }}")
     return "\n".join([*lines, ""])
 
 
@@ -181,13 +181,8 @@ def _sources(facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
 
 
 def _line(fact: Fact) -> str:
-    return f"{_key(fact.path[-1])} = {_value(fact.value)}"
+    return f"{_key(fact.path[-1])} = {toml(fact.value)}"
 
 
 def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _value(name)
-
-
-def _value(value: Any) -> str:
-    """JSON's strings, numbers, lists and switches are TOML's, but for DEL, which TOML escapes."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if BARE.fullmatch(name) else toml(name)

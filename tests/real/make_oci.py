@@ -1,10 +1,10 @@
-"""Makes Docker's kind of image of a folder: two archives, and the same in a registry.
+"""Makes Docker's kind of image of a folder, in a registry.
 
     python3 make_oci.py FOLDER ARCHITECTURE NAME BASE_URL
 
-Writes NAME.oci.tar and NAME.docker.tar, and pushes the tags NAME and "all", an index of this and of
-whatever "all" held before, to the repository. BASE_URL is http://HOST/v2/REPOSITORY. Standard
-library only: it runs on the cluster's login node, where no tool for such images is.
+Pushes the tags NAME and "all", an index of this and of whatever "all" held before, to the
+repository. BASE_URL is http://HOST/v2/REPOSITORY. Standard library only: it runs on the cluster's
+login node, where no tool for such images is.
 """
 
 from __future__ import annotations
@@ -37,14 +37,6 @@ def layer(folder: Path) -> bytes:
     with tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(folder, arcname=".")
     return file.getvalue()
-
-
-def write_tar(path: str, files: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
 
 
 def put(base: str, path: str, data: bytes, kind: str) -> None:
@@ -85,14 +77,6 @@ def main(folder: str, arch: str, name: str, base: str) -> None:
     }
     manifest = json.dumps(document).encode()
     entry = described(manifest, f"{OCI}.manifest.v1+json")
-    blobs = {f"blobs/{digest(data).replace(':', '/')}": data for data in (tree, raw, manifest)}
-    index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-    layout = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}', "index.json": index}
-    write_tar(f"{name}.oci.tar", {**layout, **blobs})
-    listing = [{"Config": "config.json", "RepoTags": [f"{name}:1"], "Layers": ["layer.tar"]}]
-    said = json.dumps(listing).encode()
-    files = {"manifest.json": said, "config.json": raw, "layer.tar": tree}
-    write_tar(f"{name}.docker.tar", files)
     push_blob(base, tree)
     push_blob(base, raw)
     put(base, f"manifests/{name}", manifest, f"{OCI}.manifest.v1+json")

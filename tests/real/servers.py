@@ -105,17 +105,6 @@ def relay(home: Login, target: Server, limit: int) -> Iterator[Server]:
 
 
 @contextmanager
-def library(home: Login, image: str) -> Iterator[Server]:
-    """Run a library that has one image."""
-    command = f"python3 /opt/kit/tests/real/library.py {image}"
-    server = start(home, "library", command, "sed -n 's/^port //p' library.log")
-    try:
-        yield server
-    finally:
-        server.kill()
-
-
-@contextmanager
 def website(home: Login, folder: str, *options: str) -> Iterator[Server]:
     """Serve a folder over http; `options` are more of http.server's."""
     words = ["--bind", "127.0.0.1", "--directory", folder, *options, "0"]

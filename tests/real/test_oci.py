@@ -102,9 +102,8 @@ def test_apptainer_and_podman_take_it_back(desk: Desk, registry: Server) -> None
     assert shown == "42\n"
     desk.sh("podman rmi -f python")
     assert desk.pull(uri)["manifest"] == sent["digest"]
-    desk.pull("oci-archive:python.tar", "--name", "archive")
-    for name in ("python_v1", "archive"):
-        sif = f"scratch/images/{name}.sif"
+    desk.sh("apptainer build archive.sif oci-archive:python.tar")
+    for sif in ("scratch/images/python_v1.sif", "archive.sif"):
         assert desk.sh(f"apptainer exec {sif} python3 -c 'print(6 * 7)'") == "42\n"
         assert "mine: yes" in desk.sh(f"apptainer inspect {sif}")
     assert desk.sh("find scratch/images/.pulls -mindepth 1 ! -name '*.lock'") == ""

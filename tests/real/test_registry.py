@@ -47,7 +47,14 @@ def test_no_runtime_is_needed_for_a_sif(desk: Desk, registry: Server) -> None:
     desk.sh("mkdir bin; ln -s /opt/runner/bin/runner bin/")
     facts = desk.pull(f"oras://{registry.host}/team/train:v1", env={"PATH": f"{desk.folder}/bin"})
     assert desk.sh(f"wc -c < {facts['path']}").strip() == str(facts["size"])
-    done = desk.runner("pull", "library://a/b", env={"PATH": f"{desk.folder}/bin"})
+    sif = f"{facts['path']}"
+    pushed = desk.runner(
+        *("push", sif, f"oras://{registry.host}/team/train:again"),
+        env={"PATH": f"{desk.folder}/bin"},
+    )
+    assert pushed.returncode == 0, pushed.stderr
+    uri = f"docker://{registry.host}/team/again:v1"
+    done = desk.runner("push", sif, uri, env={"PATH": f"{desk.folder}/bin"})
     assert done.returncode == REFUSED
     assert "there is no container runtime on this machine" in done.stderr
 
@@ -260,7 +267,7 @@ def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Ser
             "the host no.such.host.invalid does not exist",
         ),
         ("docker://{host}/team/train:v1", REFUSED, "try: runner pull oras://"),
-        ("library://ada/team/train:v1", REFUSED, "no library server is set"),
+        ("library://ada/team/train:v1", USAGE, "apptainer pull library://ada/team/train:v1"),
         ("https://{host}/x.sif", REFUSED, "does not support https"),
         ("http://example.org/x.sif", USAGE, "is not encrypted"),
         ("oras://ada:secret@{host}/team/train:v1", USAGE, "before the @"),

@@ -51,9 +51,8 @@ Examples:
 def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
     """Pull an image, store it by its digest, and record it in images.lock.
 
-    URI is oras://, docker://, library://, https://, docker-archive:FILE, oci-archive:FILE or a
-    .sif file; cpu and gpu are this version's prebuilt images, from a release at `[images] source`
-    whose signature is verified.
+    URI is oras://, docker://, https:// or a .sif file; cpu and gpu are this version's prebuilt
+    images, from a release at `[images] source` whose signature is verified.
     """
     if or_build:
         _pull_or_build(uri, as_json, values)
@@ -106,19 +105,18 @@ def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
 @click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
-@click.option("-U", "--allow-unsigned", is_flag=True, help="push an unsigned image to a library")
 @common_options.no_https
 @common_options.as_json
-def push_command(image: str, uri: str, allow_unsigned: bool, plain: bool, as_json: bool) -> None:
-    """Push IMAGE, a .sif file or a name, to a registry or a library.
+def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
+    """Push IMAGE, a .sif file or a name, to a registry.
 
-    oras:// and library:// store the file unchanged. docker:// converts it to an OCI image, for
-    Podman, Docker, Shifter and others; oci-archive:FILE writes the OCI image to a file.
+    oras:// stores the file unchanged. docker:// converts it to an OCI image, for Podman, Docker,
+    Shifter and others; oci-archive:FILE writes the OCI image to a file.
     """
     target = reference.target(uri)
     path = local.find(image)
     with progress.display() as display:
-        pushed = push.push(path, target, plain or runtime_pull.plain(), allow_unsigned, display)
+        pushed = push.push(path, target, plain or runtime_pull.plain(), display)
     if as_json:
         printer.print_json({"uri": target.source, **vars(pushed)})
         return

@@ -282,7 +282,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
         tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", typed=typed
     )
     choices = [{"id": "runtime", "value": "apptainer"}, {"id": "x", "value": "y"}]
-    paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))
+    paths.plan.write_text(json.dumps({"version": 2, "choices": choices}))
     cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
         "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",
@@ -397,7 +397,7 @@ def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(
     assert "timeline" not in capsys.readouterr().err
     paths.profile.mkdir()
     files.write_json(
-        paths.plan, {"version": 1, "choices": [{"id": "timeline-filename", "value": "t.json"}]}
+        paths.plan, {"version": 2, "choices": [{"id": "timeline-filename", "value": "t.json"}]}
     )
     job_end.finish(paths, job, Status(JobState.COMPLETED))
     told = capsys.readouterr().err

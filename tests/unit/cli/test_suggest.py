@@ -211,9 +211,7 @@ def test_for_programs() -> None:
 def test_a_run_of_another_runner(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
     old = {"id": "7", "name": "t", "scheduler": "slurm", "log": "l", "submitted": 1.0}
-    paths.job.write_text(json.dumps({**old, "words": ["launch", "t"], "cwd": "/"}))
-    assert job_record.load(paths) == Job("7", "t", "slurm", "l", 1.0)
-    Job("8", "t", "slurm", "l", 1.0, typed=typed("launch", "-N2", "t")).save(paths)
+    Job("7", "t", "slurm", "l", 1.0, typed=typed("launch", "-N2", "t")).save(paths)
     assert job_record.load(paths).typed.text("nodes") == "2"
     write_versioned(paths.job, 99, old)
     with pytest.raises(Refused, match=r"was written by runner \S+ \(job.json of form 99\)"):

@@ -144,13 +144,28 @@ def test_the_administrators_command_fits_the_obstacle(name: str, value: str, men
     assert build_modes.remedy({name: value}, "ada") == f"sudo sysctl -w {name}={mended}"
 
 
-MOUNTS = "d / ext4 rw 0 0\nt /tmp tmpfs rw,nodev 0 0\ns /my\\040disk xfs rw 0 0\n"
+MOUNTS = r"""/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw,relatime 0 0
+mgs:/l /home/my\040images lustre rw 0 0
+tmpfs /homes tmpfs rw 0 0
+x /twice autofs rw 0 0
+y /twice beegfs rw 0 0
+"""
 
 
-def test_the_innermost_mount_counts() -> None:
-    assert disk_space.mount_type(Path("/tmp/x"), MOUNTS) == "tmpfs"
-    assert disk_space.mount_type(Path("/tmpx"), MOUNTS) == "ext4"
-    assert disk_space.mount_type(Path("/my disk/a"), MOUNTS) == "xfs"
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/a.sif", "ext4"),
+        ("/home/a.sif", "nfs4"),
+        ("/home/my images/a.sif", "lustre"),
+        ("/homes/a.sif", "tmpfs"),
+        ("/homesick/a.sif", "ext4"),
+        ("/twice/a.sif", "beegfs"),
+    ],
+)
+def test_the_kind_of_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> None:
+    assert disk_space.mount_type(Path(path), MOUNTS) == kind
 
 
 def volume(**changes: object) -> Volume:

@@ -34,14 +34,6 @@ PLAN = Plan(
     Interruption(warning=60, restarts=3, slurm_restarts_preempted=True),
     choices=(Choice("interface", "loopback", "all ranks are on one node"),),
 )
-OLD = {
-    "scheduler": "pbs",
-    "runtime": "apptainer",
-    "launcher": "mpirun",
-    "controller": "mpi",
-    "stage-image": "unpack",
-    "requeue": True,
-}
 
 
 @pytest.fixture
@@ -56,20 +48,6 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         {"interface": "loopback"}, **{name: getattr(PLAN, name) for name in names}
     )
     assert json.loads(paths.plan.read_text())["staging"]["image"] == "mount"
-
-
-def test_a_run_of_an_older_runner_has_the_decisions_that_its_choices_tell(paths: JobPaths) -> None:
-    choices = [
-        {"id": id, "value": value, "reason": "", "evidence": ""} for id, value in OLD.items()
-    ]
-    paths.plan.write_text(json.dumps({"version": 1, "choices": choices}))
-    assert plan_record.read(paths) == PlanRecord(
-        OLD,
-        Launching("pbs", "apptainer", "mpirun"),
-        Wireup(Controller.MPI),
-        staging=Staging(image=ImageAccess.UNPACKED),
-        interruption=Interruption(restarts=1),
-    )
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,5 @@ def test_an_image_with_other_bytes(tmp_path: Path, changes: list[tuple[int, int]
     path.write_bytes(data)
     try:
         local.read(path)
-        sif.table_of_contents(path)
     except (RunnerError, sif.SifError):
         return

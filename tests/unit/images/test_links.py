@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import stat
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from runners.core import beneath
 from runners.core.errors import Refused, RunnerError
 from runners.data import fetch
-from runners.images import images_lock, local, oci, oci_layer, sources
+from runners.images import images_lock, local, oci, oci_layer
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
@@ -179,22 +178,6 @@ def archive(path: Path, *members: tuple[str, bytes], **facts: Any) -> Path:
     return path
 
 
-def index(digest: str) -> bytes:
-    return json.dumps({"manifests": [{"digest": digest}]}).encode()
-
-
-def test_a_digest_that_leads_elsewhere_is_refused(tmp_path: Path, home: Path) -> None:
-    there = archive(tmp_path / "a.tar", ("index.json", index("sha256:../../../home/private")))
-    with pytest.raises(Refused, match="is no digest"):
-        sources.unpack_archive(there, tmp_path / "layout")
-
-
-def test_an_archive_with_a_name_twice_is_refused(tmp_path: Path) -> None:
-    there = archive(tmp_path / "a.tar", ("index.json", b"{}"), ("./index.json", b"{}"))
-    with pytest.raises(Refused, match=r"it holds \./index\.json twice"):
-        sources.unpack_archive(there, tmp_path / "layout")
-
-
 @pytest.mark.parametrize(
     "names", [("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",)]
 )
@@ -247,51 +230,8 @@ def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: byt
     path.write_bytes(content)
     with suppress(RunnerError):
         fetch.unpack(path, tmp_path / "out")
-    with suppress(Refused):
-        sources.archive_architecture(path)
-    with suppress(Refused):
-        sources.unpack_archive(path, tmp_path / "layout")
-    assert {each.name for each in tmp_path.iterdir()} <= {"out", "layout", "a.tar"}
+    assert {each.name for each in tmp_path.iterdir()} <= {"out", "a.tar"}
     assert not [each for each in tmp_path.rglob("*") if each.is_symlink()]
-
-
-@pytest.mark.parametrize("name", ["../a", "b/../../a", "/a", ".."])
-def test_a_member_of_an_oci_archive_outside_of_its_folder_is_refused(
-    tmp_path: Path, name: str
-) -> None:
-    path = archive(tmp_path / "a.tar", (name, b"x"))
-    with pytest.raises(Refused):
-        sources.unpack_archive(path, tmp_path / "layout")
-    assert [each.name for each in tmp_path.iterdir()] == ["a.tar"]
-
-
-def json_values() -> st.SearchStrategy[Any]:
-    keys = st.sampled_from(["manifests", "digest", "config", "Config", "architecture", "x"])
-    plain = st.one_of(st.none(), st.integers(), st.text(max_size=5), st.just("sha256:" + "0" * 64))
-    return st.recursive(
-        plain,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)
-        ),
-        max_leaves=8,
-    )
-
-
-@FUZZ
-@given(json_values(), json_values())
-def test_documents_of_any_form_are_read_or_refused(tmp_path: Path, first: Any, second: Any) -> None:
-    shutil.rmtree(tmp_path / "layout", ignore_errors=True)
-    blob = "blobs/sha256/" + "0" * 64
-    path = archive(
-        tmp_path / "a.tar",
-        ("index.json", json.dumps(first).encode()),
-        ("manifest.json", json.dumps(first).encode()),
-        (blob, json.dumps(second).encode()),
-    )
-    with suppress(Refused):
-        sources.archive_architecture(path)
-    with suppress(Refused):
-        sources.unpack_archive(path, tmp_path / "layout")
 
 
 @FUZZ

@@ -10,7 +10,7 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.core import disk_space, runtime_pull
-from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
+from runners.core.errors import NotFound, NotVerified, Refused
 from runners.images import images_lock, local, pull, reference, store
 from runners.images.pull import PullRequest
 
@@ -97,22 +97,16 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "kind", "words"),
+    ("output", "words"),
     [
-        ("FATAL:   write /x: no space left on device", SystemFault, "the disk became full"),
-        ("FATAL:   write /x: disk quota exceeded", SystemFault, "the disk became full"),
-        ("FATAL:   dial tcp: connection refused", SystemFault, "does not answer"),
-        ("INFO:  a\nFATAL:   GET x: UNAUTHORIZED: no", Refused, "refuses access"),
-        ("FATAL:   image does not exist in the library: a", NotFound, "no such image"),
-        ("FATAL:   remote has no library client", Refused, "no library server is set"),
-        ("FATAL:   something else", SystemFault, "something else"),
-        ("", SystemFault, "said nothing"),
+        ("FATAL:   write /x: no space left on device", "the disk became full"),
+        ("FATAL:   write /x: disk quota exceeded", "the disk became full"),
+        ("INFO:  a\nFATAL:   GET x: UNAUTHORIZED: no", "UNAUTHORIZED: no"),
+        ("", "said nothing"),
     ],
 )
-def test_the_runtimes_words(output: str, kind: type[RunnerError], words: str) -> None:
-    error = runtime_pull.fault("pulling x", output, None)
-    assert isinstance(error, kind)
-    assert words in str(error)
+def test_the_runtimes_words(output: str, words: str) -> None:
+    assert words in str(runtime_pull.fault("x", output, Path("/x")))
 
 
 @pytest.mark.parametrize(

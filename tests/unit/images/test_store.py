@@ -118,7 +118,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
     run.mkdir(parents=True)
     gc_roots.hold_run(run, kept.digest)
     assert gc_roots.prune(dry_run=False).digests == ()
-    record = '{"id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
+    record = '{"form": 2, "id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
     (run / "job.json").write_text(record + '"state": "COMPLETED"}')
     assert gc_roots.prune(dry_run=False).digests == (kept.digest,)
 

@@ -48,7 +48,7 @@ def test_a_record(tmp_path: Path, content: bytes | dict[str, object]) -> None:
 
 
 USE = {
-    "version": 1,
+    "version": 2,
     "findings": [],
     "nodes": [
         {

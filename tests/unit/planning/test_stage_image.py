@@ -244,25 +244,6 @@ def test_with_data_and_without_unpacking() -> None:
     assert "--bind /d/tokens:/data/tokens:ro" in text(not_staged)
 
 
-def test_the_kind_of_file_system_is_that_of_the_nearest_mount() -> None:
-    table = r"""22 1 0:21 / / rw - ext4 /dev/vda rw
-30 22 0:40 / /home rw,relatime shared:1 - nfs4 server:/home rw
-31 30 0:41 / /home/my\040images rw - lustre mgs:/l rw
-32 22 0:42 / /homes rw - tmpfs tmpfs rw
-33 22 0:43 / /twice rw - autofs x rw
-34 33 0:44 / /twice rw master:1 - beegfs y rw
-half a line"""
-    for path, kind in (
-        ("/a.sif", "ext4"),
-        ("/home/a.sif", "nfs4"),
-        ("/home/my images/a.sif", "lustre"),
-        ("/homes/a.sif", "tmpfs"),
-        ("/homesick/a.sif", "ext4"),
-        ("/twice/a.sif", "beegfs"),
-    ):
-        assert image_storage.filesystem(Path(path), table) == kind
-
-
 @pytest.mark.parametrize(
     ("answer", "squashfuse", "why"),
     [
