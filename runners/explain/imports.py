@@ -38,7 +38,7 @@ PACKAGES = {
 }
 # Compiled against a torch with CUDA on the package index
 FOR_CUDA = ("torchaudio", "torchvision")
-HOME = re.compile(r"/\.local/lib/python|/\.conda/|/(?:mini|ana)(?:conda|forge)3?/")
+HOME = re.compile(r"/\.local/lib/python")  # one of conda's is a Python of its own
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
 NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
@@ -80,7 +80,7 @@ def _without_bind(facts: Facts, named: Named) -> Remedy:
 
 GLIBC = Row(
     "glibc-mismatch",
-    r"version [`'](?P<version>GLIBC(?:XX)?_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
+    r"version [`'](?P<version>GLIBC_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
     "{by} needs {version}, which the image's own C library does not have: it was built on a newer "
     "system than the image",
     _without_bind,

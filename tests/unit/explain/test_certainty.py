@@ -366,6 +366,31 @@ def test_another_ranks_end_is_not_the_cause_where_the_log_has_one(tmp_path: Path
     assert why.name == "nccl-ib-event", why
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("libmpi.so.40: cannot open shared object file: No such file", "mpi-other-library"),
+        (
+            "/lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /u/x.so)",
+            "glibc-version",
+        ),
+    ],
+)
+def test_condas_python_is_no_package_of_the_home(tmp_path: Path, error: str, name: str) -> None:
+    folder = "/home/u/miniconda3/envs/x/lib/python3.10/site-packages"
+    log = f'0@n0 |   File "{folder}/torch/__init__.py", line 76, in <module>\n'
+    assert explained(tmp_path, log, (0, 1.0, f"ImportError: {error}")).name == name
+
+
+def test_a_node_that_does_not_answer_is_not_the_one_that_was_ended(tmp_path: Path) -> None:
+    log = (
+        "srun: error: slurm_receive_msgs: [[n1]:6818] failed: Socket timed out\n"
+        "srun: error: Task launch for StepId=96.0 failed on node n2: No such process\n"
+    )
+    why = explained(tmp_path, log)
+    assert (why.name, str(why.fix)) == ("node-not-answering", "--exclude n1"), why
+
+
 def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path: Path) -> None:
     lines = [
         "ERROR  : Could not write info to setgroups: Permission denied",
