@@ -18,10 +18,9 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # what it does without or tries again
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
-    r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|Unable to register cu\w+ factory"
-    r"|cuda_diagnostics|cannot open shared object.*\(ignored\)|[Ff]alling back"
-    r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|will retry|thrown while requesting|Ignoring this choice"
-    r"|NCCL WARN Failed to find CUDA lib"
+    r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|register cu\w+ factory|cuda_diagnostics"
+    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|while requesting"
+    r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
 )
 # What the job's shell lacked before a rank ran, and so could do without
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
