@@ -10,8 +10,8 @@ from pathlib import Path
 
 from runners.core.errors import UsageError
 
-from .copies import COPY
-from .parse import Instruction, again, pairs, parse, shell, words
+from .copies import COPY, USER_BASE
+from .parse import Instruction, again, pairs, parse, plain, shell, words
 from .runs import MOUNT, Runs
 from .sources import TAKE
 from .stage import (
@@ -35,7 +35,6 @@ LOST = {
 }
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 TRIGGER = "write it into the definitions that start from this image"
-ROOT = "who runs the image cannot read it: install elsewhere, or end with RUN chmod 755 /root"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
 home() {
@@ -49,6 +48,8 @@ KEEP_BASE_SCRIPT = f"""\
 case "$(cat /.singularity.d/runscript)" in
         *OCI_ENTRYPOINT=*) cp /.singularity.d/runscript {BASE_SCRIPT} ;;
     esac"""
+# In Docker root or the last USER runs the image, with what is in their homes, such as uv's Pythons.
+OPEN_HOMES = 'for home in /root "$HOME"; do [ ! -d "$home" ] || chmod a+rx "$home"; done'
 INDENT = "    "
 
 
@@ -58,6 +59,7 @@ class Converter(Runs):
     def __init__(self, dockerfile: Path, left_out: str = "") -> None:
         super().__init__(dockerfile, left_out)
         self.globals: dict[str, str] = {}
+        self.in_from: set[str] = set()  # arguments of FROM lines
 
     def read(self, item: Instruction) -> None:
         """One instruction, by the method with its name."""
@@ -89,13 +91,11 @@ class Converter(Runs):
         base = self._base(item, found[0])
         earlier = self.named(base)
         if earlier is None:
-            self.stages.append(Stage(name, base))
+            self.stages.append(Stage(name, base, (item.line,)))
             return
         self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
-        again_here = replace(deepcopy(earlier), name=name, triggers=[], arguments={})
-        self.stages.append(again_here)
-        # The lines that are repeated name them.
-        again_here.arguments.update(earlier.arguments)
+        lines = (*earlier.lines, item.line)
+        self.stages.append(replace(deepcopy(earlier), name=name, lines=lines, triggers=[]))
         for trigger in earlier.triggers:
             self.read(again(trigger, trigger.text))
 
@@ -107,7 +107,9 @@ class Converter(Runs):
             return placeholder(name)
 
         plain_names = re.findall(r"\$(?:(\w+)|\{(\w+)\})", text)
-        unknown = {a or b for a, b in plain_names} - set(known)
+        names = {a or b for a, b in plain_names}
+        self.in_from |= names
+        unknown = names - set(known)
         return self.expand(item, text, {**known, **{name: missing(name) for name in unknown}})
 
     def read_arg(self, item: Instruction) -> None:
@@ -118,6 +120,13 @@ class Converter(Runs):
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             value = self.expand(item, default or "", self.known())
+            if not equals and name in self.in_from & set(self.globals):
+                what = f"ARG {name} is in a line FROM too, where its default is written"
+                self.note(item, what, f"--build-arg {name}=... does not change the base")
+            for other in here.arguments:
+                if re.search(rf"\$\{{?{other}\b", default or ""):
+                    what = f"ARG {name} is '{plain(value)}', of the default of ARG {other}"
+                    self.note(item, what, f"--build-arg {other}=... does not change it")
             if name in here.variables:  # which ENV has set for good
                 continue
             if equals and here.arguments.get(name, value) != value:
@@ -136,13 +145,14 @@ class Converter(Runs):
         for name, value in pairs(item.flat):
             found[name] = self.in_shell(item, value)  # with the variables from before this line
         for name, text in found.items():
-            if "/root/" in text:
-                self.note(item, f"{name} names /root", ROOT)
-            if name == "PIP_USER":
+            if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
                 continue
+            if name == "HOME":
+                self.note(item, name, "set while it is built; who runs the image has another home")
+            else:
+                here.environ.append(f'export {name}="{text}"')
             here.variables[name] = text
-            here.environ.append(f'export {name}="{text}"')
             self.export(name, text)
 
     def read_label(self, item: Instruction) -> None:
@@ -157,7 +167,8 @@ class Converter(Runs):
         self.stage.shell = tuple(item.command())
 
     def read_user(self, item: Instruction) -> None:
-        self.note(item, f"USER {item.flat}", USER)
+        if item.flat not in ("root", "0", "root:root", "0:0"):
+            self.note(item, f"USER {item.flat}", USER)
         user = self.static(item, shell(item.flat), in_post=True).partition(":")[0]
         self.stage.install.append(f"HOME=$(home {with_arguments(user)}); HOME=${{HOME:-/}}")
 
@@ -199,7 +210,9 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
     COPY takes with it. Raises UsageError when it is no Dockerfile, or has no such stage.
     """
     reader = Converter(path.absolute(), name)
-    for item in parse(text, path.name):
+    items = parse(text, path.name)
+    reader.has_user_base = any(USER_BASE.search(item.flat) for item in items if item.flags)
+    for item in items:
         if item.word == "FROM" and target and reader.named(target):
             break
         if item.word not in ("ARG", "FROM") and not reader.stages:
@@ -210,7 +223,17 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
         raise UsageError(f"{path.name} has no stage {target}")
     for trigger in reader.stage.triggers:
         reader.note(trigger, f"ONBUILD {trigger.flat}", TRIGGER)
-    return _write(reader), sorted(reader.notes, key=lambda note: note.line)
+    return _write(reader), sorted(_notes(reader), key=lambda note: note.line)
+
+
+def _notes(reader: Reader) -> Iterator[Note]:
+    """Those of the stages that the last one is made from, and of what is before all stages."""
+    used = {line for stage in reader.needed() for line in stage.lines}
+    unused = {line for stage in reader.stages for line in stage.lines} - used
+    for note in reader.notes:
+        start = max((line for line in used | unused if line <= note.line), default=0)
+        if start not in unused:
+            yield note
 
 
 def _write(reader: Reader) -> str:
@@ -262,6 +285,8 @@ def _post(stage: Stage, last: bool) -> list[str]:
     end = []
     if last and any(STAGED in line for line in lines):
         end.append(f"rm -rf {STAGED}")
+    if last:
+        end.append(OPEN_HOMES)
     if keeps:
         end.append(KEEP_BASE_SCRIPT)
     return ["umask 022", *functions, *lines, *end]

@@ -13,6 +13,7 @@ from .parse import Instruction, shell, words
 from .sources import GIT, GLOB, Sources
 from .stage import OF_BASE, STAGED, Stage, with_arguments
 
+USER_BASE = re.compile(r"^/\S*/\.local/?(?=\s)")  # what pip's --user fills in a builder's home
 # A function of %post, as far as a stage uses it.
 COPY = """\
 # OWNER TARGET SOURCES...: what is in a folder joins what is in the target
@@ -90,6 +91,8 @@ class Copies(Sources):
             for path in paths:
                 self._directly(item, path, self._target(item, target))
             return
+        if not paths:
+            return
         number = self._pack(item, paths)
         if "parents" in dict(item.flags):
             self._put(item, target, f"{STAGED}/{number}")
@@ -113,6 +116,10 @@ class Copies(Sources):
                 self.note(item, f"{item.word} --{flag}", "nothing can be run in this image")
             return
         self._put(item, target, *(self._from(found, source) for source in sources))
+        if self.has_user_base and USER_BASE.search(item.flat):
+            text = self._target(item, target).rstrip("/")
+            self.stage.environ.append(f'export PYTHONUSERBASE="{text}"')
+            self.export("PYTHONUSERBASE", text)
 
     def _between_bare(
         self, item: Instruction, found: Stage, sources: list[str], target: str

@@ -121,7 +121,7 @@ def again(item: Instruction, text: str) -> Instruction:
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
     found = []
     while match := FLAG.match(text):
-        found.append((match[1], match[2] or ""))
+        found.append((match[1], shell(match[2] or "")))
         text = re.sub(r"^(\\\n\s*)+", "", text[match.end() :])
     return tuple(found), text
 

@@ -9,7 +9,7 @@ import re
 import shlex
 
 from .copies import Copies
-from .parse import SHELL, Instruction, shell
+from .parse import SHELL, Instruction
 from .stage import NO_TEXT, STAGED, joined, quoted, with_arguments
 
 # A list of commands, or one that changes the shell it runs in.
@@ -23,8 +23,13 @@ MORE_THAN_AND = re.compile(r";|\n|(?<!&)&(?!&)|`|\bif\b|\bfor\b|\bwhile\b|\bcase
 # Quoted text, and what a shell puts in.
 VALUES = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^}]*\}|\$\([^()]*\)")
 CONTINUED = re.compile(r"\\\n\s*")
+# A shell keeps the backslash of a continued line in these, which Docker takes out before.
+KEEPS_BACKSLASH = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|(?<!\S)#.*", re.DOTALL)
 INTERPRETER = re.compile(r"#!.+")
-PIP_USER = re.compile(r"(\bpip[\d.]*\s+install\b[^\n;&|]*?)\s--user\b")
+# Of pip, and of Jupyter, whose kernels and extensions it puts into a home too.
+USER_INSTALL = re.compile(
+    r"(\b(?:pip[\d.]*|ipykernel|kernelspec|\w+extension)\s+(?:install|enable)\b[^\n;&|]*?)\s--user\b"
+)
 HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
 # Commands that put files where they run, and bases without a working directory of their own.
 FETCHES = re.compile(
@@ -32,7 +37,7 @@ FETCHES = re.compile(
 )
 AT_ROOT = re.compile(
     r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
-    r"|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
+    r"|amazonlinux|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
 )
 # What a mount hides comes back after it; in Docker nothing of it is in the image.
 MOUNT = """\
@@ -67,9 +72,9 @@ class Runs(Copies):
             self.post(f"unmounted {with_arguments(target)}")
 
     def _command(self, item: Instruction) -> str:
-        listed, text = item.listed(), PIP_USER.sub(r"\1", item.text)
-        if listed is not None:
-            return joined([word for word in listed if not _is_user_option(word, listed)])
+        if (listed := item.listed()) is not None:
+            return self._for_all(joined(listed))
+        text = self._for_all(_one_line(item.text))
         if text.startswith("<<") and item.heredocs:
             return self._script(item)
         whole = "\n".join([text, *(f"{part.body}\n{part.name}" for part in item.heredocs)])
@@ -77,9 +82,13 @@ class Runs(Copies):
             return f"{shlex.join(self.stage.shell)} {quoted(whole)}"
         return _apart(text, whole)
 
+    def _for_all(self, text: str) -> str:
+        """The text without --user, unless another stage takes what it installs."""
+        return text if self.has_user_base else USER_INSTALL.sub(r"\1", text)
+
     def _script(self, item: Instruction) -> str:
         """A here-document that is the command itself."""
-        body = PIP_USER.sub(r"\1", item.heredocs[0].body)
+        body = self._for_all(item.heredocs[0].body)
         if not INTERPRETER.match(body):
             return f"{shlex.join(self.stage.shell)} {quoted(body)}"
         file = f"{STAGED}/run-{item.line}"
@@ -88,7 +97,7 @@ class Runs(Copies):
 
     def _mount(self, item: Instruction, value: str) -> tuple[str, str]:
         """Where something is mounted, "" for what cannot be, and the files to see there."""
-        parts = dict(part.partition("=")[::2] for part in shell(value).split(","))
+        parts = dict(part.partition("=")[::2] for part in value.split(","))
         target = parts.get("target") or parts.get("dst") or parts.get("destination") or ""
         kind = parts.get("type", "bind")
         if kind in ("secret", "ssh") or not target:
@@ -105,14 +114,11 @@ class Runs(Copies):
 
     def _look(self, item: Instruction) -> None:
         """Say what a command does that comes to nothing, or fails late."""
-        text = " ".join([item.flat, *(part.body for part in item.heredocs)])
-        if PIP_USER.search(text) or (item.listed() and "--user" in (item.listed() or [])):
-            self.note(
-                item,
-                "pip install --user",
-                "left out, so that all users have the packages: here they would be in root's home,"
-                " which nobody sees who runs the image",
-            )
+        command = joined(item.listed() or []) or item.flat
+        text = " ".join([command, *(part.body for part in item.heredocs)])
+        if self._for_all(text) != text:
+            why = "left out, so that all users have it: here it would be in root's home"
+            self.note(item, "install --user", why)
         if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
             self.note(item, "pip install horovod", self._horovod(text))
         if (
@@ -137,8 +143,10 @@ class Runs(Copies):
         )
 
 
-def _is_user_option(word: str, listed: list[str]) -> bool:
-    return word == "--user" and "install" in listed and any("pip" in one for one in listed)
+def _one_line(text: str) -> str:
+    """The text as it is; without continued lines where the shell reads another text than Docker."""
+    parts = KEEPS_BACKSLASH.findall(text)
+    return text.replace("\\\n", "") if any(p[0] in "'#" and "\\\n" in p for p in parts) else text
 
 
 def _apart(text: str, whole: str) -> str:

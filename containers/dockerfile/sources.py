@@ -150,6 +150,9 @@ class Sources(Reader):
                 self._outside(item, each)
             if each in self.ignored:
                 self.note(item, f"{source} is in .dockerignore", "Docker does not find it")
+        if not found and GLOB.search(known):
+            self.note(item, f"nothing is {source} beside the Dockerfile", "it is left out")
+            return []
         if not found:
             self.note(item, f"{source} is not beside the Dockerfile", "it must be when built")
         return [path] if known != path or not found else found
@@ -174,7 +177,7 @@ class Sources(Reader):
         """The path at which a file or folder lies that RUN mounts."""
         if origin is not None:
             return self._from(self._origin(self.expand(item, origin, self.known())), source)
-        (path,) = self._in_context(item, source)[:1]
+        path = (self._in_context(item, source) or [source])[0]
         return str(PurePosixPath(STAGED, self._pack(item, [path]), path))
 
     def _origin(self, origin: str) -> Stage:

@@ -44,6 +44,7 @@ class Stage:
 
     name: str
     base: str
+    lines: tuple[int, ...] = ()  # of FROM, its own and those of the stages that it goes on from
     arguments: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     setup: list[str] = field(default_factory=list)  # run on the building machine
@@ -84,6 +85,7 @@ class Reader:
         self.notes: list[Note] = []
         self.stages: list[Stage] = []
         self.outside: list[Stage] = []  # images that only files are taken from
+        self.has_user_base = False  # whether a stage takes what pip installed for a user
 
     @property
     def stage(self) -> Stage:

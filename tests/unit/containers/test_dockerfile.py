@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from containers import definition
-from containers.dockerfile.convert import HOME, convert
+from containers.dockerfile.convert import HOME, OPEN_HOMES, convert
 from containers.dockerfile.copies import COPY
 from containers.dockerfile.parse import pairs, parse
 from containers.dockerfile.sources import TAKE
@@ -78,6 +78,7 @@ Stage: stage1
     cd /work
     HOME=$(home nobody); HOME=${{HOME:-/}}
     rm -rf /.copied
+    {OPEN_HOMES}
 
 %environment
     export HELLO_GREETING="{{{{ GREETING }}}}"
@@ -136,6 +137,12 @@ def part(tmp_path: Path, text: str) -> str:
         ("RUN echo {{ x }}", "%post\n    /bin/sh -c 'echo {''{ x }}'"),
         ("RUN echo $((1<<2))", "(set +e; echo $((1<<2)))"),
         ("RUN pip install --user a", "%post\n    pip install a"),
+        ('RUN ["pip", "install", "--user", "a"]', "%post\n    pip install a"),
+        ("RUN python -m ipykernel install --user --name=a", "ipykernel install --name=a"),
+        ("RUN echo '{ \\\n a' > /x", "%post\n    echo '{  a' > /x"),
+        ("RUN a # b \\\n && c", "%post\n    (\na # b  && c\n    )"),
+        ("ENV HOME=/x\nRUN a $HOME", '%post\n    export HOME="/x"\n    a $HOME\n'),
+        ('COPY --chown="5:6" y /z', "copy 5:6 /z /.copied/1/y"),
         ("COPY <<E /d/f\n$\nE", "'$' > /.copied/1/E\n    copy 0:0 /d/f /.copied/1/E"),
         ("ENV A=1\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
         ("ENV A=${N:-1}\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
@@ -181,6 +188,20 @@ def part(tmp_path: Path, text: str) -> str:
 def test_one_instruction(text: str, made: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert made in part(tmp_path, text)
+
+
+def test_what_pip_installs_for_a_user_may_be_copied_from_a_stage(tmp_path: Path) -> None:
+    text = "FROM a AS one\nRUN pip install --user b\nFROM c\nCOPY --from=one /r/.local /r/.local"
+    made, notes = converted(tmp_path, text)
+    assert "    pip install --user b\n" in made
+    assert made.count('    export PYTHONUSERBASE="/r/.local"\n') == 2
+    assert notes == []
+
+
+def test_the_base_does_not_change_with_an_argument(tmp_path: Path) -> None:
+    _, notes = converted(tmp_path, "ARG V=1\nFROM a:$V\nARG V\nRUN echo $V")
+    assert len(notes) == 1
+    assert "--build-arg V=... does not change the base" in notes[0]
 
 
 def test_without_an_entry_the_bases_own_stays(tmp_path: Path) -> None:
@@ -261,7 +282,8 @@ def test_each_form_of_a_variable(text: str, value: str, tmp_path: Path) -> None:
 
 def test_what_the_last_image_does_not_need_is_left_out(tmp_path: Path) -> None:
     text = "FROM a AS one\nRUN 1\nFROM one AS two\nRUN 2\nFROM b\nCOPY --from=x.example/c:1 /y /y"
-    made, _ = converted(tmp_path, text)
+    made, notes = converted(tmp_path, f"{text}\nHEALTHCHECK CMD x".replace("RUN 2", "EXPOSE 2"))
+    assert [note[:6] for note in notes] == ["line 7"]
     assert "From: a" not in made
     assert "Stage: image0" in made
     assert "%files from image0\n    /y /.copied/1/y" in made
@@ -300,7 +322,9 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
             "line 3: ADD https://x.example/y.git into",
         ),
         ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E /x into an image without a shell"),
-        ("ENV PATH=/root/.local/bin:$PATH", "line 2: PATH names /root: who runs the image cannot"),
+        ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
+        ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
+        ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),
         ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
         ("WORKDIR x", "line 2: WORKDIR x without one before it: here it is below /"),
         ("COPY --exclude=a folder /x", "line 2: COPY --exclude: nothing is left out"),
@@ -311,7 +335,7 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ),
         ("COPY folder /x", "line 2: COPY folder: .dockerignore leaves out what is there now"),
         ("COPY folder/gone /x", "line 2: folder/gone is in .dockerignore: Docker does not find it"),
-        ("RUN pip install --user x", "line 2: pip install --user: left out, so that all users"),
+        ("RUN pip install --user x", "line 2: install --user: left out, so that all users have it"),
         (
             "RUN pip install horovod",
             "line 2: pip install horovod: it fails: there is no cmake; pip's",
