@@ -196,7 +196,7 @@ class AddedPackages:
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.name}:\n{evidence}")
         if pin := missing(text):
-            return pip.no_file(pin, self.source, evidence)
+            return pip.NoFile.of(pin, self.source, evidence)
         return error
 
     def _fill(self, stage: Path, wheels: Path, added: Sequence[pip.Addition]) -> None:

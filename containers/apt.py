@@ -21,6 +21,7 @@ from . import apptainer
 FOLDER = "/mnt/apt"  # in the container, while it is built
 BEGIN = f"[ ! -e {FOLDER}/begin ] || . {FOLDER}/begin"  # at the start of %post
 APT = Path("/etc/apt")
+MIRROR = "RUNNER_DEBIAN_MIRROR"  # the address of an archive to use instead of this machine's
 OS_RELEASE = Path("/etc/os-release")
 DEBIAN = ("debian", "debian-security")  # how the addresses of Debian's archives end
 KEYRING = "/usr/share/keyrings/debian-archive-keyring"
@@ -126,7 +127,7 @@ def parse_release(text: str) -> dict[str, str]:
 
 def machine_sources(environ: Mapping[str, str]) -> list[Source]:
     """Return the sources of this machine, or those of the archive that a build was told to use."""
-    if mirror := environ.get("RUNNER_DEBIAN_MIRROR"):
+    if mirror := environ.get(MIRROR):
         name = parse_release(OS_RELEASE.read_text("utf-8")).get("VERSION_CODENAME", "stable")
         suites = (name, f"{name}-updates")
         return [Source(mirror.rstrip("/"), suite, "main", {}) for suite in suites]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -47,19 +47,47 @@ BASE, NO_RECIPES = "base.tar", "no-recipes"
 
 def build(plan: BuildPlan, options: BuildOptions, shown: Progress) -> None:
     """Make the image, unless another build just made it. Raises RunnerError."""
-    apptainer.require()
     with process.only_build(plan.places.work, shown):
         if not build_record.is_current(plan.output, plan.key):
-            Builder.here(plan, options, shown).run(shown)
+            builder, image = Builder.here(plan, options, shown), plan.image
+            steps = builder.steps()
+            long = any(one.needed for one in steps[:-1])
+            builder.run(steps, image.needs if long else image.needs_for_trainers, shown)
         for path in build_record.forget(plan.places.builds, plan.results()):
             shown.say(f"removed, not used for {build_record.DAYS} days: {path}")
 
 
-def describe(plan: BuildPlan, options: BuildOptions, shown: Progress) -> str:
-    """The definition, and the commands that would be run. Raises RunnerError."""
-    apptainer.require()
+def build_wheel(plan: BuildPlan, options: BuildOptions, shown: Progress) -> Path:
+    """Compile Horovod's wheel as for an image, unless it is there. Raises RunnerError."""
+    if not plan.horovod.exists():
+        with process.only_build(plan.places.work, shown):
+            builder = Builder.here(plan, options, shown)
+            builder.run(builder.wheel_steps(), plan.image.needs, shown)
+    (compiled,) = plan.horovod.glob("*.whl")
+    return compiled
+
+
+def describe(plan: BuildPlan, options: BuildOptions, shown: Progress, alone: bool = False) -> str:
+    """The definition, and the commands that would be run; those for the wheel `alone`.
+
+    Raises RunnerError.
+    """
+    builder = Builder.here(plan, options, shown)
+    if alone:
+        return build_steps.outline(builder.wheel_steps())
     text = plan.definition.read_text(encoding="utf-8").rstrip()
-    return f"{text}\n\n{build_steps.outline(Builder.here(plan, options, shown).steps())}"
+    return f"{text}\n\n{build_steps.outline(builder.steps())}"
+
+
+def copy_wheel(compiled: Path, folder: Path) -> Path:
+    """Copy it there; beside it its SHA-256, as sha256sum writes and reads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / compiled.name
+    with atomic.new_file(target) as part:
+        shutil.copyfile(compiled, part)
+    text = f"{digest.sha256(target)}  {target.name}\n"
+    atomic.write_text(folder / f"{target.name}.sha256", text)
+    return target
 
 
 @dataclass(frozen=True)
@@ -73,6 +101,7 @@ class Builder:
     @classmethod
     def here(cls, plan: BuildPlan, options: BuildOptions, shown: Progress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
+        apptainer.require()
         emulated = build_modes.needs_emulation(plan.image.architecture)
         temporary = plan.places.temporary
         temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
@@ -83,13 +112,7 @@ class Builder:
             raise Refused(debian.NO_IDS)
         return cls(plan, runtime, options)
 
-    def run(self, shown: Progress) -> None:
-        """Do the steps that are needed. Raises RunnerError."""
-        steps, image = self.steps(), self.plan.image
-        long = any(one.needed for one in steps[:-1])
-        self.do(steps, image.needs if long else image.needs_for_trainers, shown)
-
-    def do(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
+    def run(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.places.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
@@ -169,7 +192,7 @@ class Builder:
 
     def base_command(self, path: Path, layer: Path) -> list[str]:
         """What fills the base of a definition with Debian packages. Raises Refused."""
-        archive = debian.find_archive(self.apptainer.environ, debian.apt_sources())
+        archive = debian.find_archive(self.apptainer.environ)
         image, packages = self.plan.image, self.plan.image.packages(path)
         wanted = image.codename, image.components, packages, layer
         return debian.argv(archive, *wanted, architecture=image.architecture)
@@ -179,10 +202,19 @@ class Builder:
         section = self.plan.lock_section(path)
         debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
 
-    def base_arguments(self) -> dict[str, str]:
-        if self.plan.registry_base:
-            return {"bootstrap": "docker", "from": self.plan.registry_base}
-        return {"bootstrap": "docker-archive", "from": BASE}
+    def on_base(
+        self, path: Path, files: Mapping[str, Path], given: Mapping[str, str], bound: str
+    ) -> Build:
+        """What builds a definition from its base; the wheels and what is `bound` are seen by it."""
+        plan, registry = self.plan, self.plan.registry_base
+        base = ("docker", registry) if registry else ("docker-archive", BASE)
+        return Build(
+            definition=path,
+            output=plan.places.temporary / f"{path.stem}.sif",
+            files={"containers": HERE, BASE: plan.base_archive(path), **files},
+            given={**dict(zip(("bootstrap", "from"), base)), "lock": plan.image.lock, **given},
+            binds=(f"{plan.wheels}:/mnt:ro", *filter(None, [bound])),
+        )
 
     # 3. Horovod
 
@@ -195,18 +227,9 @@ class Builder:
 
     def horovod_build(self, result: Path) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
-        plan = self.plan
-        return Build(
-            definition=plan.wheel_definition,
-            output=plan.places.temporary / "horovod_wheel.sif",
-            files={"containers": HERE, BASE: plan.base_archive(plan.wheel_definition)},
-            given={
-                **self.base_arguments(),
-                "lock": plan.image.lock,
-                "packages": " ".join(plan.image.packages(plan.wheel_definition)),
-            },
-            binds=(f"{plan.wheels}:/mnt:ro", f"{result}:/srv"),
-        )
+        path = self.plan.wheel_definition
+        given = {"packages": " ".join(self.plan.image.packages(path))}
+        return self.on_base(path, {}, given, f"{result}:/srv")
 
     # 4. environment
 
@@ -227,24 +250,10 @@ class Builder:
 
     def environment_build(self) -> Build:
         plan = self.plan
-        return Build(
-            definition=plan.definition,
-            output=plan.places.temporary / "environment.sif",
-            files={
-                "containers": HERE,
-                BASE: plan.base_archive(plan.definition),
-                "horovod": plan.horovod,
-                NO_RECIPES: plan.places.temporary / NO_RECIPES,
-            },
-            given={
-                **self.base_arguments(),
-                "horovod": "horovod/*.whl",
-                "recipes": NO_RECIPES,
-                "lock": plan.image.lock,
-            },
-            binds=(f"{plan.wheels}:/mnt:ro",),
-            compression=plan.compression,
-        )
+        files = {"horovod": plan.horovod, NO_RECIPES: plan.places.temporary / NO_RECIPES}
+        given = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
+        build = self.on_base(plan.definition, files, given, "")
+        return replace(build, compression=plan.compression)
 
     # 5. image, and 6. proof
 

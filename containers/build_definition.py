@@ -83,19 +83,15 @@ def with_definition(
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the definition {path}: {error}") from None
+    definition.check(text, path.name, given)
     if base:
-        text = definition.with_definition(base, text, path.name, given)
+        text = definition.with_definition(base, text, path.name)
     folder = path.absolute().parent
     start = base.path if base else folder / definition.local_base(text, given)
     debian = apt.find(start) if start.is_file() else None
     if debian:
         text = definition.with_start(text, apt.BEGIN)
     return OneDefinition(text, path.name, folder, output, given, ca=ca, base=base, apt=debian)
-
-
-def check(asked: OneDefinition) -> None:
-    """Raise UsageError for what is wrong in the definition, before anything is started."""
-    definition.check(asked.text, asked.name, asked.given)
 
 
 def describe(asked: OneDefinition) -> str:
@@ -111,7 +107,6 @@ def describe(asked: OneDefinition) -> str:
 
 def build(asked: OneDefinition, shown: Progress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
-    check(asked)
     apptainer.require()
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -77,14 +77,8 @@ def fetched(folder: Path) -> str:
     pip writes each file into a temporary folder first; a file that is in both counts once.
     """
     sizes: dict[str, int] = {}
-    for part in folder.parent.glob(f".{folder.name}.*"):
-        for path in part.rglob("*"):
-            sizes[path.name] = max(sizes.get(path.name, 0), _size(path))
+    for path in folder.parent.glob(f".{folder.name}.*/**/*"):
+        with suppress(OSError):  # pip has just moved it
+            if path.is_file():
+                sizes[path.name] = max(sizes.get(path.name, 0), path.stat().st_size)
     return f"{disk_space.shown(sum(sizes.values()))} fetched"
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size if path.is_file() else 0
-    except OSError:  # pip has just moved it
-        return 0

@@ -123,28 +123,18 @@ def image(name: str, architecture: str = AMD64) -> Image:
 
     Raises UsageError when there is none of that name, Refused when there is none for it.
     """
-    for found in IMAGES.values():
-        if name in (found.short, found.name):
-            return _for(found, architecture)
-    raise UsageError(
-        f"no image named '{name}'; there is: {', '.join(IMAGES)}\n"
-        "For a definition file of your own, name the file: runner build my.def"
-    )
-
-
-def _for(image: Image, architecture: str) -> Image:
-    if architecture == AMD64:
-        return image
-    if architecture == ARM64 and image.short in FOR_ARM:
-        return FOR_ARM[image.short]
-    if architecture == ARM64:
-        raise Refused(
-            f"there is no {image.short} image for {ARM64}",
-            "TensorFlow has no build with CUDA for it; PyTorch has one, with CUDA 13",
-            "runner build gpu13",
+    short = next((one.short for one in IMAGES.values() if name in (one.short, one.name)), "")
+    if not short:
+        raise UsageError(
+            f"no image named '{name}'; there is: {', '.join(IMAGES)}\n"
+            "For a definition file of your own, name the file: runner build my.def"
         )
-    raise Refused(
-        f"there is no {image.short} image for {architecture}",
-        f"there is one for {AMD64} and for {ARM64}",
-        "runner build --from docker://nvcr.io/nvidia/pytorch:25.01-py3 --horovod",
-    )
+    of_architecture = {AMD64: IMAGES, ARM64: FOR_ARM}.get(architecture, {})
+    if short in of_architecture:
+        return of_architecture[short]
+    why = f"there is one for {AMD64} and for {ARM64}"
+    instead = "runner build --from docker://nvcr.io/nvidia/pytorch:25.01-py3 --horovod"
+    if architecture == ARM64:
+        why = "TensorFlow has no build with CUDA for it; PyTorch has one, with CUDA 13"
+        instead = "runner build gpu13"
+    raise Refused(f"there is no {short} image for {architecture}", why, instead)

@@ -19,11 +19,9 @@ from runners.core.digest import sha256
 from runners.core.errors import Refused, SystemFault
 from runners.core.machine import AMD64, ARM64
 
-from . import lockfile
+from . import apt, lockfile
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# Lines of sources.list(5) and URIs of DEB822-STYLE; options in [brackets] are not the address.
-ARCHIVE = re.compile(r"^(?:deb\s+(?:\[[^\]]*\]\s+)?|URIs:\s*)((?:https?|file):\S+)", re.MULTILINE)
 NO_ARCHIVE = """\
 no Debian archive in this machine's apt sources (/etc/apt), to make the base image from.
 Name one:          RUNNER_DEBIAN_MIRROR=<archive address> runner build cpu
@@ -58,21 +56,13 @@ def available() -> bool:
     return shutil.which("mmdebstrap") is not None and Path(KEYRING).exists()
 
 
-def find_archive(environ: Mapping[str, str], sources: Sequence[str]) -> str:
-    """RUNNER_DEBIAN_MIRROR, else the first Debian archive in texts of apt sources. Refused."""
-    if environ.get("RUNNER_DEBIAN_MIRROR"):
-        return environ["RUNNER_DEBIAN_MIRROR"].rstrip("/")
-    for address in (found for text in sources for found in ARCHIVE.findall(text)):
-        if address.rstrip("/").endswith("/debian"):
-            return str(address).rstrip("/")
+def find_archive(environ: Mapping[str, str]) -> str:
+    """Return apt.MIRROR, else the first of Debian's archives in this machine's sources. Refused."""
+    for source in apt.machine_sources(environ):
+        address = source.uri.rstrip("/")
+        if address.endswith("/debian") or environ.get(apt.MIRROR):
+            return address
     raise Refused(NO_ARCHIVE)
-
-
-def apt_sources() -> list[str]:
-    apt = Path("/etc/apt")
-    parts = apt / "sources.list.d"
-    files = [apt / "sources.list", *sorted(parts.glob("*.list")), *parts.glob("*.sources")]
-    return [file.read_text(encoding="utf-8") for file in files if file.is_file()]
 
 
 def argv(

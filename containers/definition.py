@@ -237,9 +237,8 @@ def local_base(text: str, given: Mapping[str, str]) -> str:
     return filled.get("from", "") if filled.get("bootstrap", "").lower() == "localimage" else ""
 
 
-def with_definition(base: Base, text: str, name: str, given: Mapping[str, str]) -> str:
+def with_definition(base: Base, text: str, name: str) -> str:
     """The user's definition on top of the base. Raises UsageError."""
-    check(text, name, given)
     headers = [line for line in text.splitlines() if line.lower().startswith("bootstrap")]
     if len(headers) > 1:
         raise UsageError(

@@ -128,20 +128,27 @@ def _python(options: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, 
             raise UsageError(f"{what}; name a new folder, or --into for an environment")
         python = host_tools.find_python(version, environ)
     else:
-        python = options.folder / "bin" / "python"
-        if not os.access(python, os.X_OK):
-            raise UsageError(f"--into: {options.folder} is no environment: {python} is not there")
+        python = existing_python(options.folder)
         _check_packages(options.folder, packages(python), plan)
     host_tools.check_python(python, version)
     return python
 
 
-def packages(python: Path) -> dict[str, str]:
+def existing_python(folder: Path) -> Path:
+    """Return the Python of an environment that is there. Raises UsageError."""
+    python = folder / "bin" / "python"
+    if not os.access(python, os.X_OK):
+        raise UsageError(f"--into: {folder} is no environment: {python} is not there")
+    return python
+
+
+def packages(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the packages that a Python sees, with their versions, by normalised name."""
-    done = subprocess.run([str(python), "-c", added_packages.PROBE], capture_output=True, text=True)
+    command = [str(python), "-c", added_packages.PROBE]
+    done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
     if done.returncode:
-        raise Refused(f"{python} does not run\n{done.stderr.strip()}")
-    listed = json.loads(done.stdout)["packages"]
+        raise Refused(f"{python} does not run", done.stderr.strip())
+    listed = json.loads(done.stdout.splitlines()[-1])["packages"]
     return {normalised(name): version for name, version in listed.items()}
 
 

@@ -7,41 +7,37 @@ package that is there is replaced.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from runners.core import disk_space
-from runners.core.errors import Refused, UsageError
 
 from . import added_packages, build_steps, foreign_horovod, host_horovod, host_tools, process
 from .build_steps import Progress
 from .foreign_horovod import Horovod, Target
-from .host_environment import NEEDS, EnvironmentOptions, Made
+from .host_environment import NEEDS, EnvironmentOptions, Made, existing_python, packages
 from .host_tools import Mpi
 from .plan import BuildOptions, make
 
 
 def build(options: EnvironmentOptions, shown: Progress) -> tuple[Made, Horovod]:
     """Compile and install it; return what Horovod was compiled for too. Raises RunnerError."""
-    folder, python = options.folder, options.folder / "bin" / "python"
-    if not os.access(python, os.X_OK):
-        raise UsageError(f"--into: {folder} is no environment: {python} is not there")
+    folder, python = options.folder, existing_python(options.folder)
     places = make("cpu", BuildOptions(source=options.source)).places
     log = process.fresh_log(places.logs / "horovod-into-environment.log")
     with process.only_build(places.work, shown), process.emptied(places.temporary) as work:
         disk_space.require(places.temporary, NEEDS, shown.say)
         environ, mpi = _environment(options, work)
-        installed = _packages(python, environ)
+        installed = packages(python, environ)
         horovod = foreign_horovod.find(_target(folder, python, environ), installed)
         horovod = replace(horovod, stage=str(work))
         wanted = host_tools.library(mpi, environ, work) if mpi and horovod.mpi else ""
         shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")
-        run = partial(_run, environ)
+        run = partial(process.run, environ=environ)
         pip = [*host_horovod.pip(folder, isolated=False), "--no-input"]
         with shown.phase("Horovod wheel", partial(build_steps.last_line, log)):
             source = options.source.options()
@@ -69,15 +65,6 @@ def _environment(options: EnvironmentOptions, work: Path) -> tuple[dict[str, str
     return environ, mpi
 
 
-def _packages(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    command = [str(python), "-c", added_packages.PROBE]
-    done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
-    if done.returncode:
-        raise Refused(f"{python} does not run", done.stderr.strip())
-    packages: dict[str, str] = json.loads(done.stdout.splitlines()[-1])["packages"]
-    return packages
-
-
 def _target(folder: Path, python: Path, environ: Mapping[str, str]) -> Target:
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
         command = [str(python), "-s", *words]
@@ -88,7 +75,3 @@ def _target(folder: Path, python: Path, environ: Mapping[str, str]) -> Target:
         tools = f"conda install -p {folder} gxx_linux-64 make openmpi-mpicxx"
     again = f"{python} -m pip uninstall horovod, then the same command again"
     return Target(str(folder), ask, again, f"{python} -m pip install torch", tools)
-
-
-def _run(environ: Mapping[str, str], command: Sequence[str], log: Path) -> None:
-    process.run(command, log, environ)

@@ -75,15 +75,6 @@ def compiled_against(
         return {pin.name for pin in resolve(machine, [requirements], options, pins)}
 
 
-def require_same_python(python: str) -> None:
-    """Refused unless this interpreter is the image's version on Linux."""
-    if (PYTHON, sys.platform) != (python, "linux"):
-        raise Refused(
-            f"a lock for Python {python} on linux cannot be renewed by Python {PYTHON} on"
-            f" {sys.platform}.\nRun it there: python{python} -m containers.lock"
-        )
-
-
 def interpreter(python: str, pyenv: Path) -> str:
     """A Python of that version that runs: on PATH, or one of pyenv's. Refused without one."""
     others = sorted(pyenv.glob(f"versions/{python}.*/bin/python{python}"))
@@ -99,7 +90,6 @@ def interpreter(python: str, pyenv: Path) -> str:
 
 def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     """Write the wheels of an image's lock. Raises RunnerError."""
-    require_same_python(image.python)
     here, machine = catalogue.HERE, MACHINES[image.architecture]
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = here / image.lock, [*target, *source.options()]
@@ -147,14 +137,12 @@ def renew_debian(image: catalogue.Image) -> None:
 
 def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
     """What a definition's packages come to today: by making its base. Raises RunnerError."""
-    archive = debian.find_archive(os.environ, debian.apt_sources())
+    archive = debian.find_archive(os.environ)
     mode = "root" if os.geteuid() == 0 else "unshare"
     with tempfile.TemporaryDirectory() as folder:
         layer = Path(folder, "base.tar")
-        names = image.packages(path)
-        command = debian.argv(
-            archive, image.codename, image.components, names, layer, mode, image.architecture
-        )
+        wanted = image.codename, image.components, image.packages(path), layer
+        command = debian.argv(archive, *wanted, mode, image.architecture)
         process.run(command, Path(folder, "log"), os.environ)
         return debian.installed(layer)
 
@@ -169,7 +157,7 @@ def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[s
             raise SystemFault(f"{image.lock} was not renewed; the reason is above")
         return
     if options.only != "debian":
-        renew_python(image, pip.PackageSource.of(options))
+        renew_python(image, pip.PackageSource.of(vars(options)))
     if options.only != "python":
         renew_debian(image)
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from runners.core.errors import Refused, SystemFault, UsageError
@@ -43,17 +44,12 @@ class PackageSource:
     extra_index_url: str = ""
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> PackageSource:
-        """What the options of `add_options` say. Raises UsageError."""
-        return cls.given(options.wheelhouse, options.index_url, options.extra_index_url)
-
-    @classmethod
-    def given(cls, wheelhouse: str | None, index_url: str, extra_index_url: str) -> PackageSource:
-        """The same from their values; UsageError when the wheel folder is not there."""
-        folder = Path(wheelhouse).resolve() if wheelhouse else None
+    def of(cls, options: Mapping[str, Any]) -> PackageSource:
+        """What the options of `add_options` say; UsageError when the wheel folder is not there."""
+        folder = Path(options["wheelhouse"]).resolve() if options["wheelhouse"] else None
         if folder and not folder.is_dir():
-            raise UsageError(f"--wheelhouse {wheelhouse}: no such folder")
-        return cls(folder, index_url, extra_index_url)
+            raise UsageError(f"--wheelhouse {options['wheelhouse']}: no such folder")
+        return cls(folder, options["index_url"], options["extra_index_url"])
 
     def options(self) -> list[str]:
         if self.wheelhouse:
@@ -132,10 +128,10 @@ def additions(report: str) -> list[Addition]:
 class NoFile(SystemFault):
     """Pip finds no file for a requirement."""
 
-
-def no_file(pin: str, source: PackageSource, evidence: str) -> NoFile:
-    place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
-    return NoFile(f"no file for {pin} {place}", evidence, ELSEWHERE)
+    @classmethod
+    def of(cls, pin: str, source: PackageSource, evidence: str) -> NoFile:
+        place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
+        return cls(f"no file for {pin} {place}", evidence, ELSEWHERE)
 
 
 def machine_settings() -> dict[str, str]:

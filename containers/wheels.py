@@ -120,7 +120,7 @@ def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.PackageSourc
     missing = [name for name in _names(pins) if f"for {name}" in evidence]
     if "No matching distribution found" not in evidence or not missing:
         return error
-    return pip.no_file(missing[0], source, evidence)
+    return pip.NoFile.of(missing[0], source, evidence)
 
 
 def _names(pins: Sequence[Pin]) -> list[str]:
@@ -136,7 +136,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     try:
         image = catalogue.image(options.image, options.arch)
-        fetch(image, pip.PackageSource.of(options), options.into.absolute())
+        fetch(image, pip.PackageSource.of(vars(options)), options.into.absolute())
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

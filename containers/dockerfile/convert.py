@@ -11,7 +11,7 @@ from pathlib import Path
 from runners.core.errors import UsageError
 
 from .copies import COPY, USER_BASE
-from .parse import Instruction, again, pairs, parse, plain, shell, words
+from .parse import Instruction, pairs, parse, plain, shell, words
 from .runs import MOUNT, Runs
 from .sources import TAKE
 from .stage import (
@@ -32,9 +32,9 @@ LOST = {
     "EXPOSE": "a container has the network of its host: nothing to do",
     "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
+    "ONBUILD": "write it into the definitions that start from this image",
 }
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
-TRIGGER = "write it into the definitions that start from this image"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
 home() {
@@ -95,9 +95,7 @@ class Converter(Runs):
             return
         self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
         lines = (*earlier.lines, item.line)
-        self.stages.append(replace(deepcopy(earlier), name=name, lines=lines, triggers=[]))
-        for trigger in earlier.triggers:
-            self.read(again(trigger, trigger.text))
+        self.stages.append(replace(deepcopy(earlier), name=name, lines=lines))
 
     def _base(self, item: Instruction, text: str) -> str:
         known = {**automatic_values(), **self.globals}
@@ -178,9 +176,6 @@ class Converter(Runs):
             if not self.stage.bare:
                 self.post(f"mkdir -p {with_arguments(self.static(item, word))}")
 
-    def read_onbuild(self, item: Instruction) -> None:
-        self.stage.triggers.append(item)
-
     def read_workdir(self, item: Instruction) -> None:
         here = self.stage
         path = self.static(item, shell(item.flat), in_post=not here.bare)
@@ -221,8 +216,6 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
             reader.read(item)
     if target and reader.named(target) is not reader.stage:
         raise UsageError(f"{path.name} has no stage {target}")
-    for trigger in reader.stage.triggers:
-        reader.note(trigger, f"ONBUILD {trigger.flat}", TRIGGER)
     return _write(reader), sorted(_notes(reader), key=lambda note: note.line)
 
 

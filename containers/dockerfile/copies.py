@@ -7,6 +7,7 @@ links. %setup packs what lies beside the Dockerfile, with links and modes, as Do
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from .parse import Instruction, shell, words
@@ -42,34 +43,25 @@ class Copies(Sources):
 
     def read_add(self, item: Instruction) -> None:
         """ADD: files, archives to unpack, addresses to fetch."""
-        paths, flags = self._paths(item), dict(item.flags)
+        paths = self._paths(item)
         if item.heredocs or len(paths) < 2:
             self.read_copy(item)
             return
         for source in paths[:-1]:
-            is_git = bool(GIT.search(source))
-            if self.stage.bare and (is_git or self._is_archive(source)):
-                self._into_bare(item, source, paths[-1])
-            elif is_git:
-                self._put(item, paths[-1], self._clone(item, source))
-            elif source.startswith(("http://", "https://")):
-                self._put(item, paths[-1], self._fetch(item, source))
-            elif self._is_archive(source) and flags.get("unpack") != "false":
-                self._put(item, paths[-1], self._unpack(item, source))
-            else:
+            bring = self._bringing(item, source)
+            if bring is None:
                 self._from_here(item, [source], paths[-1])
+            elif self._has_shell(item, source):
+                self._put(item, paths[-1], bring(item, source))
 
-    def _into_bare(self, item: Instruction, source: str, target: str) -> None:
-        """An archive into an image in which nothing can be run: it is often the whole system."""
-        if self.stage.base != "scratch" or "://" in source or GIT.search(source):
-            what = f"ADD {source} into an image without a shell"
-            self.note(item, what, "fetch or unpack it in an earlier stage, and COPY --from there")
-            return
-        # Nothing is in the image yet, so that no link of it is followed.
-        to = f'"$APPTAINER_ROOTFS"{with_arguments(self._target(item, target))}'
-        for path in self._in_context(item, source):
-            self.stage.setup += [f"mkdir -p {to}", f"tar -xpf {with_arguments(path)} -C {to}"]
-        self.stage.unpacked = True
+    def _bringing(self, item: Instruction, source: str) -> Callable[[Instruction, str], str] | None:
+        """What brings a source of ADD that COPY does not know; None for a file or folder."""
+        if GIT.search(source):
+            return self._clone
+        if source.startswith(("http://", "https://")):
+            return self._fetch
+        unpacks = self._is_archive(source) and dict(item.flags).get("unpack") != "false"
+        return self._unpack if unpacks else None
 
     def read_copy(self, item: Instruction) -> None:
         """COPY: from beside the Dockerfile, from a stage or image, or the text that follows."""
@@ -79,11 +71,17 @@ class Copies(Sources):
         elif origin is not None:
             self._from_stage(item, self.expand(item, origin, self.known()), paths[:-1], paths[-1])
         else:
-            written = [self._write(item, document, paths[-1]) for document in item.heredocs]
-            if written:
-                self._put(item, paths[-1], *written)
+            if item.heredocs and self._has_shell(item, f"<<{item.heredocs[0].name}"):
+                self._put(item, paths[-1], *(self._write(item, one) for one in item.heredocs))
             if paths[:-1]:
                 self._from_here(item, paths[:-1], paths[-1])
+
+    def _has_shell(self, item: Instruction, source: str) -> bool:
+        """Whether commands can put a source in its place; a note where none can be run."""
+        if self.stage.bare:
+            what = f"{item.word} {source} into an image without a shell"
+            self.note(item, what, "make it in an earlier stage, and COPY --from there")
+        return not self.stage.bare
 
     def _from_here(self, item: Instruction, sources: list[str], target: str) -> None:
         paths = [path for source in sources for path in self._in_context(item, source)]
@@ -142,17 +140,11 @@ class Copies(Sources):
 
     def _put(self, item: Instruction, target: str, *paths: str) -> None:
         flags = dict(item.flags)
-        if self.stage.bare:
-            what = f"{item.word} {item.flat} into an image without a shell"
-            self.note(item, what, "make the file in an earlier stage, and COPY --from there")
-            return
         for flag in flags:
             if flag not in ("from", "link", "parents", "chown", "chmod", *OF_ADD):
                 self.note(item, f"{item.word} --{flag}", "nothing is left out: remove it in %post")
-        sources, owner = (
-            " ".join(map(_globbed, paths)),
-            _owner(self.static(item, flags.get("chown", ""), in_post=True)),
-        )
+        sources = " ".join(map(_globbed, paths))
+        owner = _owner(self.static(item, flags.get("chown", ""), in_post=True))
         if "chown" in flags:
             self.post(f"chown -hR {owner} {sources}")
         if "chmod" in flags:

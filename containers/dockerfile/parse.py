@@ -16,7 +16,7 @@ from runners.core.errors import UsageError
 HEREDOC = re.compile(r"\d*<<(-?)(['\"]?)([^<>\s'\"|&;()]+)\2")
 DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*$")
 FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?\s+")
-WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD"})
+WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD", "ONBUILD"})
 SHELL = ("/bin/sh", "-c")
 
 
@@ -94,28 +94,15 @@ def _instruction(
     if not text.strip():
         raise UsageError(f"{name}, line {number}: nothing follows {word}", line)
     keyword = word.upper()
-    found = heredocs(_after_onbuild(keyword, text)) if text else []
+    found = heredocs(text) if keyword in WITH_HEREDOCS else []
     bodies = [Heredoc(key, raw, _body(key, tabs, lines, name)) for key, raw, tabs in found]
     return Instruction(keyword, flags, text, number, tuple(bodies))
-
-
-def _after_onbuild(keyword: str, text: str) -> str:
-    """The text in which there may be here-documents; "" for an instruction without."""
-    first, _, rest = text.partition(" ") if keyword == "ONBUILD" else (keyword, "", text)
-    return rest if first.upper() in WITH_HEREDOCS else ""
 
 
 def heredocs(text: str) -> list[tuple[str, bool, bool]]:
     """Name of each here-document that an instruction starts, whether it is raw, and has tabs."""
     found = map(HEREDOC.fullmatch, words(text))
     return [(match[3], match[2] != "", match[1] != "") for match in found if match]
-
-
-def again(item: Instruction, text: str) -> Instruction:
-    """The instruction that stands behind ONBUILD."""
-    word, _, rest = text.partition(" ")
-    flags, rest = _flags(rest.lstrip())
-    return Instruction(word.upper(), flags, rest, item.line, item.heredocs)
 
 
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:

@@ -46,13 +46,11 @@ class Sources(Reader):
         self.stage.copies += 1
         return str(self.stage.copies)
 
-    def _write(self, item: Instruction, document: Heredoc, target: str) -> str:
+    def _write(self, item: Instruction, document: Heredoc) -> str:
         text = OPEN.sub(HIDDEN, document.body)
         if not document.raw:
             text = self.static(item, text)
         path = f"{STAGED}/{self._number()}/{document.name}"
-        if self.stage.bare:
-            return path
         self.post(f"mkdir -p {with_arguments(str(PurePosixPath(path).parent))}")
         self.post(f"printf '%s\\n' {with_arguments(text)} > {with_arguments(path)}")
         return path
@@ -78,8 +76,6 @@ class Sources(Reader):
         return str(PurePosixPath(STAGED, number, folder))
 
     def _fetch(self, item: Instruction, source: str) -> str:
-        if self.stage.bare:
-            return source
         name = re.sub(r"[?#].*", "", source).rpartition("/")[2] or "index.html"
         number = self._number()
         file = f"{HERE.format(number)}/{with_arguments(name)}"
@@ -98,8 +94,6 @@ class Sources(Reader):
 
     def _is_archive(self, source: str) -> bool:
         path = self.context / source.strip("/")
-        if source.startswith(("http://", "https://")):
-            return False
         if not path.is_file() or not self.is_inside(source.strip("/")):
             return bool(ARCHIVE.search(source))
         return tarfile.is_tarfile(path) or path.suffix == ".zst"

@@ -59,20 +59,13 @@ class Stage:
     entrypoint: list[str] | None = None
     command: list[str] | None = None
     has_command: bool = False  # of its own, not of the stage that it goes on from
-    unpacked: bool = False  # whether an archive was, which may be a whole system
     works: bool = False  # whether anything is done in %post
-    triggers: list[Instruction] = field(default_factory=list)  # of ONBUILD
     copies: int = 0
 
     @property
     def bare(self) -> bool:
         """Whether there is no shell to run commands in."""
-        return bool(BARE.search(self.base)) and not self.works and not self.unpacked
-
-    @property
-    def uses(self) -> set[str]:
-        """The stages it has files from."""
-        return set(self.layers)
+        return bool(BARE.search(self.base)) and not self.works
 
 
 class Reader:
@@ -103,7 +96,7 @@ class Reader:
         new = {self.stage.name}
         while new:
             names |= new
-            new = {name for stage in every if stage.name in new for name in stage.uses} - names
+            new = {name for stage in every if stage.name in new for name in stage.layers} - names
         return [stage for stage in every if stage.name in names]
 
     def post(self, text: str) -> None:

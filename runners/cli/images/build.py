@@ -15,9 +15,9 @@ import click
 from containers import (
     build,
     build_record,
-    horovod_alone,
     host_environment,
     into_environment,
+    pip,
     plan,
     process,
 )
@@ -164,11 +164,9 @@ def _wheel(names: tuple[str, ...], dry_run: bool, values: dict[str, Any]) -> Non
     made = plan.make(names[0], options)
     folder = made.output if options.output else made.output.parent
     if dry_run:
-        click.echo(horovod_alone.describe(made, options, progress))
+        click.echo(build.describe(made, options, progress, alone=True))
         return
-    if not made.horovod.exists():
-        horovod_alone.make(made, options, progress)
-    found = horovod_alone.copy(made.horovod, folder)
+    found = build.copy_wheel(build.build_wheel(made, options, progress), folder)
     progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
     click.echo(found)
 
@@ -224,7 +222,7 @@ def _ours(name: str, dry_run: bool, values: dict[str, Any]) -> None:
 def _options(values: dict[str, Any]) -> BuildOptions:
     return BuildOptions(
         base=values["base"],
-        source=build_from.source(values),
+        source=pip.PackageSource.of(values),
         output=values["output"],
         frozen=values["frozen"],
         ca=values["ca"],
@@ -281,7 +279,7 @@ def _environment_options(
         into=values["into"],
         mpi=values["mpi"],
         modules=values["module"],
-        source=build_from.source(values),
+        source=pip.PackageSource.of(values),
     )
 
 

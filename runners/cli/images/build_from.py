@@ -33,10 +33,6 @@ OF_ENVIRONMENTS = ("into", "mpi", "module")
 DEFAULTS = {"base": "auto"}
 
 
-def source(values: Mapping[str, Any]) -> pip.PackageSource:
-    return pip.PackageSource.given(*(values[name] for name in PACKAGES))
-
-
 def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
     """Raise UsageError for options that were given and would have no effect."""
     for name in names:
@@ -67,7 +63,6 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     image = find(values["origin"]) if values["origin"] else None
     base = Base.read(image.path, image.labels) if image else None
     definition = derived(base, values) if base else plain(Path(str(target)), values)
-    build_definition.check(definition)
     check_files(definition.output, values)
     if dry_run:
         click.echo(build_definition.describe(definition))
@@ -133,10 +128,12 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     apptainer.require()
     python = added_packages.find_python(base)
     if wanted := values["requirements"]:
-        packages = AddedPackages(base, python, wanted.absolute(), source(values), values["ca"])
+        packages = AddedPackages(
+            base, python, wanted.absolute(), pip.PackageSource.of(values), values["ca"]
+        )
         return build_definition.with_packages(packages, output)
     horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
-    packages = AddedPackages(base, python, horovod, source(values), values["ca"])
+    packages = AddedPackages(base, python, horovod, pip.PackageSource.of(values), values["ca"])
     facts = {**inside.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=facts)
 

@@ -53,7 +53,7 @@ class Maker:
     def base(self, packages: tuple[str, ...]) -> Path:
         """A base of Debian packages, made once."""
         if packages not in self.bases:
-            archive = debian.find_archive(os.environ, debian.apt_sources())
+            archive = debian.find_archive(os.environ)
             layer, base = WORK / "layer.tar", WORK / f"base-{len(self.bases)}.tar"
             command = debian.argv(archive, kinds.CODENAME, ("main",), packages, layer)
             self.runtime.run(command, self.log)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, debian, plan, process
+from containers import apptainer, apt, debian, plan, process
 from containers.build_modes import Mode
 from containers.horovod_image import selftest
 from containers.plan import COMPRESSION
@@ -91,23 +91,34 @@ DEB822 = "Types: deb\nURIs: https://mirror.example/debian/\nSuites: bookworm\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("name", "text", "found"),
     [
-        (ONE_LINE, "http://mirror.example/debian"),
-        (DEB822, "https://mirror.example/debian"),
-        ("deb https://other.example/apt x main\n" + ONE_LINE, "http://mirror.example/debian"),
-        ("deb file:///srv/debian bookworm main\n", "file:///srv/debian"),
+        ("sources.list", ONE_LINE, "http://mirror.example/debian"),
+        ("sources.list.d/a.sources", DEB822, "https://mirror.example/debian"),
+        (
+            "sources.list.d/a.list",
+            "deb https://x.example/apt x main\ndeb file:/d/debian x main\n",
+            "file:/d/debian",
+        ),
     ],
 )
-def test_the_archive_comes_from_apts_own_sources(text: str, found: str) -> None:
-    assert debian.find_archive({}, ["", text]) == found
+def test_the_archive_comes_from_apts_own_sources(
+    name: str, text: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(apt, "APT", tmp_path)
+    assert debian.find_archive({}) == found
 
 
-def test_the_archive_may_be_named_and_must_be_known() -> None:
-    named = {"RUNNER_DEBIAN_MIRROR": "http://m.example/d/"}
-    assert debian.find_archive(named, [ONE_LINE]) == "http://m.example/d"
+def test_the_archive_may_be_named_and_must_be_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert debian.find_archive({apt.MIRROR: "http://m.example/d/"}) == "http://m.example/d"
+    (tmp_path / "sources.list").write_text("# deb http://mirror.example/debian trixie main\n")
+    monkeypatch.setattr(apt, "APT", tmp_path)
     with pytest.raises(Refused, match="RUNNER_DEBIAN_MIRROR="):
-        debian.find_archive({}, ["# deb http://mirror.example/debian trixie main\n"])
+        debian.find_archive({})
 
 
 def test_the_base_is_made_without_privilege_and_without_a_trace_of_the_archive() -> None:

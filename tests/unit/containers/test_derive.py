@@ -89,9 +89,7 @@ def test_labels_of_the_base_survive_and_its_digest_is_told() -> None:
 
 def test_both_definitions_are_ones() -> None:
     definition.check(definition.with_packages("base.sif", "/usr/bin/python3"), "x", {})
-    text = definition.with_definition(
-        BASE, "Bootstrap: docker\nFrom: x\n%post\n  y\n", "my.def", {}
-    )
+    text = definition.with_definition(BASE, "Bootstrap: docker\nFrom: x\n%post\n  y\n", "my.def")
     definition.check(text, "x", {})
     assert text.startswith("Bootstrap: localimage\nFrom: /images/base.sif\n%post\n  y\n")
     assert text.rstrip().endswith("fi")
@@ -102,14 +100,13 @@ def test_both_definitions_are_ones() -> None:
     [
         ("Bootstrap: docker\nStage: a\n\nBootstrap: docker\nStage: b\n", "/b.sif", "2 stages"),
         ("Bootstrap: docker\nFrom: a\n", "/b #1.sif", "'#'"),
-        ("Bootstrap: docker\n%pots\n", "/b.sif", "line 2"),
     ],
 )
 def test_a_definition_that_cannot_be_put_on_a_base_is_refused(
     text: str, path: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        definition.with_definition(Base(Path(path), "", {}, 0), text, "my.def", {})
+        definition.with_definition(Base(Path(path), "", {}, 0), text, "my.def")
 
 
 def report(**download: object) -> str:

@@ -221,12 +221,6 @@ def test_a_stage_to_end_with(tmp_path: Path) -> None:
         convert(tmp_path / "Dockerfile", text, "three")
 
 
-def test_triggers_run_where_another_stage_goes_on(tmp_path: Path) -> None:
-    made, notes = converted(tmp_path, "FROM a AS one\nONBUILD RUN 1\nFROM one\nRUN 2\n")
-    assert "    1\n    2\n" in made
-    assert len(notes) == 1
-
-
 def test_nothing_is_run_in_an_image_without_a_shell(tmp_path: Path) -> None:
     text = "FROM a AS one\nRUN 1\nFROM scratch\nENV X=1\nWORKDIR /w\nCOPY --from=one /x y/\nCMD z"
     made, _ = converted(tmp_path, text)
@@ -234,16 +228,6 @@ def test_nothing_is_run_in_an_image_without_a_shell(tmp_path: Path) -> None:
     last = made.partition("Bootstrap: scratch")[2]
     assert "%files from one\n    /.copied/1/* /\n" in last
     assert "%post" not in last
-
-
-def test_an_archive_may_be_the_whole_system(tmp_path: Path) -> None:
-    made, notes = converted(tmp_path, "FROM scratch\nADD root.tar.xz /\nRUN x\nCOPY y /z\n")
-    assert (
-        '    mkdir -p "$APPTAINER_ROOTFS"/\n    tar -xpf root.tar.xz -C "$APPTAINER_ROOTFS"/\n'
-        in made
-    )
-    assert "    x\n    copy 0:0 /z /.copied/1/y\n" in made
-    assert [note.partition(":")[0] for note in notes] == ["line 2", "line 4"]  # not there now
 
 
 def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
@@ -316,12 +300,16 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ("ENV Y=$X/z", "line 2: $X is not set in this Dockerfile: the base's value"),
         ("LABEL a=$NIX", "line 2: $NIX has no value here"),
         ("COPY absent /x", "line 2: absent is not beside the Dockerfile"),
-        ("FROM scratch\nADD https://x.example/y /y", "line 3: ADD https://x.example/y /y into an"),
+        ("FROM scratch\nADD https://x.example/y /y", "line 3: ADD https://x.example/y into an"),
         (
             "FROM scratch\nADD https://x.example/y.git /y",
             "line 3: ADD https://x.example/y.git into",
         ),
-        ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E /x into an image without a shell"),
+        (
+            "FROM scratch\nADD root.tar.xz /",
+            "line 3: ADD root.tar.xz into an image without a shell",
+        ),
+        ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E into an image without a shell"),
         ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
         ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
         ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),

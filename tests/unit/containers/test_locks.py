@@ -100,11 +100,6 @@ def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
     debian.check_versions({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
 
 
-def test_a_lock_is_renewed_only_by_the_images_own_python() -> None:
-    with pytest.raises(Refused, match=r"python2\.7 -m containers.lock"):
-        lock.require_same_python("2.7")
-
-
 def test_markers_are_those_of_the_machine_that_is_locked_for(tmp_path: Path) -> None:
     """Real pip, a folder of two wheels: the one for Arm is chosen on any machine."""
     for name in ("for-arm", "for-others"):
