@@ -22,7 +22,6 @@ from .stage import (
     Reader,
     Stage,
     automatic,
-    automatic_values,
     joined,
     placeholder,
     with_arguments,
@@ -58,7 +57,7 @@ class Converter(Runs):
 
     def __init__(self, dockerfile: Path, left_out: str = "") -> None:
         super().__init__(dockerfile, left_out)
-        self.globals: dict[str, str] = {}
+        self.globals = automatic()  # the values of the arguments before all stages
         self.in_from: set[str] = set()  # arguments of FROM lines
 
     def read(self, item: Instruction) -> None:
@@ -78,8 +77,7 @@ class Converter(Runs):
         for word in words(item.flat):
             name, equals, value = word.partition("=")
             if equals:
-                known = {**automatic_values(), **self.globals}
-                self.globals[name] = self.expand(item, shell(value), known)
+                self.globals[name] = self.expand(item, shell(value), self.globals)
 
     def read_from(self, item: Instruction) -> None:
         found = item.flat.split()
@@ -98,8 +96,6 @@ class Converter(Runs):
         self.stages.append(replace(deepcopy(earlier), name=name, lines=lines))
 
     def _base(self, item: Instruction, text: str) -> str:
-        known = {**automatic_values(), **self.globals}
-
         def missing(name: str) -> str:
             self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             return placeholder(name)
@@ -107,14 +103,14 @@ class Converter(Runs):
         plain_names = re.findall(r"\$(?:(\w+)|\{(\w+)\})", text)
         names = {a or b for a, b in plain_names}
         self.in_from |= names
-        unknown = names - set(known)
-        return self.expand(item, text, {**known, **{name: missing(name) for name in unknown}})
+        unknown = {name: missing(name) for name in names - set(self.globals)}
+        return self.expand(item, text, {**self.globals, **unknown})
 
     def read_arg(self, item: Instruction) -> None:
         here = self.stage
         for word in words(item.flat):
             name, equals, value = word.partition("=")
-            default = shell(value) if equals else self.globals.get(name, automatic(name))
+            default = shell(value) if equals else self.globals.get(name)
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             value = self.expand(item, default or "", self.known())
@@ -247,10 +243,10 @@ def _blocks(stage: Stage, named: bool, last: bool) -> Iterator[list[str]]:
         **{f"files from {name}": list(map(_pair, pairs)) for name, pairs in stage.layers.items()},
         "labels": [f"{name} {value}" for name, value in stage.labels],
         "post": _post(stage, last),
-        "environment": stage.environ,
     }
-    script = _runscript(stage)
-    if last and script:
+    if last:
+        sections["environment"] = stage.environ
+    if last and (script := _runscript(stage)):
         sections |= {"runscript": script, "startscript": script}
     for name, lines in sections.items():
         if lines:

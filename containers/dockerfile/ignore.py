@@ -6,12 +6,12 @@ Docker's documentation, "Build context", .dockerignore files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 # Of a pattern: ** with what is before the next name, *, ?, a set, an escaped character.
 PART = re.compile(r"\*\*/?|\*|\?|\[[^]]*\]|\\.|.")
+WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @dataclass(frozen=True)
@@ -53,37 +53,25 @@ class Ignored:
     def _walk(self, context: Path, folder: str) -> tuple[list[str], bool]:
         """What to leave out in a folder, and whether that is everything."""
         found, everything = [], True
+        takes_in = any(again for _, again in self.patterns)
         for entry in sorted((context / folder).iterdir()):
             path = str(PurePosixPath(folder) / entry.name)
             whole = path in self
-            if entry.is_dir() and not entry.is_symlink():
-                inner, all_inner = self._inside(context, path, whole)
+            if entry.is_dir() and not entry.is_symlink() and (takes_in or not whole):
+                inner, all_inner = self._walk(context, path)
                 whole = whole and all_inner
                 found += [] if whole else inner
             found += [path] if whole else []
             everything = everything and whole
         return found, everything
 
-    def _inside(self, context: Path, path: str, whole: bool) -> tuple[list[str], bool]:
-        if whole and not any(again for _, again in self.patterns):
-            return [], True
-        return self._walk(context, path)
-
 
 def _expression(pattern: str) -> str:
-    return "".join(_translated(PART.findall(pattern)))
+    def translated(match: re.Match[str]) -> str:
+        part = match[0]
+        return WILD.get(part) or (part if part.startswith("[") else re.escape(part[-1]))
 
-
-def _translated(parts: list[str]) -> Iterator[str]:
-    for part in parts:
-        if part.startswith("**"):
-            yield "(?:.*/)?" if part.endswith("/") else ".*"
-        elif part in "*?":
-            yield {"*": "[^/]*", "?": "[^/]"}[part]
-        elif part.startswith("["):
-            yield part
-        else:
-            yield re.escape(part[-1])
+    return PART.sub(translated, pattern)
 
 
 def matches(context: Path, pattern: str) -> list[str]:

@@ -197,20 +197,11 @@ def placeholder(name: str) -> str:
     return "{{ " + name + " }}"
 
 
-def automatic(name: str) -> str | None:
-    """The value of an ARG that Docker's builder sets by itself."""
+def automatic() -> dict[str, str]:
+    """The values of the ARGs that Docker's builder sets by itself."""
     here = machine.architecture()
-    known = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}", "VARIANT": ""}
-    which = re.match("TARGET|BUILD", name)
-    return known.get(name[which.end() :]) if which else None
-
-
-def automatic_values() -> dict[str, str]:
-    """All of them, which lines FROM may name."""
-    names = [
-        f"{which}{what}" for which in ("TARGET", "BUILD") for what in ("OS", "ARCH", "PLATFORM")
-    ]
-    return {name: str(automatic(name)) for name in names}
+    values = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}", "VARIANT": ""}
+    return {f"{of}{name}": values[name] for of in ("TARGET", "BUILD") for name in values}
 
 
 def quoted(text: str) -> str:

@@ -2,8 +2,6 @@ FROM HOST/debian:12-slim AS base
 WORKDIR /work
 ENV A=1
 COPY src .
-ONBUILD RUN echo onbuild > /triggered
-ONBUILD COPY data /onbuild
 FROM base AS next
 RUN echo $A > a; cd /; echo b > b
 FROM next
