@@ -29,6 +29,7 @@ from . import (
     build_record,
     build_steps,
     debian,
+    lockfile,
     process,
     sif_write,
     trainers,
@@ -242,7 +243,9 @@ class Builder:
             answer = self.log("versions")
             self.apptainer.run(apptainer.exec_argv(build.output, *debian.DPKG), answer)
             installed = debian.parse_status(answer.read_text(encoding="utf-8"))
-            versions = debian.locked_ones(installed, self.plan.lock)
+            # It has packages of its own, and our tools are gone from the image.
+            locked = lockfile.debian(self.plan.lock, debian.SECTIONS[0])
+            versions = {name: installed.get(name, locked[name]) for name in locked}
             self.check_versions(versions, self.plan.definition)
         self.apptainer.test(build.output, log)
         with atomic.new_file(self.plan.environment) as part:

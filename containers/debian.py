@@ -158,12 +158,3 @@ def check_versions(installed: Mapping[str, str], lock: Path, section: str, froze
     if frozen:
         raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
     print(text, file=sys.stderr)
-
-
-def locked_ones(installed: Mapping[str, str], lock: Path) -> dict[str, str]:
-    """Of a registry's base: it has packages of its own, and our tools are gone from the image.
-
-    The locked packages, with the version that is installed where there is one.
-    """
-    locked = lockfile.debian(lock, SECTIONS[0])
-    return {name: installed.get(name, version) for name, version in locked.items()}

@@ -23,11 +23,10 @@ from .lockfile import Pin, normalised
 
 TOOLS = ("cmake", "setuptools", "wheel", "packaging")
 # Names of packages: the module to import, and Horovod's name for the framework.
+TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
 FRAMEWORKS = {
     "torch": ("torch", "PYTORCH"),
-    "tensorflow": ("tensorflow", "TENSORFLOW"),
-    "tensorflow-cpu": ("tensorflow", "TENSORFLOW"),
-    "tensorflow-gpu": ("tensorflow", "TENSORFLOW"),
+    **dict.fromkeys(TENSORFLOWS, ("tensorflow", "TENSORFLOW")),
 }
 EVIDENCE = 8  # lines of what a compiler says
 # What has to compile, what to say when it does not, and what has it on Debian and Ubuntu.
@@ -117,14 +116,7 @@ class Horovod:
         fetch = [*source, "--require-hashes", "--requirement"]
         tools = ["install", "--target", f"{self.stage}/tools", "--only-binary=:all:", *one, *fetch]
         run([*command, *tools, f"{self.stage}/tools.txt"], log)
-        archive = [
-            "download",
-            "--dest",
-            f"{self.stage}/archive",
-            "--no-binary=horovod",
-            *one,
-            *fetch,
-        ]
+        archive = ["download", f"--dest={self.stage}/archive", "--no-binary=horovod", *one, *fetch]
         run([*command, *archive, f"{self.stage}/archive.txt"], log)
         horovod_source.unpack(folder / "archive", folder / "source")
         wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{self.stage}/compiled"]

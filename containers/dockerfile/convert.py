@@ -212,17 +212,7 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
             reader.read(item)
     if target and reader.named(target) is not reader.stage:
         raise UsageError(f"{path.name} has no stage {target}")
-    return _write(reader), sorted(_notes(reader), key=lambda note: note.line)
-
-
-def _notes(reader: Reader) -> Iterator[Note]:
-    """Those of the stages that the last one is made from, and of what is before all stages."""
-    used = {line for stage in reader.needed() for line in stage.lines}
-    unused = {line for stage in reader.stages for line in stage.lines} - used
-    for note in reader.notes:
-        start = max((line for line in used | unused if line <= note.line), default=0)
-        if start not in unused:
-            yield note
+    return _write(reader), reader.notes_in_use()
 
 
 def _write(reader: Reader) -> str:

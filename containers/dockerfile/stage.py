@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +99,14 @@ class Reader:
             names |= new
             new = {name for stage in every if stage.name in new for name in stage.layers} - names
         return [stage for stage in every if stage.name in names]
+
+    def notes_in_use(self) -> list[Note]:
+        """Those of the needed stages, and of what is before all stages, by line."""
+        used = {line for stage in self.needed() for line in stage.lines}
+        unused = {line for stage in self.stages for line in stage.lines} - used
+        starts = sorted({0, *used, *unused})
+        notes = sorted(self.notes, key=lambda note: note.line)
+        return [one for one in notes if starts[bisect(starts, one.line) - 1] not in unused]
 
     def post(self, text: str) -> None:
         """Add a command to %post."""
