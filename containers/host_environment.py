@@ -25,6 +25,7 @@ from . import (
     added_packages,
     build_steps,
     catalogue,
+    foreign_horovod,
     host_horovod,
     host_tools,
     installed_edits,
@@ -39,7 +40,6 @@ from .lockfile import Pin, normalised
 from .plan import BuildOptions, BuildPlan, make
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
-FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu")
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _check_packages(folder: Path, installed: Mapping[str, str], plan: BuildPlan)
         what = f"{folder} already has Horovod {installed['horovod']}, which would be replaced"
         raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
     locked = {pin.name: pin.version for pin in lockfile.read(plan.lock)}
-    for name in FRAMEWORKS:
+    for name in foreign_horovod.FRAMEWORKS:
         if name in installed and installed[name] != locked.get(name):
             what = f"{folder} has {name} {installed[name]}, and the lock"
             instead = f"has {locked[name]}" if name in locked else "has another package for it"
