@@ -118,6 +118,8 @@ def test_the_self_test_asks_for_what_the_compilation_asks_for(place: int, cuda: 
     asked = re.findall(r"HOROVOD_BUILD_CUDA_CC_LIST=([\d,]+)", text)[place]
     native = {f"{number[:-1]}.{number[-1]}" for number in asked.split(",")}
     newest = max(native, key=float)
+    flags = re.findall(r"code=sm_(\d+)", text) if cuda == "13" else []  # of NVCC_APPEND_FLAGS
+    native |= {f"{number[:-1]}.{number[-1]}" for number in flags}
     assert native | {f"{newest}+PTX"} == selftest.CAPABILITIES[cuda]
 
 
