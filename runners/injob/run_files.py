@@ -15,6 +15,7 @@ NO_MODULE = "runner: no module "  # and its name: the job's script could not loa
 # Before each line of a rank: by torch, `[rank1]: `; by mpirun --tag-output and horovodrun,
 # `[1,0]<stderr>:`; by accelerate's test, `stderr: `
 OF_RANK = r"(?:\[rank\d+\]:|[^\[\n]{0,24}\[[\w,:.-]+\]<std(?:out|err)>:|std(?:out|err):)[ ]?"
+RESULT = "result.json"  # the trainer's own
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
 
@@ -37,3 +38,21 @@ def write_json(
         with contextlib.suppress(OSError):
             os.remove(part)
         raise
+
+
+def keep(run_dir: "str", name: "str", value: "object", in_result: "str" = "") -> None:
+    """Write a file that may be missing; with a key, its value into the trainer's result too."""
+    path = os.path.join(run_dir, RESULT)
+    with contextlib.suppress(OSError, ValueError):  # a full disk; a result of another form
+        write_json(os.path.join(run_dir, name), value)
+        if in_result and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+            if isinstance(result, dict):
+                write_json(path, {**result, in_result: value}, indent=2)
+
+
+def forget(run_dir: "str", name: "str") -> None:
+    """Remove what an earlier start of the job has left."""
+    with contextlib.suppress(OSError):
+        os.remove(os.path.join(run_dir, name))

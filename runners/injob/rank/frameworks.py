@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Callable, NoReturn
 
 from . import HOROVOD, MPI, TENSORFLOW, TORCH, startup
-from .gate import GLOO_WITH_GPUS, Gate, GateSettings, started
+from .gate import GLOO_WITH_GPUS, Gate, GateSettings
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
@@ -56,7 +56,11 @@ def watch_end() -> None:
     atexit.register(lambda: None if failed else gate().left())
 
 
-def _around(owner: Any, name: str, before: Checks, after: Checks) -> None:
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def _around(owner: Any, name: str, before: Checks = _nothing, after: Checks = _nothing) -> None:
     """Let a function be called between two others, which get its arguments too."""
     act = getattr(owner, name)
 
@@ -105,21 +109,21 @@ def _torch(module: Any) -> None:
 
 
 def _report_weights_before(owner: Any, name: str) -> None:
-    """Let the last weights be reported while the world is still there."""
+    """Let the last weights be reported while the world, or the process, is still there."""
     if hasattr(owner, name):
-        _around(owner, name, lambda *_, **__: gate().report_last_weights(), lambda *_, **__: None)
+        _around(owner, name, lambda *_, **__: gate().report_last_weights())
 
 
 def _let_differ(owner: Any, name: str, reason: str) -> None:
     """Let different weights be no alarm, once a function has been called."""
-    _around(owner, name, functools.partial(gate().let_differ, reason), lambda *_, **__: None)
+    _around(owner, name, lambda *_, **__: gate().let_differ(reason))
 
 
 def _watch(watch: Any) -> None:
     """Let the last weights be reported however this process ends: trainers call os._exit too."""
     if not gate().watches:
         atexit.register(gate().report_last_weights)
-        _around(os, "_exit", lambda *_, **__: gate().report_last_weights(), lambda *_: None)
+        _report_weights_before(os, "_exit")
     gate().watches.append(watch)
 
 
@@ -149,7 +153,7 @@ def _keras(module: Any) -> None:
 
     watch = Watch(gate().report_weights)
     _watch(watch)
-    _around(owner, "build", watch.built, lambda *_, **__: None)
+    _around(owner, "build", watch.built)
 
 
 def _tensorflow(module: Any) -> None:
@@ -194,7 +198,7 @@ def _check_tf_config(text: str) -> None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return  # none, or one that TensorFlow itself will not take
-    right = started(terms)
+    right = terms.ranks
     if terms.check and (workers != right or index != terms.task.rank):
         why = f"TF_CONFIG names {workers} workers, and makes this rank number {index}"
         gate().refuse(TENSORFLOW, workers, index, right, why)
@@ -206,12 +210,12 @@ def _mpi(module: Any) -> None:
         _check_mpi(module)
         return
     for name in ("Init", "Init_thread"):
-        _around(module, name, lambda *_, **__: None, lambda *_, **__: _check_mpi(module))
+        _around(module, name, after=lambda *_, **__: _check_mpi(module))
 
 
 def _check_mpi(module: Any) -> None:
     size = module.COMM_WORLD.Get_size()
-    if size == 1 and started(gate().terms) > 1:
+    if size == 1 and gate().terms.ranks > 1:
         gate().alone(MPI)
     else:
         gate().formed(MPI, size, module.COMM_WORLD.Get_rank())

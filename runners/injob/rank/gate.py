@@ -12,19 +12,20 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import failure_kinds as kinds
-from . import HOROVOD, failure, reports
+from . import FRAMEWORKS, HOROVOD, failure, reports
 from .failure import Problem, RendezvousError
-from .rendezvous import join
 from .task import Task
 from .worlds import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_TERMS"
+SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
     'through host memory. init_process_group("nccl") does not'
@@ -50,6 +51,11 @@ class GateSettings:
     workers: int = 1
     gpus: bool = False
 
+    @property
+    def ranks(self) -> int:
+        """How many ranks the job started."""
+        return self.task.size * self.workers
+
     def as_text(self) -> str:
         return json.dumps(asdict(self))
 
@@ -59,11 +65,6 @@ class GateSettings:
         return cls(**{**found, "task": Task(**found["task"])})
 
 
-def started(terms: GateSettings) -> int:
-    """Return how many ranks the job started."""
-    return terms.task.size * terms.workers
-
-
 def fits(terms: GateSettings, size: int, env: Mapping[str, str]) -> bool:
     """Whether a world of `size` can be that of the whole job, as far as one process can tell.
 
@@ -71,7 +72,7 @@ def fits(terms: GateSettings, size: int, env: Mapping[str, str]) -> bool:
     all tasks has an agent in each of them (GROUP_WORLD_SIZE, set by torchrun for its workers).
     """
     if terms.workers > 1:
-        return size == started(terms)
+        return size == terms.ranks
     if "TORCHELASTIC_RUN_ID" in env and int(env["GROUP_WORLD_SIZE"]) != terms.task.size:
         return False
     return size >= terms.task.size
@@ -103,7 +104,9 @@ class Gate:
         if not self.terms.meets or _meets_elsewhere(self.terms, os.environ):
             return
         try:
-            os.environ.update(join.join(*self.terms.store))
+            from .rendezvous.session import meet  # here, because few processes do
+
+            os.environ.update(meet(*self.terms.store))
         except RendezvousError as error:
             print(no_world(self.terms, error.problem.text), flush=True)
             self._end(HOROVOD, error.problem)
@@ -117,16 +120,16 @@ class Gate:
         """
         self.calling.discard(framework)
         by = f"{framework}, {how}" if how else framework
-        if part and size < started(self.terms):
+        if part and size < self.terms.ranks:
             self.alone(framework)
             return
         if self.terms.check and not fits(self.terms, size, os.environ):
-            self.refuse(framework, size, rank, started(self.terms))
+            self.refuse(framework, size, rank, self.terms.ranks)
         self.in_a_world, self.world = True, max(self.world, (rank, size), key=lambda one: one[1])
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.terms.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            print(formed(size, started(self.terms), by), file=sys.stderr, flush=True)
+            print(formed(size, self.terms.ranks, by), file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Note that the trainer has come to its end, and well. Collective."""
@@ -135,7 +138,7 @@ class Gate:
             do()
         self._tell("", reports.ENDED, imports=imported())
 
-    def let_differ(self, reason: str, *args: Any, **kwargs: Any) -> None:
+    def let_differ(self, reason: str) -> None:
         self.may_differ = reason
 
     def report_weights(self, **fields: Any) -> None:
@@ -153,7 +156,7 @@ class Gate:
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
-        if self.in_a_world or started(self.terms) == 1 or not self.terms.check:
+        if self.in_a_world or self.terms.ranks == 1 or not self.terms.check:
             return
         text, problem = never_formed(self.terms, (), imported())
         print(text, file=sys.stderr, flush=True)
@@ -236,7 +239,7 @@ def never_formed(
 
     `alone` are the frameworks in whose world of one it was; it had imported `imports`.
     """
-    ranks = started(terms)
+    ranks = terms.ranks
     what = (
         f"runner: no process group on rank {terms.task.name}: the trainer ended and "
         f"created no process group of the {ranks} ranks: it ran alone."
@@ -248,24 +251,47 @@ def never_formed(
     return explained(terms, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
-def late(task: Task, seconds: float, waits: Sequence[str]) -> str:
-    """Return the line for a rank that is in no world yet; `waits` are the inits that it is in."""
-    if waits:
-        return (
-            f"runner: rank {task.name} waits for the other ranks, after {seconds / 60:.0f} min "
-            f"in {' and '.join(waits)}"
-        )
-    return (
-        f"runner: warning: rank {task.name}: no process group was initialized after "
-        f"{seconds / 60:.0f} min: each of the {task.size} ranks may be training alone. "
-        "If so the job will end as failed "
-        f"({INDEPENDENT})"
-    )
-
-
 def explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
     if not failure.speaks_for_node(terms.task, terms.run_dir):
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
+
+
+class Worlds:
+    """The shim's side: whether the trainer has initialized a process group, as the job requires."""
+
+    def __init__(self, terms: GateSettings, inbox: reports.Inbox) -> None:
+        self.terms, self.inbox = terms, inbox
+        self.began, self.told = time.monotonic(), False
+
+    @property
+    def missing(self) -> bool:
+        """Whether there should be one, and none is."""
+        return self.terms.check and self.terms.ranks > 1 and not self.inbox.formed
+
+    def look(self) -> None:
+        """Say so, once, where a world is late; on one rank of each node."""
+        if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
+            return
+        self.told = True
+        task, minutes = self.terms.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
+        if not self.missing or task.local_rank:
+            return
+        if waits := [one for one in FRAMEWORKS if self.inbox.waits_in(one)]:
+            where = " and ".join(waits)
+            text = f"rank {task.name} waits for the other ranks, after {minutes} in {where}"
+        else:
+            text = (
+                f"warning: rank {task.name}: no process group was initialized after {minutes}: "
+                f"each of the {task.size} ranks may be training alone. If so the job will end as "
+                f"failed ({INDEPENDENT})"
+            )
+        print(f"runner: {text}", flush=True)
+
+    def never_formed(self) -> Problem:
+        """Say that the trainer ended without one; return it as the rank's problem."""
+        text, problem = never_formed(self.terms, self.inbox.alone, self.inbox.imports)
+        print(text, flush=True)
+        return problem

@@ -29,45 +29,32 @@ GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
 VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 
 
-def _missing(level: str) -> list[str]:
-    """Return what this machine's CPU lacks of a level; nothing where the kernel does not tell."""
-    here = _flags()
-    return [name for name in LEVELS.get(level, ()) if name not in here] if here else []
-
-
-def _flags() -> list[str]:
+def _read(file: str) -> str:
     try:
-        with open(CPUINFO, encoding="utf-8") as text:
-            return next((line.split() for line in text if line.startswith("flags")), [])
+        with open(file, encoding="utf-8") as text:
+            return text.read()
     except OSError:
-        return []
+        return ""
 
 
 def cpu_problem(level: str, host: str) -> Problem | None:
     """Return why this node cannot run the image's Horovod, which is compiled for `level`."""
-    lacks = _missing(level)
+    flags = re.search("^flags.*", _read(CPUINFO), re.MULTILINE)  # none where the kernel says none
+    lacks = [name for name in LEVELS.get(level, ()) if flags and name not in flags.group().split()]
     if not lacks:
         return None
-    return Problem(
-        kinds.CPU,
-        f"the CPU of {host} is too old for the Horovod in the image",
-        {
-            "evidence": [
-                f"it is compiled for {level}; the CPU has no {', '.join(lacks)} ({CPUINFO})",
-                "try: nodes with a newer CPU (--constraint, --partition)",
-            ]
-        },
-    )
+    evidence = [
+        f"it is compiled for {level}; the CPU has no {', '.join(lacks)} ({CPUINFO})",
+        "try: nodes with a newer CPU (--constraint, --partition)",
+    ]
+    text = f"the CPU of {host} is too old for the Horovod in the image"
+    return Problem(kinds.CPU, text, {"evidence": evidence})
 
 
 def driver_version(file: str = DRIVER) -> str:
     """Return the version of the node's NVIDIA driver; empty when it has none that says so."""
-    try:
-        with open(file, encoding="utf-8") as text:
-            found = VERSION.search(text.read())
-    except OSError:
-        return ""
-    return found.group(1) if found else ""
+    version = VERSION.search(_read(file))
+    return version.group(1) if version else ""
 
 
 def older(version: str, minimum: str) -> bool:
@@ -137,10 +124,10 @@ def loading_error(library: str) -> str:
     """
     try:
         import ctypes  # here, because `runner` imports this module for its version numbers alone
+
+        ctypes.CDLL(library)
     except ImportError:
         return ""
-    try:
-        ctypes.CDLL(library)
     except OSError as error:
         return str(error)
     return ""
@@ -167,9 +154,8 @@ def give_horovod_its_name(run_dir: str) -> None:
 
 def path_of(library: str) -> str:
     """Return the file of a library that this process has loaded, its version left out."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        for line in maps:
-            path = line.rstrip("\n").partition("/")[2]
-            if os.path.basename(path).startswith(library):
-                return "/" + path
+    for line in _read("/proc/self/maps").splitlines():
+        path = line.partition("/")[2]
+        if os.path.basename(path).startswith(library):
+            return "/" + path
     raise FileNotFoundError(library)

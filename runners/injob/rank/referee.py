@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
+from .. import run_files
 from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, scorecard, usage
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
-from .rendezvous import join
 from .reports import Inbox, Report
 from .scorecard import Scorecard
-from .usage import job, summary
+from .usage import summary
 from .usage.job import JobUse
-from .weights import LAST_TRACED, Result, WeightsVerdict, cause_of
+from .weights import LAST_TRACED, Result, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge, why_several
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Referee:
         self.worlds: dict[str, ReportedWorld] = {}  # by the framework
         self.card, self.used = Scorecard(), JobUse()
         if not terms.task.rank:
-            scorecard.forget(terms.run_dir)
-            job.forget(terms.run_dir)
+            run_files.forget(terms.run_dir, scorecard.FILE)
+            run_files.forget(terms.run_dir, usage.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
             session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
@@ -76,12 +76,12 @@ class Referee:
         """Pass on what has been reported, and act on what has come."""
         for report in self.inbox.taken():
             if self.terms.check:
-                self._send(join.TELL, report)
+                self._send(report)
         self._read_mail()
 
     def tell_use(self, fields: Mapping[str, Any]) -> None:
         """Tell what this rank has used so far; rank 0 keeps what all have told it."""
-        self._send(join.TELL, Report(reports.USE, fields=fields))
+        self._send(Report(reports.USE, fields=fields))
         if not self.terms.task.rank:
             self.used.keep(self.terms.run_dir)
 
@@ -91,7 +91,7 @@ class Referee:
             return
         self.look()
         check = self.terms.check
-        self._send(join.LAST if check else join.TELL, Report(reports.ENDED))
+        self._send(Report(reports.ENDED), last=check)
         if self.terms.task.rank:
             return
         # Without the check the ranks may have nothing to do with each other.
@@ -132,13 +132,12 @@ class Referee:
         left = {rank for rank, one in self.session.hub.roll.members.items() if one.ended}
         return self._all_told() or len(self.gone | left) >= self.terms.task.size
 
-    def _send(self, what: str, report: Report) -> None:
+    def _send(self, report: Report, last: bool = False) -> None:
         if self.session is None:
             self._heard(self.terms.task.rank, report)
             return
-        store = self.session.store
         with contextlib.suppress(OSError):  # rank 0 has ended: nobody is there to decide
-            join.tell(store.port, store.prefix, what, report.as_text())
+            self.session.tell(report.as_text(), last)
 
     def _read_mail(self) -> None:
         while self.session is not None and self.session.store.mail:
@@ -197,7 +196,7 @@ class Referee:
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
         framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
-        cause, remedy = cause_of(verdict, framework, facts)
+        cause, remedy = scorecard.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
         problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
@@ -213,9 +212,8 @@ class Referee:
         """Let all ranks end with a code and a problem."""
         value = {"code": code, "problem": problem.as_json(), "cause": cause, "remedy": remedy}
         if self.session is not None:
-            store = self.session.store
             with contextlib.suppress(OSError):
-                join.tell(store.port, store.prefix, join.VERDICT, json.dumps(value))
+                self.session.decide(json.dumps(value))
         self._obey(value)
 
     def _obey(self, value: dict[str, Any]) -> None:

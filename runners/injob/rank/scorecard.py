@@ -1,14 +1,14 @@
-"""What all ranks report of their weights, put together for the verdict, and where that is kept."""
+"""What all ranks report of their weights, put together for the verdict, which is kept; and why the
+ranks train different models, and what to change in the trainer: from what a rank saw.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from .. import run_files
+from . import HOROVOD, MPI, TENSORFLOW
 from .weights import (
     OPEN,
     SEVERITY,
@@ -21,7 +21,17 @@ from .weights import (
 )
 
 VERSION = 1
-FILE, RESULT = "weights.json", "result.json"
+FILE = "weights.json"
+WRAP_DDP = "model = DistributedDataParallel(model), and call this model"
+BROADCAST = (
+    "after hvd.init(): hvd.broadcast_parameters(model.state_dict(), root_rank=0), and "
+    "hvd.broadcast_optimizer_state(optimizer, root_rank=0)"
+)
+WRAP_HOROVOD = (
+    "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())"
+)
+KERAS = "optimizer = hvd.DistributedOptimizer(optimizer) before compile(), or "
+TAPE = "tape = hvd.DistributedGradientTape(tape)"
 
 
 class Scorecard:
@@ -81,21 +91,76 @@ def line(verdict: WeightsVerdict) -> str:
     return f"runner: weights not checked: {verdict.text}"
 
 
-def forget(run_dir: str) -> None:
-    """Remove the verdict on an earlier start of the job."""
-    with contextlib.suppress(OSError):
-        os.remove(os.path.join(run_dir, FILE))
-
-
 def keep(verdict: WeightsVerdict, run_dir: str) -> None:
     """Write the verdict into the run's folder, and into the trainer's result, if it wrote one."""
     value = {"version": VERSION, "result": verdict.result.value, "text": verdict.text}
     if verdict.parameter:
         value["parameter"] = verdict.parameter
-    with contextlib.suppress(OSError, ValueError):  # a full disk; a result of another form
-        run_files.write_json(os.path.join(run_dir, FILE), value)
-        path = os.path.join(run_dir, RESULT)
-        with open(path, encoding="utf-8") as file:
-            result = json.load(file)
-        if isinstance(result, dict):
-            run_files.write_json(path, {**result, "weights": value}, indent=2)
+    run_files.keep(run_dir, FILE, value, in_result="weights")
+
+
+def cause_of(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the likely cause of different weights, and what to do.
+
+    `framework` formed the world; `facts` are one rank's (watch_torch.py, watch_keras.py).
+    """
+    if facts.get("library") == "keras":
+        return _keras(verdict, framework, facts)
+    if facts.get("ddp_ours"):
+        return _ddp(verdict, facts)
+    if facts.get("wrapped"):
+        if verdict.from_start:
+            return "the ranks began with different weights: nothing broadcasts rank 0's", BROADCAST
+        return "hvd.DistributedOptimizer does not average every gradient", WRAP_HOROVOD
+    if facts.get("wrapped_others"):
+        return (
+            f"{verdict.parameter} is not in the optimizer that Horovod averages for",
+            "pass all parameters to the optimizer that hvd.DistributedOptimizer wraps",
+        )
+    if facts.get("accelerate"):
+        return (
+            "the model was not prepared by accelerate",
+            "model, optimizer, data = accelerator.prepare(model, optimizer, data)",
+        )
+    if facts.get("ddp"):
+        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
+    if framework == HOROVOD:
+        return "the optimizer is not wrapped: no gradients are averaged", WRAP_HOROVOD
+    if framework == MPI:
+        return (
+            "mpi4py formed the world, and nothing averages the gradients",
+            "torch.distributed.init_process_group() and " + WRAP_DDP,
+        )
+    return "the model is not wrapped: no gradients are averaged", WRAP_DDP
+
+
+def _ddp(verdict: WeightsVerdict, facts: Mapping[str, Any]) -> tuple[str, str]:
+    if facts.get("ddp_ranks") == 1:
+        return (
+            "DDP has a process group of one rank: it averages with nobody",
+            "DistributedDataParallel(model) without process_group",
+        )
+    if facts.get("no_sync"):
+        return (
+            "the optimizer steps inside no_sync(), where DDP does not average",
+            "leave no_sync() before the last backward() of a step",
+        )
+    if not facts.get("ddp_used"):
+        return "the forward pass goes around DDP, as model.module(x) does", "call the wrapped model"
+    if verdict.partly:
+        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
+    return "not every gradient is averaged by DDP", WRAP_DDP
+
+
+def _keras(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    if framework == TENSORFLOW:
+        return (
+            "the model was made outside of the strategy",
+            "make model and optimizer within strategy.scope()",
+        )
+    if facts.get("wrapped"):
+        return (
+            "the ranks began with different weights: nothing broadcasts rank 0's",
+            "hvd.callbacks.BroadcastGlobalVariablesCallback(0), or hvd.broadcast_variables()",
+        )
+    return "neither optimizer nor tape is wrapped: no gradients are averaged", KERAS + TAPE

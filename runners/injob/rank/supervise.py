@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
@@ -17,7 +16,6 @@ from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
 from . import (
     EXIT_STOPPED,
-    FRAMEWORKS,
     HOROVOD,
     commands,
     failure,
@@ -27,7 +25,7 @@ from . import (
     signals,
 )
 from .failure import Problem, RendezvousError, problem_of
-from .gate import EXIT_WORLD_SIZE, GateSettings
+from .gate import EXIT_WORLD_SIZE, GateSettings, Worlds
 from .referee import Referee
 from .reports import Inbox
 from .task import Task
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")
-SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 # A thread of C++, such as one of torch's Gloo, that Python 3.13 and older ends on its way out
 # (github.com/python/cpython/issues/87135): DDP scripts end so now and then, all their work done.
 ABORTED = "terminate called without an active exception"
@@ -66,135 +63,14 @@ def supervise(task: Task, options: ShimOptions) -> int:
 
 def _supervised(task: Task, options: ShimOptions) -> int:
     signals.hold()
-    run_dir = options.run_dir
     try:
         session = _open_session(task, options)
     except (RendezvousError, OSError) as error:
-        failure.record(task, EXIT_FAILED, problem_of(error), run_dir)
+        failure.record(task, EXIT_FAILED, problem_of(error), options.run_dir)
         return EXIT_FAILED
     pipes = [os.pipe() for _ in range(1 + options.errors)]
     inbox, shim = Inbox(), os.getpid()
-    terms = _terms(task, options, inbox, session)
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        # A trainer without its shim would compute on, unseen, and keep its node's files and memory.
-        end_with(shim)
-        _become_child(pipes, session, options)
-        return run(task, options, session, terms)
-    for _, child_output in pipes:
-        os.close(child_output)
-    relay = signals.Relay(
-        child, lambda: failure.of_others(task, run_dir), _trainer(task, options, child)
-    )
-    watch, worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
-    held = session.held if session and options.uses_held_port(task) else None
-    port = network.PortWatch(child, held, inbox)
-    referee = Referee(terms, inbox, session, lambda: end_tree(child))
-    if session is not None:
-        session.serve()
-    outputs = [output for output, _ in pipes]
-    use = Use(terms, child, referee.tell_use)
-    looks = [watch.look, worlds.look, port.look, referee.look, use.look]
-    tail = _Labeller(task.name, outputs).pump(_child_ended(), inbox, port, looks)
-    relay.stop()
-    code = _exit_code(use.waited_for(), relay)
-    inbox.read()
-    referee.end = lambda: None  # it has ended by itself
-    if referee.code:
-        return referee.code
-    if watch.ended:
-        return code  # how the job ended is on record, and not by this
-    if taken := port.problem_of(code):
-        failure.record(task, EXIT_WORLD_SIZE, taken, run_dir)
-        return EXIT_WORLD_SIZE
-    if _stopped_early(options, code, relay, inbox):
-        failure.forget(task, run_dir)
-        failure.record_stop(task, run_dir)
-        return 0
-    code, problem = _judged(code, relay, tail, worlds, session)
-    if code == 0:
-        if session is not None:
-            session.see_off()
-        referee.last()
-    if referee.code:
-        return referee.code
-    if code != 0 and not failure.recorded(task, run_dir):
-        failure.record(task, code, problem, run_dir)
-    return code
-
-
-def _trainer(task: Task, options: ShimOptions, child: int) -> Callable[[], int]:
-    """Return what finds the process that answers signals: not a profiler."""
-    if commands.is_profiled(options, task.rank):
-        return lambda: commands.pid_of_trainer(child, options.command)
-    return lambda: child
-
-
-def _stopped_early(options: ShimOptions, code: int, relay: signals.Relay, inbox: Inbox) -> bool:
-    """Whether the trainer saved and stopped, or was ended before there was anything to save."""
-    in_training = bool(inbox.formed) and not inbox.waits_in(HOROVOD)
-    return code == EXIT_STOPPED or (
-        not relay.ended and failure.before_training(options.command, in_training, code, relay.seen)
-    )
-
-
-def _judged(
-    code: int,
-    relay: signals.Relay,
-    tail: list[str],
-    worlds: Worlds,
-    session: RendezvousSession | None,
-) -> tuple[int, Problem]:
-    """Return the exit code of the rank, and how it failed if it did."""
-    inbox, terms = worlds.inbox, worlds.terms
-    if _ended_in_init(inbox, code):
-        problem = (session.store.problem if session else None) or IN_INIT
-        known = problem.text if problem is not IN_INIT else ""
-        print(gate.no_world(terms, known), flush=True)
-        return EXIT_WORLD_SIZE, problem
-    if inbox.wrong and code and not relay.ended:
-        code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
-    if inbox.ended and code == 128 + signal.SIGABRT and ABORTED in tail:
-        print(f"runner: rank {terms.task.name}: Python aborted after the trainer's end", flush=True)
-        code = 0
-    if code == 0 and worlds.missing:
-        return EXIT_WORLD_SIZE, worlds.never_formed()
-    return code, ENDED if relay.ended else failure.of_process(code, tail, relay.seen)
-
-
-class Worlds:
-    """Whether the trainer has initialized a process group, as the job requires."""
-
-    def __init__(self, terms: GateSettings, inbox: Inbox) -> None:
-        self.terms, self.inbox = terms, inbox
-        self.began, self.told = time.monotonic(), False
-
-    @property
-    def missing(self) -> bool:
-        """Whether there should be one, and none is."""
-        return self.terms.check and gate.started(self.terms) > 1 and not self.inbox.formed
-
-    def look(self) -> None:
-        """Say so, once, where a world is late; on one rank of each node."""
-        if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
-            return
-        self.told = True
-        if self.missing and self.terms.task.local_rank == 0:
-            waits = [one for one in FRAMEWORKS if self.inbox.waits_in(one)]
-            print(gate.late(self.terms.task, SECONDS_TO_A_WORLD, waits), flush=True)
-
-    def never_formed(self) -> Problem:
-        """Say that the trainer ended without one; return it as the rank's problem."""
-        text, problem = gate.never_formed(self.terms, self.inbox.alone, self.inbox.imports)
-        print(text, flush=True)
-        return problem
-
-
-def _terms(
-    task: Task, options: ShimOptions, inbox: Inbox, session: RendezvousSession | None
-) -> GateSettings:
-    return GateSettings(
+    terms = GateSettings(
         task=task,
         controller=options.controller,
         run_dir=options.run_dir,
@@ -205,6 +81,106 @@ def _terms(
         workers=options.workers,
         gpus=options.gpus,
     )
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        # A trainer without its shim would compute on, unseen, and keep its node's files and memory.
+        end_with(shim)
+        _become_child(pipes, session, options)
+        return run(task, options, session, terms)
+    for _, child_output in pipes:
+        os.close(child_output)
+    return _Parent(options, terms, inbox, session, child).attend([output for output, _ in pipes])
+
+
+class _Parent:
+    """The trainer's parent: who passes what on to `child`, and who may end it."""
+
+    def __init__(
+        self,
+        options: ShimOptions,
+        terms: GateSettings,
+        inbox: Inbox,
+        session: RendezvousSession | None,
+        child: int,
+    ) -> None:
+        self.options, self.terms, self.inbox, self.session = options, terms, inbox, session
+        self.task, self.run_dir = task, run_dir = terms.task, terms.run_dir
+
+        def trainer() -> int:  # a profiler may not pass signals on
+            profiled = commands.is_profiled(options, task.rank)
+            return commands.pid_of_trainer(child, options.command) if profiled else child
+
+        self.relay = signals.Relay(child, lambda: failure.of_others(task, run_dir), trainer)
+        self.job, self.worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
+        held = session.held if session and options.uses_held_port(task) else None
+        self.port = network.PortWatch(child, held, inbox)
+        self.referee = Referee(terms, inbox, session, lambda: end_tree(child))
+        if session is not None:
+            session.serve()
+        self.use = Use(terms, child, self.referee.tell_use)
+
+    def attend(self, outputs: Sequence[int]) -> int:
+        """Copy the outputs until the child has ended; return the exit code of the rank."""
+        looks = [one.look for one in (self.job, self.worlds, self.port, self.referee, self.use)]
+        tail = _Labeller(self.task.name, outputs).pump(_child_ended(), self.inbox, self.port, looks)
+        self.relay.stop()
+        code = waited_code(self.use.waited_for())
+        if self.relay.ended:
+            code = 128 + signal.SIGTERM  # that came, and the trainer could not answer it
+        self.inbox.read()
+        self.referee.end = lambda: None  # it has ended by itself
+        if self.referee.code or self.job.ended:  # how it ended is on record
+            return self.referee.code or code
+        if taken := self.port.problem_of(code):
+            failure.record(self.task, EXIT_WORLD_SIZE, taken, self.run_dir)
+            return EXIT_WORLD_SIZE
+        if self._stopped_early(code):
+            failure.forget(self.task, self.run_dir)
+            failure.record_stop(self.task, self.run_dir)
+            return 0
+        return self._recorded(*self._judged(code, tail))
+
+    def _stopped_early(self, code: int) -> bool:
+        """Whether the trainer saved and stopped, or was ended before there was anything to save."""
+        in_training = bool(self.inbox.formed) and not self.inbox.waits_in(HOROVOD)
+        return code == EXIT_STOPPED or (
+            not self.relay.ended
+            and failure.before_training(self.options.command, in_training, code, self.relay.seen)
+        )
+
+    def _judged(self, code: int, tail: list[str]) -> tuple[int, Problem]:
+        """Return the exit code of the rank, and how it failed if it did."""
+        if self._ended_in_init(code):
+            problem = (self.session.store.problem if self.session else None) or IN_INIT
+            known = problem.text if problem is not IN_INIT else ""
+            print(gate.no_world(self.terms, known), flush=True)
+            return EXIT_WORLD_SIZE, problem
+        if self.inbox.wrong and code and not self.relay.ended:
+            code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
+        if self.inbox.ended and code == 128 + signal.SIGABRT and ABORTED in tail:
+            name = self.task.name
+            print(f"runner: rank {name}: Python aborted after the trainer's end", flush=True)
+            code = 0
+        if code == 0 and self.worlds.missing:
+            return EXIT_WORLD_SIZE, self.worlds.never_formed()
+        return code, ENDED if self.relay.ended else failure.of_process(code, tail, self.relay.seen)
+
+    def _ended_in_init(self, code: int) -> bool:
+        """Whether hvd.init() never returned, for another reason than somebody's signal."""
+        ended = (*signals.RELAYED, signal.SIGKILL)
+        other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
+        return self.inbox.waits_in(HOROVOD) and code not in other
+
+    def _recorded(self, code: int, problem: Problem) -> int:
+        """Take leave of the other ranks, or record the failure; return the exit code."""
+        if code == 0:
+            if self.session is not None:
+                self.session.see_off()
+            self.referee.last()
+        if code and not self.referee.code and not failure.recorded(self.task, self.run_dir):
+            failure.record(self.task, code, problem, self.run_dir)
+        return self.referee.code or code
 
 
 def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
@@ -219,13 +195,6 @@ def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
     return RendezvousSession(
         task, options.run_dir, rank_environment.meeting_seconds(task.size), interfaces
     )
-
-
-def _ended_in_init(inbox: Inbox, code: int) -> bool:
-    """Whether hvd.init() never returned, for another reason than somebody's signal."""
-    ended = (*signals.RELAYED, signal.SIGKILL)
-    other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
-    return inbox.waits_in(HOROVOD) and code not in other
 
 
 def _become_child(
@@ -310,10 +279,3 @@ class _Labeller:
 def _write_all(stream: int, data: bytes) -> None:
     while data:
         data = data[os.write(stream, data) :]
-
-
-def _exit_code(status: int, relay: signals.Relay) -> int:
-    """Return the exit code; that of SIGTERM, as it came, when the trainer could not answer it."""
-    if relay.ended:
-        return 128 + signal.SIGTERM
-    return waited_code(status)

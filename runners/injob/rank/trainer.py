@@ -84,14 +84,12 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
 
     Raises RendezvousError where no world can come of it.
     """
-    for name, value in rank_environment.compiled_code(options.run_dir).items():
-        os.environ.setdefault(name, value)
-    horovods: dict[str, str] = {}
+    variables = rank_environment.compiled_code(options.run_dir)
     if options.controller == "mpi":
-        horovods = rank_environment.horovod_over_mpi()
+        variables.update(rank_environment.horovod_over_mpi())
     elif options.ours:
-        horovods = rank_environment.horovod_over_gloo(task)
-    for name, value in horovods.items():
+        variables.update(rank_environment.horovod_over_gloo(task))
+    for name, value in variables.items():
         # What the user exported wins, except for the place in the world, where a stale value from
         # another job would be a wrong answer.
         if name.endswith(("RANK", "SIZE", "HOSTNAME")):
@@ -119,8 +117,7 @@ def _placed(
         os.environ.update(session.variables(place))
     interface = "" if task.one_host else place.interface
     if task.size > 1:
-        found = rank_environment.master(place.address, place.port, interface, os.environ)
-        os.environ.update(found)
+        os.environ.update(rank_environment.master(place.address, place.port, interface, os.environ))
     if options.agent:
         _find_module_as_ranks_do(options.command)
         node = Node(

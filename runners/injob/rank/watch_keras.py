@@ -5,13 +5,13 @@ A graph of TensorFlow runs Python once, when it is traced, so its steps cannot b
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import zlib
 from typing import Any, Callable
 
-from .torch_weights import FEW, MANY, VALUES, cpu_model
-from .watch_torch import KEPT_BYTES, OPTIMIZERS
+from .watch_torch import FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, cpu_model
 from .weights import END
 
 LOCAL = "variables are local to a rank (register_local_var)"
@@ -30,7 +30,7 @@ class Watch:
     def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
         """Note what an optimizer trains; as many as are small, for they stay until the end."""
         found = list(variables or next(iter(named.values()), ()))
-        size = sum(4 * _count(one) for one in found)
+        size = sum(4 * math.prod(int(length or 1) for length in one.shape) for one in found)
         if len(self.trained) < OPTIMIZERS and size < KEPT_BYTES:
             self.trained[id(optimizer)] = optimizer, found
 
@@ -83,13 +83,6 @@ def _may_differ(optimizer: Any) -> str:
         return SETS if basics and len(basics._get_process_set_ids_and_ranks()) > 1 else ""
     except ValueError:  # these are another framework's, which is not initialized: Horovod 0.28
         return ""
-
-
-def _count(variable: Any) -> int:
-    count = 1
-    for size in variable.shape:
-        count *= int(size or 1)
-    return count
 
 
 def _array(variable: Any) -> Any:

@@ -7,21 +7,27 @@ other, and none waits: checksums go to the shim.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
 import sys
 import weakref
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Callable
 
-from .torch_weights import FEW, captures, checked, describe, details, pieces
 from .weights import END, FIRST_COMPARED, LAST_TRACED
 
 OPTIMIZERS = 16  # that are watched; more are made by who steps each parameter on its own
 KEPT_BYTES = 1 << 28  # of parameters that are kept until the end, though their optimizer is gone
 LOSSES = 3
 KEY = "_runner_training"
+MOST = 1024  # parameters that have a checksum of their own; else several share one
+FEW, MANY = 64, 1024  # values of a parameter that a checksum is made of
+VALUES = 1000  # that a report has
+AVERAGERS = "torch.distributed.algorithms.model_averaging.averagers"
+AVERAGED = "the weights are averaged now and then (local SGD)"
 
 
 class Training:
@@ -43,11 +49,8 @@ class Training:
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
-    seen: dict[int, Any] = {}
-    for group in optimizer.param_groups:
-        for one in group["params"]:
-            seen.setdefault(id(one), one)
-    return list(seen.values())
+    each = [one for group in optimizer.param_groups for one in group["params"]]
+    return list({id(one): one for one in each}.values())
 
 
 class Watch:
@@ -104,8 +107,7 @@ class Watch:
         self.depth = max(self.depth - 1, 0)
         if not self.depth:
             self.frame = None
-            training = optimizer.__dict__.get(KEY)
-            if training is not None:
+            if training := optimizer.__dict__.get(KEY):
                 first, last = optimizer.param_groups[0], optimizer.param_groups[-1]
                 training.version = version([*first["params"][:1], *last["params"][-1:]])
 
@@ -146,7 +148,7 @@ class Watch:
         training.traces[step] = zlib.crc32(b"".join(pieces(self.torch, parameters, FEW)))
         if step in (FIRST_COMPARED, LAST_TRACED):
             if step == FIRST_COMPARED:
-                training.about.update(details(training.optimizer(), parameters, training.about))
+                training.about.update(details(training.optimizer(), parameters))
             self._send(training, step, parameters)
 
     def _send(self, training: Training, step: int, parameters: Sequence[Any], **more: Any) -> None:
@@ -164,20 +166,154 @@ class Watch:
 
     def _end(self, training: Training) -> None:
         with self._told_if_it_fails(training):
-            self._report_last(training)
-
-    def _report_last(self, training: Training) -> None:
-        parameters = training.parameters()
-        if training.told == training.steps or not parameters:
-            return
-        training.told = training.steps
-        changed = version(parameters) != training.version
-        training.about = training.about or describe(self.torch, parameters)
-        if training.steps < FIRST_COMPARED and not training.about["sharded"]:
-            training.about.update(details(training.optimizer(), parameters, training.about))
-        self._send(training, END, parameters, steps=training.steps, changed=changed)
+            parameters = training.parameters()
+            if training.told == training.steps or not parameters:
+                return
+            training.told = training.steps
+            changed = version(parameters) != training.version
+            training.about = training.about or describe(self.torch, parameters)
+            if training.steps < FIRST_COMPARED and not training.about["sharded"]:
+                training.about.update(details(training.optimizer(), parameters))
+            self._send(training, END, parameters, steps=training.steps, changed=changed)
 
 
 def version(parameters: Sequence[Any]) -> int:
     """Return a number that changes as the first and the last of the parameters do."""
     return sum(parameters[at]._version for at in (0, -1)) if parameters else 0
+
+
+def captures(torch: Any) -> bool:
+    """Whether a CUDA graph is being recorded, in which nothing may be read."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def pieces(torch: Any, parameters: Iterable[Any], count: int) -> list[bytes]:
+    """Return up to `count` values of each parameter, spread over it, as bytes."""
+    found: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
+    for place, one in enumerate(parameters):
+        piece = spread(one.detach(), count)
+        found.setdefault((one.device, one.dtype), []).append((place, piece))
+    data: dict[int, bytes] = {}
+    for group in found.values():
+        joined = torch.cat([piece for _, piece in group]).cpu()  # one transfer for each device
+        width, start = joined.element_size(), joined.data_ptr()
+        for place, piece in group:
+            length = piece.numel() * width
+            data[place] = ctypes.string_at(start, length)
+            start += length
+    return [data[place] for place in sorted(data)]
+
+
+def spread(tensor: Any, count: int) -> Any:
+    number = tensor.numel()
+    step = max(1, number // count)
+    extent = 1 + sum((size - 1) * by for size, by in zip(tensor.shape, tensor.stride()))
+    if number == extent:  # it fills its memory, in whatever order
+        return tensor.as_strided((min(number, count),), (step,), tensor.storage_offset())
+    return tensor.reshape(-1)[::step][:count]
+
+
+def checked(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
+    """Return a checksum of each parameter, and some of its values; of many, for groups of them."""
+    data = pieces(torch, parameters, MANY)
+    width = -(-len(data) // MOST)
+    sums = [zlib.crc32(b"".join(data[at : at + width])) for at in range(0, len(data), width)]
+    each = max(1, VALUES // len(sums))
+    some = [spread(one.detach(), each).double().tolist() for one in parameters[::width]]
+    return {"checksums": sums, "values": some}
+
+
+def describe(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
+    """Return what there is to know of the parameters before they are read."""
+    shapes = [(tuple(one.shape), str(one.dtype)) for one in parameters]
+    on_gpu = parameters and parameters[0].device.type == "cuda"
+    processor = torch.cuda.get_device_name(parameters[0].device) if on_gpu else cpu_model()
+    return {
+        "sharded": sharded(parameters),
+        "shapes": zlib.crc32(repr(shapes).encode()),
+        "processor": processor,
+    }
+
+
+def sharded(parameters: Sequence[Any]) -> str:
+    """Return why a rank has only a part of the parameters, "" if it has all."""
+    for one in parameters:
+        if type(one).__name__ == "DTensor" or hasattr(one, "to_local"):
+            return "the parameters are sharded (DTensor)"
+        if getattr(one, "_fsdp_flattened", False):
+            return "the parameters are sharded (FSDP)"
+        if one.layout != sys.modules["torch"].strided or one.device.type == "meta":
+            return f"a parameter is {one.layout}, on {one.device.type}"
+    return ""
+
+
+def cpu_model() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("model name", "CPU part")):
+                return line.partition(":")[2].strip()
+    return ""
+
+
+def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:
+    """Return the parameters' names, who is to have the same weights, and what tells a cause.
+
+    Once for each optimizer: it looks at all objects of Python.
+    """
+    torch = sys.modules["torch"]
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    wrapper = parallel.DistributedDataParallel if parallel else ()
+    modules, optimizers, averaged = [], [], False
+    for one in gc.get_objects():
+        kind = type(one)
+        if issubclass(kind, torch.nn.Module):
+            modules.append(one)
+        elif issubclass(kind, torch.optim.Optimizer):
+            optimizers.append(one)
+        averaged = averaged or kind.__module__ == AVERAGERS
+    names, own = names_in(modules), set(map(id, parameters))
+    wrappers = [one for one in modules if wrapper and isinstance(one, wrapper)]
+    ours = [one for one in wrappers if own & set(map(id, one.parameters()))]
+    named = [names.get(id(one), f"parameter {at}")[:80] for at, one in enumerate(parameters)]
+    found: dict[str, Any] = {
+        "names": named[:: -(-len(named) // MOST)],
+        "facts": {
+            "wrapped": hasattr(optimizer, "_allreduce_delay"),
+            "wrapped_others": any(hasattr(one, "_allreduce_delay") for one in optimizers),
+            "ddp": len(wrappers),
+            "ddp_ours": len(ours),
+            "accelerate": "accelerate" in sys.modules,
+        },
+    }
+    if names and parameters and not any(id(one) in names for one in parameters):
+        found["sharded"] = "the optimizer's parameters are no model's (ZeRO, or copies of them)"
+    if ranks := getattr(getattr(optimizer, "process_set", None), "ranks", None):
+        found["group"] = list(ranks)  # of Horovod's
+    for one in ours:
+        ranks_of = sys.modules["torch.distributed"].get_process_group_ranks
+        found["group"] = list(ranks_of(one.process_group))
+        found["facts"]["ddp_ranks"] = len(found["group"])
+        found["facts"]["ddp_used"] = bool(one._get_ddp_logging_data().get("iteration"))
+        found["facts"]["no_sync"] = not one.require_backward_grad_sync
+    found["may_differ"] = AVERAGED if averaged else beside_the_world()
+    return found
+
+
+def names_in(modules: Sequence[Any]) -> dict[int, str]:
+    """Return the name of each parameter, as the outermost module has it."""
+    children = {id(child) for one in modules for child in one._modules.values()}
+    names: dict[int, str] = {}
+    for root in modules:
+        if id(root) not in children:
+            for name, one in root.named_parameters():
+                names.setdefault(id(one), name[7:] if name.startswith("module.") else name)
+    return names
+
+
+def beside_the_world() -> str:
+    """Return why weights of ranks may differ: groups of a part of them, each with its layers."""
+    core: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    groups = getattr(getattr(core, "_world", None), "pg_group_ranks", {}) if core else {}
+    sizes = {len(one) for one in groups.values()}
+    between = sorted(size for size in sizes if 1 < size < max(sizes, default=1))
+    return f"there are process groups of {between[0]} of {max(sizes)} ranks" if between else ""

@@ -1,4 +1,4 @@
-"""Whether the ranks train one model: the verdict on what they report of their weights; if not, why.
+"""Whether the ranks train one model: the verdict on what they report of their weights. Pure.
 
 Of each optimizer a rank reports a checksum of its parameters before steps 1, 4, 5, ... 66
 (`traces`), and at the 4th, the 66th and at the end one for each parameter, with some of its values
@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
-
-from . import HOROVOD, MPI, TENSORFLOW
 
 FIRST_COMPARED, LAST_TRACED = 4, 66
 END = 0  # in place of a step: after the last one
@@ -218,82 +216,3 @@ def _relative(values: Sequence[Sequence[float]]) -> float:
     if not math.isfinite(gap) or not math.isfinite(mean):
         return math.inf  # one rank's loss has become NaN, the other's has not
     return gap / mean if gap else 0.0
-
-
-WRAP_DDP = "model = DistributedDataParallel(model), and call this model"
-BROADCAST = (
-    "after hvd.init(): hvd.broadcast_parameters(model.state_dict(), root_rank=0), and "
-    "hvd.broadcast_optimizer_state(optimizer, root_rank=0)"
-)
-WRAP_HOROVOD = (
-    "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())"
-)
-KERAS = "optimizer = hvd.DistributedOptimizer(optimizer) before compile(), or "
-TAPE = "tape = hvd.DistributedGradientTape(tape)"
-
-
-def cause_of(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the likely cause of different weights, and what to do.
-
-    `framework` formed the world; `facts` are one rank's (watch_torch.py, watch_keras.py).
-    """
-    if facts.get("library") == "keras":
-        return _keras(verdict, framework, facts)
-    if facts.get("ddp_ours"):
-        return _ddp(verdict, facts)
-    if facts.get("wrapped"):
-        if verdict.from_start:
-            return "the ranks began with different weights: nothing broadcasts rank 0's", BROADCAST
-        return "hvd.DistributedOptimizer does not average every gradient", WRAP_HOROVOD
-    if facts.get("wrapped_others"):
-        return (
-            f"{verdict.parameter} is not in the optimizer that Horovod averages for",
-            "pass all parameters to the optimizer that hvd.DistributedOptimizer wraps",
-        )
-    if facts.get("accelerate"):
-        return (
-            "the model was not prepared by accelerate",
-            "model, optimizer, data = accelerator.prepare(model, optimizer, data)",
-        )
-    if facts.get("ddp"):
-        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
-    if framework == HOROVOD:
-        return "the optimizer is not wrapped: no gradients are averaged", WRAP_HOROVOD
-    if framework == MPI:
-        return (
-            "mpi4py formed the world, and nothing averages the gradients",
-            "torch.distributed.init_process_group() and " + WRAP_DDP,
-        )
-    return "the model is not wrapped: no gradients are averaged", WRAP_DDP
-
-
-def _ddp(verdict: WeightsVerdict, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if facts.get("ddp_ranks") == 1:
-        return (
-            "DDP has a process group of one rank: it averages with nobody",
-            "DistributedDataParallel(model) without process_group",
-        )
-    if facts.get("no_sync"):
-        return (
-            "the optimizer steps inside no_sync(), where DDP does not average",
-            "leave no_sync() before the last backward() of a step",
-        )
-    if not facts.get("ddp_used"):
-        return "the forward pass goes around DDP, as model.module(x) does", "call the wrapped model"
-    if verdict.partly:
-        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
-    return "not every gradient is averaged by DDP", WRAP_DDP
-
-
-def _keras(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if framework == TENSORFLOW:
-        return (
-            "the model was made outside of the strategy",
-            "make model and optimizer within strategy.scope()",
-        )
-    if facts.get("wrapped"):
-        return (
-            "the ranks began with different weights: nothing broadcasts rank 0's",
-            "hvd.callbacks.BroadcastGlobalVariablesCallback(0), or hvd.broadcast_variables()",
-        )
-    return "neither optimizer nor tape is wrapped: no gradients are averaged", KERAS + TAPE

@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from .. import run_files
 from . import frameworks, interfaces
 
 # Variables by which launchers tell a rank its place
@@ -115,11 +116,7 @@ def _digest(path: str, size: int) -> tuple[str, str]:
 
 
 def write(name: str, value: Any) -> None:
-    """Write a JSON file into OUTPUT_DIR, by rename."""
-    path = os.path.join(os.environ["OUTPUT_DIR"], name)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-    os.replace(path + ".part", path)
+    run_files.write_json(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from runners.injob.rank import task
-from runners.injob.rank.rendezvous import join
 from runners.injob.rank.rendezvous.roll import SIZE
-from runners.injob.rank.rendezvous.session import RendezvousSession
+from runners.injob.rank.rendezvous.session import RendezvousSession, meet
 from runners.injob.rank.task import Task
 
 from . import plain_store
@@ -66,11 +65,11 @@ def client(me: Task, session: RendezvousSession) -> dict[str, Any]:
     began = time.time()
     store = session.store.port, session.store.prefix
     session.variables(session.place())
-    join.join(*store)
+    meet(*store)
     url = Url("127.0.0.1", *store)
     url.worlds(me)
     ended = time.time()
-    join.join(*store)  # nobody leaves before all have read everything, as Gloo's barriers see to
+    meet(*store)  # nobody leaves before all have read everything, as Gloo's barriers see to
     time.sleep(LAST_WORDS)
     return {"began": began, "ended": ended, "requests": url.requests}
 

@@ -15,7 +15,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import commands, gate, reports, supervise, task
+from runners.injob.rank import commands, gate, reports, task
 
 RANK = Path(runners.injob.rank.__file__).parent
 SRUN = {
@@ -391,10 +391,10 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)
         reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
-    watch = supervise.Worlds(terms, inbox)
+    watch = gate.Worlds(terms, inbox)
     watch.look()
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(watch, "began", watch.began - supervise.SECONDS_TO_A_WORLD)
+    monkeypatch.setattr(watch, "began", watch.began - gate.SECONDS_TO_A_WORLD)
     watch.look()
     watch.look()
     out = capsys.readouterr().out

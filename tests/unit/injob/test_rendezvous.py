@@ -21,12 +21,12 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
 from runners.injob.rank.failure import Problem, RendezvousError
-from runners.injob.rank.rendezvous import connections, join, protocol, roll, server
-from runners.injob.rank.rendezvous.join import MEETING
+from runners.injob.rank.rendezvous import connections, protocol, roll, server
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
 from runners.injob.rank.rendezvous.roll import Member, Roll
 from runners.injob.rank.rendezvous.server import Hub, HubSettings
-from runners.injob.rank.rendezvous.store import Store
+from runners.injob.rank.rendezvous.session import meet
+from runners.injob.rank.rendezvous.store import LAST, MEETING, PLACE, TELL, VERDICT, Store
 
 SECRET = b"s" * protocol.SECRET_BYTES
 
@@ -323,7 +323,7 @@ def test_two_of_one_rank_and_another_size_are_refused() -> None:
     store = world.store(0)
     world.link(1, size=5)
     with pytest.raises(RendezvousError, match="rank 1@n1 counts 5 ranks, rank 0 2"):
-        join.join(store.port, store.prefix)
+        meet(store.port, store.prefix)
     world = World(2, seconds=60)
     links = [world.link(1), world.link(1)]
     heard = select.select([link.sock for link in links], [], [], 5)[0]
@@ -383,9 +383,9 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
 def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
     world = World(2, one_host=True)
     soon, late = world.store(0), world.store(1)
-    join.where(soon.port, soon.prefix)
+    ask(soon, f"{soon.prefix}{PLACE}")
     assert not world.hub.all_told.wait(0.3)
-    join.where(late.port, late.prefix)
+    ask(late, f"{late.prefix}{PLACE}")
     assert world.hub.all_told.wait(5)
 
 
@@ -402,12 +402,12 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_all() -> None:
     world = World(2, seconds=60)
     second, woken = world.store(1), list[str]()
     second.wake = lambda: woken.append("second")
-    join.tell(second.port, second.prefix, join.TELL, "early")
+    request(second, "PUT", f"{second.prefix}{TELL}", b"early")
     first = world.store(0)
-    join.tell(second.port, second.prefix, join.LAST, "last")
+    request(second, "PUT", f"{second.prefix}{LAST}", b"last")
     assert mail(first, 2) == [("1", b"early"), ("1", b"last")]
-    join.tell(second.port, second.prefix, join.VERDICT, "false")
-    join.tell(first.port, first.prefix, join.VERDICT, "true")
+    request(second, "PUT", f"{second.prefix}{VERDICT}", b"false")
+    request(first, "PUT", f"{first.prefix}{VERDICT}", b"true")
     assert mail(second, 1) == [("", b"true")]
     assert mail(first, 3)[2:] == [("", b"true")]
     assert woken == ["second"]
@@ -418,7 +418,7 @@ def test_without_a_hub_the_store_says_so() -> None:
     gloo = {"interface": "", "address": ""}
     store.start(protocol.LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
-        join.join(store.port, store.prefix)
+        meet(store.port, store.prefix)
     assert ask(store, f"{store.prefix}global/0")[0] == 500
 
 
@@ -434,7 +434,7 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
         time.sleep(0.5)
         places += world.places
-        assert join.join(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
+        assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
 def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
@@ -446,7 +446,7 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
             lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
         )
         store.start(terms)
-        assert join.join(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
+        assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
 def test_what_is_published_is_only_this_jobs_and_its_users(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
-"""Reports of weights as they come from the ranks' processes, and what is kept of the verdict."""
+"""Reports of weights as they come from the ranks' processes, and what is kept and said of them."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from runners.injob import run_files
 from runners.injob.rank import scorecard
-from runners.injob.rank.scorecard import Scorecard
-from runners.injob.rank.weights import END, LAST_TRACED, Result
+from runners.injob.rank.scorecard import Scorecard, cause_of
+from runners.injob.rank.weights import END, LAST_TRACED, Result, WeightsVerdict
 
 TRACED = [1, *range(4, LAST_TRACED + 1)]
 
@@ -77,5 +81,40 @@ def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
         (tmp_path / "result.json").write_text(text)
         scorecard.keep(verdict, str(tmp_path))
         assert json.loads((tmp_path / "result.json").read_text()) == expected
-    scorecard.forget(str(tmp_path))
+    run_files.forget(str(tmp_path), scorecard.FILE)
     assert not (tmp_path / "weights.json").exists()
+
+
+DIFFERENT = WeightsVerdict(Result.DIFFERENT, parameter="head.bias")
+
+
+@pytest.mark.parametrize(
+    ("framework", "facts", "verdict", "cause", "remedy"),
+    [
+        ("torch.distributed", {}, {}, "not wrapped", "DistributedDataParallel(model)"),
+        ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 1}, {}, "one rank", "without process"),
+        (
+            "torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2, "no_sync": True}, {},
+            "no_sync()", "before the last backward()",
+        ),
+        ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2}, {}, "model.module(x)", "wrapped"),
+        (
+            "torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2, "ddp_used": True},
+            {"partly": True}, "head.bias is not in the model", "DistributedDataParallel",
+        ),
+        ("torch.distributed", {"ddp": 1}, {}, "head.bias is not in the model", "Parallel"),
+        ("torch.distributed", {"accelerate": True}, {}, "not prepared", "accelerator.prepare("),
+        ("Horovod", {}, {}, "the optimizer is not wrapped", "hvd.DistributedOptimizer("),
+        ("Horovod", {"wrapped": True}, {"from_start": True}, "began with", "broadcast_parameters"),
+        ("Horovod", {"wrapped_others": True}, {}, "head.bias is not in", "pass all parameters"),
+        ("mpi4py", {}, {}, "mpi4py formed the world", "init_process_group()"),
+        ("Horovod", {"library": "keras"}, {}, "neither optimizer nor tape", "DistributedGradient"),
+        ("tf.distribute", {"library": "keras"}, {}, "outside of the strategy", "scope()"),
+    ],
+)  # fmt: skip
+def test_likely_cause_and_fix(
+    framework: str, facts: dict[str, Any], verdict: dict[str, Any], cause: str, remedy: str
+) -> None:
+    said = cause_of(replace(DIFFERENT, **verdict), framework, facts)
+    assert cause in said[0]
+    assert remedy in said[1]

@@ -207,7 +207,7 @@ BURN = """
 import resource, sys
 block = bytearray(200 << 20)
 block[::4096] = b"x" * len(block[::4096])
-sys.stderr.write("y" * 5_000_000)
+sys.stderr.write("y" * 5_000_000 + "\n")
 while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 2:
     pass
 used = resource.getrusage(resource.RUSAGE_SELF)
@@ -221,9 +221,7 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     shim += ["--no-gate", "--run-dir", str(tmp_path), "--", str(tmp_path / "train.py")]
     done = subprocess.run(shim, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
-    own = [
-        list(map(float, pair)) for pair in re.findall(r"\| y*([\d.]+) (\d+)$", done.stdout, re.M)
-    ]
+    own = [list(map(float, pair)) for pair in re.findall(r"\| ([\d.]+) (\d+)$", done.stdout, re.M)]
     record = json.loads((tmp_path / "use.json").read_text())
     (node,) = record["nodes"]
     assert (node["host"], node["ranks"]) == (os.uname().nodename, 2)

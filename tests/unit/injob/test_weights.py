@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,6 @@ from runners.injob.rank.weights import (
     Check,
     OptimizerReport,
     Result,
-    WeightsVerdict,
-    cause_of,
     differences,
     judge,
 )
@@ -165,38 +162,3 @@ def test_differences_are_relative_to_the_parameters_values() -> None:
     one = Check([1, 2, 3, 4], [[1.0, 3.0], [0.0], [5.0], [1.0]])
     other = Check([9, 2, 9, 9], [[1.0, 1.0], [0.0], [5.0], [float("nan")]])
     assert differences([one, other]) == [1.0, 0.0, 0.0, float("inf")]
-
-
-DIFFERENT = WeightsVerdict(Result.DIFFERENT, parameter="head.bias")
-
-
-@pytest.mark.parametrize(
-    ("framework", "facts", "verdict", "cause", "remedy"),
-    [
-        ("torch.distributed", {}, {}, "not wrapped", "DistributedDataParallel(model)"),
-        ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 1}, {}, "one rank", "without process"),
-        (
-            "torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2, "no_sync": True}, {},
-            "no_sync()", "before the last backward()",
-        ),
-        ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2}, {}, "model.module(x)", "wrapped"),
-        (
-            "torch.distributed", {"ddp_ours": 1, "ddp_ranks": 2, "ddp_used": True},
-            {"partly": True}, "head.bias is not in the model", "DistributedDataParallel",
-        ),
-        ("torch.distributed", {"ddp": 1}, {}, "head.bias is not in the model", "Parallel"),
-        ("torch.distributed", {"accelerate": True}, {}, "not prepared", "accelerator.prepare("),
-        ("Horovod", {}, {}, "the optimizer is not wrapped", "hvd.DistributedOptimizer("),
-        ("Horovod", {"wrapped": True}, {"from_start": True}, "began with", "broadcast_parameters"),
-        ("Horovod", {"wrapped_others": True}, {}, "head.bias is not in", "pass all parameters"),
-        ("mpi4py", {}, {}, "mpi4py formed the world", "init_process_group()"),
-        ("Horovod", {"library": "keras"}, {}, "neither optimizer nor tape", "DistributedGradient"),
-        ("tf.distribute", {"library": "keras"}, {}, "outside of the strategy", "scope()"),
-    ],
-)  # fmt: skip
-def test_likely_cause_and_fix(
-    framework: str, facts: dict[str, Any], verdict: dict[str, Any], cause: str, remedy: str
-) -> None:
-    said = cause_of(replace(DIFFERENT, **verdict), framework, facts)
-    assert cause in said[0]
-    assert remedy in said[1]

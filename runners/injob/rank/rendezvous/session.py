@@ -1,28 +1,33 @@
 """One rank's part in the rendezvous: opened before the fork, and served by the parent.
 
-The child asks its parent's store (join.py): at once where rank 0 is, and in hvd.init() to meet.
+The child asks its parent's store over loopback: at once where rank 0 is, and in hvd.init() to meet.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ... import addresses
 from ... import failure_kinds as kinds
 from .. import network
 from ..failure import Problem, RendezvousError
 from ..task import Task
-from . import connections, join, protocol
+from . import connections, protocol
 from .connections import Connection
 from .roll import NOBODY_ABSENT, Roll
-from .store import Store
+from .store import LAST, MEETING, PLACE, TELL, VERDICT, Store
 
 if TYPE_CHECKING:
     from .server import Hub
+
+SECONDS_TO_TELL = 10.0
+CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,8 @@ class RendezvousSession:
 
     def place(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
-        master, gloo = join.where(self.store.port, self.store.prefix)
+        found = _answered(self.store.port, self.store.prefix, PLACE)
+        master, gloo = found["master"], found["gloo"]
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
         own = network.first_address(self.own, interface) or addresses.LOOPBACK
@@ -157,9 +163,30 @@ class RendezvousSession:
         """
         if problem := network.taken(self.held):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
-        port, prefix, task = self.store.port, self.store.prefix, self.task
+        port, scope = self.store.port, f"{self.store.prefix}{CLUSTER}"
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"
-        return join.everyone(port, prefix, mine, task.rank, task.size, self.seconds)
+        meet(port, self.store.prefix)
+        deadline = time.monotonic() + self.seconds
+        _request(port, "PUT", f"{scope}/{self.task.rank}", mine.encode())
+        found = []
+        for rank in range(self.task.size):
+            while not (text := _request(port, "GET", f"{scope}/{rank}")):
+                if time.monotonic() > deadline:
+                    raise RendezvousError(kinds.RENDEZVOUS, f"rank {rank} does not say where it is")
+            found.append(text.decode())
+        return found
+
+    def tell(self, text: str, last: bool = False) -> None:
+        """Tell rank 0's shim; the `last` text has arrived when this returns. Raises OSError."""
+        self._put(LAST if last else TELL, text)
+
+    def decide(self, text: str) -> None:
+        """Tell rank 0's verdict to all shims. Raises OSError."""
+        self._put(VERDICT, text)
+
+    def _put(self, what: str, text: str) -> None:
+        path = self.store.prefix + what
+        _request(self.store.port, "PUT", path, text.encode(), SECONDS_TO_TELL)
 
     def _lead_gloo_to(self, interface: str) -> None:
         """See to it that this host's name leads to the interface. Raises RendezvousError."""
@@ -203,3 +230,29 @@ class RendezvousSession:
 
 def _say(text: str) -> None:
     print(text, flush=True)
+
+
+def meet(port: int, prefix: str) -> dict[str, str]:
+    """Wait until all ranks are here; return Horovod's variables for this one's place.
+
+    Raises RendezvousError that names the missing ranks.
+    """
+    place = _answered(port, prefix, MEETING)["go"]["place"]
+    return {f"HOROVOD_{name.upper()}": str(value) for name, value in place.items()}
+
+
+def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
+    if problem := found["problem"]:
+        raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
+    return found
+
+
+def _request(
+    port: int, method: str, path: str, body: bytes = b"", seconds: float | None = None
+) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), seconds) as sock:
+        sock.sendall(head.encode() + body)
+        data = b"".join(iter(lambda: sock.recv(1 << 16), b""))
+    return data.partition(b"\r\n\r\n")[2]

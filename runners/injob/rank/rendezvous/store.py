@@ -23,10 +23,12 @@ from ...addresses import LOOPBACK
 from ..failure import Problem, problem_of
 from . import connections, protocol, roll
 from .connections import Connection, Connections, Talk
-from .join import LAST, MEETING, PLACE, TELL, VERDICT
 from .protocol import Frame
 from .roll import NOBODY_ABSENT
 
+# What a trainer's process, or its shim, asks here (session.py)
+MEETING, PLACE = "runner/meet", "runner/place"
+TELL, LAST, VERDICT = "runner/tell", "runner/last", "runner/verdict"
 HOLD_SECONDS = 5.0  # how long a GET waits; in between Horovod looks at its own time limit
 TICK_SECONDS = 0.5
 LONGEST_BODY = 1 << 26

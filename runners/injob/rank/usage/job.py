@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,7 +9,6 @@ from typing import Any
 from ... import run_files
 from . import FILE, VERSION, summary
 
-RESULT = "result.json"
 FILES = ("read_bytes", "written_bytes", "read_from_storage_bytes", "written_to_storage_bytes")
 
 
@@ -86,21 +82,7 @@ class JobUse:
 
     def keep(self, run_dir: str, in_result: bool = False) -> None:
         """Write it into the run's folder, and into the trainer's result, if it wrote one."""
-        value = self.as_json()
-        with contextlib.suppress(OSError, ValueError):  # a full disk; a result of another form
-            run_files.write_json(os.path.join(run_dir, FILE), value)
-            path = os.path.join(run_dir, RESULT)
-            if in_result and os.path.exists(path):
-                with open(path, encoding="utf-8") as file:
-                    result = json.load(file)
-                if isinstance(result, dict):
-                    run_files.write_json(path, {**result, "use": value}, indent=2)
-
-
-def forget(run_dir: str) -> None:
-    """Remove what an earlier start of the job used."""
-    with contextlib.suppress(OSError):
-        os.remove(os.path.join(run_dir, FILE))
+        run_files.keep(run_dir, FILE, self.as_json(), in_result="use" if in_result else "")
 
 
 def read(value: Any) -> list[NodeUse]:

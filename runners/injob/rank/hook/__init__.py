@@ -1,1 +1,0 @@
-"""The folder that stands on the PYTHONPATH of what a trainer starts."""
