@@ -38,6 +38,11 @@ OF_MPIRUN = {
     "HYDRA_BOOTSTRAP": "ssh",
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
 }
+# ssh(1) of OpenSSH 9: these take a value; the rest are switches.
+WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
+ENDED = "the job, or the shell, that it belongs to has ended"
+STREAMS = 3  # standard input, output and error
+SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 class Steps:
@@ -181,13 +186,6 @@ def _run(command: "list[str]", env: "dict[str, str]") -> "int":
     for each in early:
         process.send_signal(each)
     return exit_code(process.wait())
-
-
-# ssh(1) of OpenSSH 9: these take a value; the rest are switches.
-WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
-ENDED = "the job, or the shell, that it belongs to has ended"
-STREAMS = 3  # standard input, output and error
-SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 class SshArguments:

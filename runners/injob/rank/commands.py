@@ -19,6 +19,8 @@ from ..processes import run_module
 
 if TYPE_CHECKING:
     from .start import ShimOptions
+OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,6 @@ def _with_options(trainer: Sequence[str]) -> list[str]:
     if trainer[0] == "-m":
         return ["--module", *trainer[1:]]
     return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
-
-
-OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N
-ALL = "all"
 
 
 def profiled_ranks(text: str) -> tuple[range, ...] | None:

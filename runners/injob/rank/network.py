@@ -20,6 +20,10 @@ from .failure import Problem
 from .reports import Inbox
 
 CLONE_NEWUTS, CLONE_NEWUSER = 0x04000000, 0x10000000  # linux/sched.h
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+LISTENING = "0A"  # TCP_LISTEN, include/net/tcp_states.h
+TRIES = 16
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def listening(
@@ -127,12 +131,6 @@ def _separated() -> bool:
     except (ImportError, OSError):
         return False
     return True
-
-
-TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-LISTENING = "0A"  # TCP_LISTEN, include/net/tcp_states.h
-TRIES = 16
-SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def hold_port() -> socket.socket:

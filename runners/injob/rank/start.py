@@ -197,15 +197,11 @@ def _wait(pids: set[int]) -> int:
 
 def _end(pids: set[int]) -> None:
     """End the tasks that still run, gently first."""
-    _signal(pids, signal.SIGTERM)
+    for pid in pids:
+        os.killpg(pid, signal.SIGTERM)  # not yet waited for, so the group still exists
     deadline = time.monotonic() + SECONDS_TO_END
     while pids and time.monotonic() < deadline:
-        pid, _ = os.waitpid(-1, os.WNOHANG)
-        pids.discard(pid)
+        pids.discard(os.waitpid(-1, os.WNOHANG)[0])
         time.sleep(0.05)
-    _signal(pids, signal.SIGKILL)
-
-
-def _signal(pids: set[int], number: int) -> None:
     for pid in pids:
-        os.killpg(pid, number)  # not yet waited for, so the group still exists
+        os.killpg(pid, signal.SIGKILL)

@@ -31,6 +31,18 @@ HOOKS = {  # module -> the function of frameworks.py that wraps it
     "keras.src.optimizers.optimizer": "keras",  # of Keras 2
     "tf_keras.src.optimizers.optimizer": "keras",
 }
+# A real-time signal: neither frameworks nor Slurm send them. As a number, because the node's C
+# library and the image's may begin to count (SIGRTMIN) at another one.
+SIGNAL = 49
+NAME = "runner-stack"  # of the memory, and TRAINER or WORKER, and the rank
+TRAINER, WORKER = "trainer", "worker"  # a worker: started by a launcher such as torchrun
+RANK = "RUNNER_RANK"
+NAMELESS = "RUNNER_NAMELESS"  # set where the container does not know the user, with a name
+# Before the stacks, two integers as this machine writes them: the optimizers' steps, and the
+# descriptor into which the handler writes: a trainer may have closed it, and opened another file.
+NUMBER = 8  # bytes
+HEAD = 2 * NUMBER
+memories: "list[int]" = []  # the descriptor of this process's memory
 
 
 class Finder:
@@ -66,21 +78,6 @@ class Finder:
             self.wrap(hook, module)
 
         loader.exec_module = exec_module
-
-
-# A real-time signal: neither frameworks nor Slurm send them. As a number, because the node's C
-# library and the image's may begin to count (SIGRTMIN) at another one.
-SIGNAL = 49
-NAME = "runner-stack"  # of the memory, and TRAINER or WORKER, and the rank
-TRAINER, WORKER = "trainer", "worker"  # a worker: started by a launcher such as torchrun
-RANK = "RUNNER_RANK"
-NAMELESS = "RUNNER_NAMELESS"  # set where the container does not know the user, with a name
-# Before the stacks, two integers as this machine writes them: the optimizers' steps, and the
-# descriptor into which the handler writes: a trainer may have closed it, and opened another file.
-NUMBER = 8  # bytes
-HEAD = 2 * NUMBER
-
-memories: "list[int]" = []  # the descriptor of this process's memory
 
 
 def below_an_agent() -> bool:

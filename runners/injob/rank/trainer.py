@@ -58,7 +58,11 @@ def run(
     if commands.is_profiled(options, task.rank):
         program = commands.profiler(options)
         if program is None:
-            return _without_profiler(task, options)
+            text = f"error: {commands.no_profiler(options, task.host)}"
+            print(text, flush=True)
+            problem = failure.of_exit(EXIT_NOT_FOUND, text)
+            failure.record(task, EXIT_NOT_FOUND, problem, options.run_dir)
+            return EXIT_NOT_FOUND
         _find_module_as_ranks_do(options.command)
         _become(commands.with_profiler(options, task.rank, program))
     if not is_python(command):
@@ -132,14 +136,6 @@ def _placed(
     if options.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
         os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))
     return options.command
-
-
-def _without_profiler(task: Task, options: ShimOptions) -> int:
-    """Say that the profiler is not there; return the exit code."""
-    text = f"error: {commands.no_profiler(options, task.host)}"
-    print(text, flush=True)
-    failure.record(task, EXIT_NOT_FOUND, failure.of_exit(EXIT_NOT_FOUND, text), options.run_dir)
-    return EXIT_NOT_FOUND
 
 
 def _find_module_as_ranks_do(command: list[str]) -> None:

@@ -18,6 +18,36 @@ from . import HOROVOD, MPI, TENSORFLOW, TORCH
 if TYPE_CHECKING:
     from .task import Task
 
+INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
+KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
+NO_MEETING = (  # the likely cause, and what to try
+    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
+    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
+)
+# Modules -> why a trainer that has imported them may run alone, and what makes it join the others.
+# What is built on another comes before it.
+LIGHTNING = (
+    'Lightning\'s Trainer used one node: strategy="auto" and num_nodes=1 are its defaults',
+    'Trainer(num_nodes=NODES, strategy="ddp")',
+)
+COULD = {
+    "lightning": LIGHTNING,
+    "pytorch_lightning": LIGHTNING,
+    "accelerate": (
+        "it created no Accelerator() or Trainer, which would have joined the ranks",
+        "accelerator = Accelerator(), and accelerator.prepare(model, optimizer, data)",
+    ),
+    "horovod": ("it imported Horovod and did not call hvd.init()", "hvd.init()"),
+    "tensorflow": (
+        "it used no strategy of several nodes: MirroredStrategy is one of a single node",
+        "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config ...",
+    ),
+    "torch": (
+        "it did not call init_process_group()",
+        "torch.distributed.init_process_group() and DistributedDataParallel(model)",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Membership:
@@ -81,37 +111,6 @@ def _open(members: Collection[Membership], tasks: int) -> WorldVerdict:
     if absent and ranks:
         why += f", and none to task {absent[0]}"
     return WorldVerdict(State.OPEN, size, why)
-
-
-INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
-KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
-NO_MEETING = (  # the likely cause, and what to try
-    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
-    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
-)
-# Modules -> why a trainer that has imported them may run alone, and what makes it join the others.
-# What is built on another comes before it.
-LIGHTNING = (
-    'Lightning\'s Trainer used one node: strategy="auto" and num_nodes=1 are its defaults',
-    'Trainer(num_nodes=NODES, strategy="ddp")',
-)
-COULD = {
-    "lightning": LIGHTNING,
-    "pytorch_lightning": LIGHTNING,
-    "accelerate": (
-        "it created no Accelerator() or Trainer, which would have joined the ranks",
-        "accelerator = Accelerator(), and accelerator.prepare(model, optimizer, data)",
-    ),
-    "horovod": ("it imported Horovod and did not call hvd.init()", "hvd.init()"),
-    "tensorflow": (
-        "it used no strategy of several nodes: MirroredStrategy is one of a single node",
-        "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config ...",
-    ),
-    "torch": (
-        "it did not call init_process_group()",
-        "torch.distributed.init_process_group() and DistributedDataParallel(model)",
-    ),
-}
 
 
 def why_alone(alone: Collection[str], imports: Sequence[str]) -> tuple[str, str]:

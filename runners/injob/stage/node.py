@@ -26,6 +26,14 @@ OF_THE_IMAGE = ".image"
 # A distribution's mended 4.5 and older cannot be told from others by their version.
 SAFE = (4, 5, 1)
 VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
+AT_A_TIME = 8
+SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there
+# Where there are too few inodes for many files, one file may do.
+PACKED = {
+    DATA: "runner data pack, which packs them into one file",
+    IMAGE: "--stage-image node-local",
+}
+BLOCK = 4096  # what the smallest file takes on a disk
 
 
 class NotStaged(Exception):
@@ -108,16 +116,6 @@ def unsafe_unsquashfs(said: "str") -> "str":
         f"unsquashfs {shown} can be made to write outside of its folder (CVE-2021-41072); "
         "4.5.1 and newer cannot"
     )
-
-
-AT_A_TIME = 8
-SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there
-# Where there are too few inodes for many files, one file may do.
-PACKED = {
-    DATA: "runner data pack, which packs them into one file",
-    IMAGE: "--stage-image node-local",
-}
-BLOCK = 4096  # what the smallest file takes on a disk
 
 
 def listed(source: "str") -> "tuple[list[str], dict[str, int]]":

@@ -146,9 +146,9 @@ def _open(folder: "str") -> "int":
     """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         raise _foreign(folder, str(error.strerror)) from None
     status = os.fstat(opened)
     if status.st_uid != os.getuid() or status.st_mode & 0o777 != 0o700:
@@ -209,7 +209,7 @@ def _remove(folder: "str") -> None:
 
 
 def main(argv: "list[str]") -> "int":
-    """Do one of them; return 0, or 92 when it cannot be had here, or 81 when it may not."""
+    """Do a command; return 0, or 92 when it cannot be had here, or 81 when it may not."""
     command, *rest = argv
     what = rest.pop(0) if command == "hold" else kind(rest[0])
     folder = _line()
@@ -217,24 +217,16 @@ def main(argv: "list[str]") -> "int":
         if command != "hold":
             wait_for(folder)
         COMMANDS[command](folder, *rest)
-    except NotStaged as error:
-        record(what, str(error), error.code)
-        return error.code
-    except OSError as error:
-        record(what, str(error), EXIT_NOT_STAGED)
-        return EXIT_NOT_STAGED
+    except (NotStaged, OSError) as error:
+        code = error.code if isinstance(error, NotStaged) else EXIT_NOT_STAGED
+        record(what, str(error), code)
+        return code
     return 0
 
 
 def _line() -> "str":
     """Return the first line of the input, and leave the rest unread."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            break
-        line += byte
-    return os.fsdecode(line.rstrip(b"\n"))
+    return os.fsdecode(b"".join(iter(lambda: os.read(0, 1).rstrip(b"\n"), b"")))
 
 
 def _room(folder: "str", entry: "str", source: "str") -> None:

@@ -43,6 +43,8 @@ LAST = "last"  # the scope of a rank's last TELL
 
 HEAD = struct.Struct(">cHHI")  # kind, then the lengths of scope, key and value
 LONGEST = 1 << 26  # bytes of a value: Gloo's addresses of 490,000 ranks
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
+CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
 
 
 def secret_of(run_dir: str) -> bytes:
@@ -128,10 +130,6 @@ class Opening:
     def _proof(self, *parts: bytes) -> bytes:
         text = b"".join(len(part).to_bytes(4, "big") + part for part in (self.job, *parts))
         return hmac.new(self.secret, text, hashlib.sha256).digest()
-
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
-CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
 
 
 @dataclass(frozen=True)

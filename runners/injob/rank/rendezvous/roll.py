@@ -29,6 +29,11 @@ ABSENT = {
 
 # The fields of a problem of the kind NOT_MET
 NOBODY_ABSENT: dict[str, list[Any]] = {"ended": [], "late": [], "silent": [], "unreached": []}
+# Gloo's address: struct sockaddr_storage (128 bytes) and a number of ssize_t.
+SIZE = 128 + struct.calcsize("n")
+FAMILY = struct.Struct("=H")
+FAMILIES = (int(socket.AF_INET), int(socket.AF_INET6))
+HEAD = struct.Struct(">II")  # length of the whole list, position of the entry
 
 
 @dataclass
@@ -126,13 +131,6 @@ def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"rank{'s' if len(names) > 1 else ''} {shown}{more}"
-
-
-# Gloo's address: struct sockaddr_storage (128 bytes) and a number of ssize_t.
-SIZE = 128 + struct.calcsize("n")
-FAMILY = struct.Struct("=H")
-FAMILIES = (int(socket.AF_INET), int(socket.AF_INET6))
-HEAD = struct.Struct(">II")  # length of the whole list, position of the entry
 
 
 def is_list(value: bytes) -> bool:

@@ -18,6 +18,11 @@ UNUSED_CPUS, LEAST_CPUS = 0.25, 4  # share of a rank's CPUs, of which it has so 
 NEAR = 0.9  # of the limit
 SPARE = 1.25  # what is asked for, relative to what was used
 GIGABYTE = 1 << 30
+NOT_MEASURED = "not measured"
+MOST = 16  # nodes in the log
+HEADERS = ("node", "ranks", "CPUs used", "memory peak", "network in, out", "files read, written")
+OF_GPUS = ("GPU use", "GPU memory peak", "GPU power", "GPU clock")
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 @dataclass(frozen=True)
@@ -118,13 +123,6 @@ def sentence(finding: Finding) -> str:
 
 def options_in_words(finding: Finding) -> str:
     return " ".join(f"--{name} {value}" for name, value in finding.options.items())
-
-
-NOT_MEASURED = "not measured"
-MOST = 16  # nodes in the log
-HEADERS = ("node", "ranks", "CPUs used", "memory peak", "network in, out", "files read, written")
-OF_GPUS = ("GPU use", "GPU memory peak", "GPU power", "GPU clock")
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def rows(nodes: Sequence[NodeUse]) -> tuple[list[list[str]], list[str]]:
