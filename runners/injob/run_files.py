@@ -24,6 +24,15 @@ def plain(text: "str") -> "str":
     return COLOUR.sub("", text)
 
 
+def read(path: "str") -> "str":
+    """Return a file's text, also a file of the kernel's; "" where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def write_json(
     path: "str", value: "object", mode: "int" = 0o666, indent: "int | None" = None
 ) -> None:

@@ -12,6 +12,7 @@ import re
 import sys
 
 from .. import failure_kinds as kinds
+from ..run_files import read
 from .failure import Problem
 
 CPUINFO = "/proc/cpuinfo"
@@ -29,17 +30,9 @@ GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
 VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 
 
-def _read(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8") as text:
-            return text.read()
-    except OSError:
-        return ""
-
-
 def cpu_problem(level: str, host: str) -> Problem | None:
     """Return why this node cannot run the image's Horovod, which is compiled for `level`."""
-    flags = re.search("^flags.*", _read(CPUINFO), re.MULTILINE)  # none where the kernel says none
+    flags = re.search("^flags.*", read(CPUINFO), re.MULTILINE)  # none where the kernel says none
     lacks = [name for name in LEVELS.get(level, ()) if flags and name not in flags.group().split()]
     if not lacks:
         return None
@@ -53,7 +46,7 @@ def cpu_problem(level: str, host: str) -> Problem | None:
 
 def driver_version(file: str = DRIVER) -> str:
     """Return the version of the node's NVIDIA driver; empty when it has none that says so."""
-    version = VERSION.search(_read(file))
+    version = VERSION.search(read(file))
     return version.group(1) if version else ""
 
 
@@ -154,7 +147,7 @@ def give_horovod_its_name(run_dir: str) -> None:
 
 def path_of(library: str) -> str:
     """Return the file of a library that this process has loaded, its version left out."""
-    for line in _read("/proc/self/maps").splitlines():
+    for line in read("/proc/self/maps").splitlines():
         path = line.partition("/")[2]
         if os.path.basename(path).startswith(library):
             return "/" + path

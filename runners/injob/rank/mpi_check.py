@@ -36,7 +36,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--run-dir", required=True)
     options = parser.parse_args(argv)
     me = task.read(options.launcher, os.environ)
-    problem = _libraries() or _hello(me)
+    where = libmpi()
+    if where is None:
+        problem = "there is no Horovod with MPI in the image"
+    else:
+        answer = ldd(where) if where else ""
+        problem = problem_of(where, answer, os.environ.get("LD_LIBRARY_PATH", ""))
+        problem = problem or _hello(me, where)
     if not problem:
         return 0
     if me.local_rank == 0:
@@ -46,20 +52,12 @@ def main(argv: list[str]) -> int:
     return EXIT_HOST_MPI
 
 
-def _libraries() -> str:
-    where = libmpi()
-    if where is None:
-        return "there is no Horovod with MPI in the image"
-    answer = ldd(where) if where else ""
-    return problem_of(where, answer, os.environ.get("LD_LIBRARY_PATH", ""))
-
-
-def _hello(me: task.Task) -> str:
+def _hello(me: task.Task, where: str) -> str:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS)
-        os._exit(_say_hello(me))
+        os._exit(_say_hello(me, where))
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -71,8 +69,7 @@ def _hello(me: task.Task) -> str:
     return "the hello failed (the lines above)" if status else ""
 
 
-def _say_hello(me: task.Task) -> int:
-    where = libmpi() or ""
+def _say_hello(me: task.Task, where: str) -> int:
     try:
         size, rank, version = mpi_world(where)
     except (OSError, AttributeError) as error:
@@ -128,14 +125,10 @@ def libmpi() -> str | None:
 
 
 def ldd(path: str) -> str:
-    done = subprocess.run(
-        ["ldd", path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.stdout
+    command, pipe = ["ldd", path], subprocess.PIPE
+    return subprocess.run(
+        command, stdout=pipe, stderr=subprocess.STDOUT, text=True, check=False
+    ).stdout
 
 
 def linked(text: str) -> dict[str, str]:

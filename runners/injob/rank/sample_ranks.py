@@ -167,11 +167,8 @@ def _counts(rank: Rank) -> tuple[int, int]:
 
 def _status(process: int | str, wanted: str) -> str:
     """Return a line of the status of a process, or of a thread."""
-    for line in _read(f"{process}/status").splitlines():
-        name, _, value = line.partition(":")
-        if name == wanted:
-            return value.strip()
-    return ""
+    line = re.search(rf"^{wanted}:(.*)", _read(f"{process}/status"), re.MULTILINE)
+    return line[1].strip() if line else ""
 
 
 def _read(name: str) -> str:

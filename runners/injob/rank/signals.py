@@ -15,6 +15,8 @@ import time
 from types import FrameType
 from typing import Callable
 
+from ..run_files import read
+
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 SECONDS_BETWEEN_LOOKS = 30.0
 LOST = '"state": "NODE_FAIL"'
@@ -88,15 +90,11 @@ class Watch:
 
         That a job is cancelled is no end: its ranks may be saving.
         """
-        return self._read("exit.json") is not None or LOST in (self._read("job.json") or "")
+        return bool(self._record("exit.json")) or LOST in self._record("job.json")
 
-    def _read(self, name: str) -> str | None:
-        """Return a record; None for one from before this start, of a script submitted again."""
+    def _record(self, name: str) -> str:
+        """Return a record; "" for one from before this start, of a script submitted again."""
         path = os.path.join(self.run_dir, name)
-        try:
-            if os.stat(path).st_mtime <= self.began:
-                return None
-            with open(path, encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return None
+        with contextlib.suppress(OSError):
+            return read(path) if os.stat(path).st_mtime > self.began else ""
+        return ""

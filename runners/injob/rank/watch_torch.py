@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
 import sys
 import weakref
 import zlib
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Callable
 
+from ..run_files import read
+from .hardware import CPUINFO
 from .weights import END, FIRST_COMPARED, LAST_TRACED
 
 OPTIMIZERS = 16  # that are watched; more are made by who steps each parameter on its own
@@ -62,16 +65,12 @@ class Watch:
         self.losses: list[float] = []
         self.depth = 0  # of steps within steps
         self.frame: FrameType | None = None  # of the outermost
-        self._install()
-
-    def _install(self) -> None:
         optimizers = sys.modules["torch.optim.optimizer"]
-        if not hasattr(optimizers, "register_optimizer_step_pre_hook"):
-            return
-        optimizers.register_optimizer_step_pre_hook(self.before)
-        optimizers.register_optimizer_step_post_hook(self.after)
-        self._watch_losses()
-        os.register_at_fork(after_in_child=self.trainings.clear)  # those are the parent's
+        if hasattr(optimizers, "register_optimizer_step_pre_hook"):
+            optimizers.register_optimizer_step_pre_hook(self.before)
+            optimizers.register_optimizer_step_post_hook(self.after)
+            self._watch_losses()
+            os.register_at_fork(after_in_child=self.trainings.clear)  # those are the parent's
 
     def _watch_losses(self) -> None:
         backward, plain = self.torch.Tensor.backward, self.torch.Tensor
@@ -248,11 +247,8 @@ def sharded(parameters: Sequence[Any]) -> str:
 
 
 def cpu_model() -> str:
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith(("model name", "CPU part")):
-                return line.partition(":")[2].strip()
-    return ""
+    line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read(CPUINFO), re.MULTILINE)
+    return line[1].strip() if line else ""
 
 
 def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:

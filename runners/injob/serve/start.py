@@ -77,8 +77,14 @@ def _serve(options: argparse.Namespace, own: str) -> int:
     process = _start(argv, {**os.environ, **server.environment(own, token_file)})
     try:
         port = _wait(process, server, own, bound, token)
-        path = os.path.join(options.private, ADDRESS)
-        run_files.write_json(path, _facts(server, bound, port), mode=0o600)
+        facts = {
+            "host": socket.gethostname(),
+            "address": bound,
+            "port": port,
+            "page": server.OPEN,
+            "loopback": addresses.is_loopback(bound),
+        }
+        run_files.write_json(os.path.join(options.private, ADDRESS), facts, mode=0o600)
         return exit_code(process.wait())
     finally:
         end([process], SECONDS_TO_END)  # and with it its kernels
@@ -88,16 +94,6 @@ def _withdraw(private: str) -> None:
     """Take the address back: nobody answers there any more."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(private, ADDRESS))
-
-
-def _facts(server: ModuleType, bound: str, port: int) -> dict[str, object]:
-    return {
-        "host": socket.gethostname(),
-        "address": bound,
-        "port": port,
-        "page": server.OPEN,
-        "loopback": addresses.is_loopback(bound),
-    }
 
 
 def _start(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -144,8 +140,7 @@ def http_status(address: str, port: int, path: str, token: str = "") -> int | No
     It is asked for as through a tunnel: Jupyter refuses other addresses as the name of its host.
     """
     headers = {"Host": f"127.0.0.1:{port}"}
-    if token:
-        headers["Authorization"] = f"token {token}"
+    headers.update({"Authorization": f"token {token}"} if token else {})
     connection = http.client.HTTPConnection(address, port, timeout=SECONDS)
     try:
         connection.request("GET", path, headers=headers)

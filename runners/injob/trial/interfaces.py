@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from .. import addresses
 from ..addresses import Address
+from ..run_files import read
 
 ESTABLISHED = "01"
 UP = 0x1  # linux/if.h, IFF_UP
@@ -125,11 +126,10 @@ def _port(root: str, device: str, number: str) -> Port:
     folder = os.path.join(root, device, "ports", number)
     layer = text_of(folder, "link_layer")
     kind = {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, layer.lower() or "unknown")
+    if device.startswith("efa") or _driver(os.path.join(root, device)) == "efa":
+        kind = "efa"
     rate = text_of(folder, "rate")
     state = text_of(folder, "state").partition(":")[2].strip()  # "4: ACTIVE"
-    kind = (
-        "efa" if _driver(os.path.join(root, device)) == "efa" or device.startswith("efa") else kind
-    )
     return Port(device, number, kind, state or "unknown", rate, parse_rate(rate))
 
 
@@ -177,11 +177,7 @@ def text_of(*parts: str) -> str:
 
     Reading `speed` or `carrier` of an interface that is down is an error (EINVAL).
     """
-    try:
-        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    return read(os.path.join(*parts)).strip()
 
 
 def connections(interfaces: Iterable[Interface]) -> dict[str, int]:

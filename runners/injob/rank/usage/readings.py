@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...run_files import read
+
 if TYPE_CHECKING:
     import ctypes
 
@@ -55,7 +57,7 @@ def of_tree(root: int, proc: str = PROC) -> TreeUse | None:
 
 
 def _of_process(pid: int, proc: str) -> TreeUse | None:
-    stat, pages = _read(f"{proc}/{pid}/stat"), _read(f"{proc}/{pid}/statm").split()
+    stat, pages = read(f"{proc}/{pid}/stat"), read(f"{proc}/{pid}/statm").split()
     if not stat or not pages:  # it has just ended
         return None
     return TreeUse(cpu_seconds(stat), int(pages[1]) * PAGE, files_of(pid, proc))
@@ -71,7 +73,7 @@ def tree(root: int, proc: str = PROC) -> Iterator[int]:
         pid = waiting.pop()
         yield pid
         for children in glob.glob(f"{proc}/{pid}/task/*/children"):
-            waiting += map(int, _read(children).split())
+            waiting += map(int, read(children).split())
 
 
 def cpu_seconds(stat: str) -> float:
@@ -82,7 +84,7 @@ def cpu_seconds(stat: str) -> float:
 
 def files_of(pid: int | str, proc: str = PROC) -> Files | None:
     """Return the IO of a process; None where this may not be read."""
-    lines = [line.partition(":") for line in _read(f"{proc}/{pid}/io").splitlines()]
+    lines = [line.partition(":") for line in read(f"{proc}/{pid}/io").splitlines()]
     counts = {name: int(value) for name, _, value in lines}
     return tuple(counts.get(name, 0) for name in IO) if counts else None
 
@@ -100,7 +102,7 @@ def memory_group(proc: str = PROC, root: str = CGROUPS) -> MemoryGroup | None:
 
     Version 2 has one hierarchy, version 1 one for memory.
     """
-    for line in _read(f"{proc}/self/cgroup").splitlines():
+    for line in read(f"{proc}/self/cgroup").splitlines():
         number, names, path = line.split(":", 2)
         if number == "0" and not names:
             found = _lowest(root, path, ("memory.max", "memory.current", "inactive_file"))
@@ -120,10 +122,10 @@ def _lowest(root: str, path: str, names: tuple[str, str, str]) -> MemoryGroup | 
     found: MemoryGroup | None = None
     folder = os.path.normpath(root + path)
     while folder.startswith(root):
-        limit = _read(f"{folder}/{limit_name}").strip()
-        used = _read(f"{folder}/{used_name}").strip()
+        limit = read(f"{folder}/{limit_name}").strip()
+        used = read(f"{folder}/{used_name}").strip()
         if limit.isdigit() and used.isdigit() and int(limit) < (found.limit if found else NO_LIMIT):
-            dropped = _fields(_read(f"{folder}/memory.stat")).get(dropped_name, 0)
+            dropped = _fields(read(f"{folder}/memory.stat")).get(dropped_name, 0)
             found = MemoryGroup(int(limit), max(0, int(used) - dropped))
         folder = os.path.dirname(folder)
     return found
@@ -138,7 +140,7 @@ def memory_limit(
     asked = env.get("SLURM_MEM_PER_NODE", "")
     if asked.isdigit() and int(asked):
         return int(asked) << 20, SLURM
-    for line in _read(f"{proc}/meminfo").splitlines():
+    for line in read(f"{proc}/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) << 10, NODE
     return None
@@ -149,7 +151,7 @@ def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
 
     What bypasses the kernel, as MPI and NCCL do over InfiniBand, only the adapter counts.
     """
-    text = _read(f"{proc}/net/dev")
+    text = read(f"{proc}/net/dev")
     found: Traffic = {}
     for line in text.splitlines():
         name, colon, counts = line.partition(":")
@@ -158,7 +160,7 @@ def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
             found[name.strip()] = int(fields[0]), int(fields[8])
     for port in glob.glob(f"{infiniband}/*/ports/*/counters"):
         device, _, number = port.split("/")[-4:-1]
-        received, sent = (_read(f"{port}/port_{way}_data").strip() for way in ("rcv", "xmit"))
+        received, sent = (read(f"{port}/port_{way}_data").strip() for way in ("rcv", "xmit"))
         if received.isdigit() and sent.isdigit():
             found[f"{device}:{number}"] = int(received) * WORD, int(sent) * WORD
     return found if text or found else None
@@ -167,15 +169,6 @@ def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
 def _fields(text: str) -> dict[str, int]:
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-
-
-def _read(path: str) -> str:
-    """Return a file's text; "" where it is not to be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True)
