@@ -93,11 +93,6 @@ def tf_config(servers: Sequence[str], rank: int) -> dict[str, str]:
     return {"TF_CONFIG": json.dumps({"cluster": {"worker": list(servers)}, "task": task})}
 
 
-def horovod_over_mpi() -> dict[str, str]:
-    """Variables that make a build with several controllers use MPI for control and CPU data."""
-    return {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
-
-
 def horovod_over_gloo(task: Task) -> dict[str, str]:
     """Variables that place `task` in a Gloo world; address, port and interface come later.
 

@@ -94,7 +94,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
 
 
 class _Parent:
-    """The trainer's parent: who passes what on to `child`, and who may end it."""
+    """The trainer's parent: passes on output, signals and reports, and judges how `child` ended."""
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
     """
     variables = rank_environment.compiled_code(options.run_dir)
     if options.controller == "mpi":
-        variables.update(rank_environment.horovod_over_mpi())
+        variables.update(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi")
     elif options.ours:
         variables.update(rank_environment.horovod_over_gloo(task))
     for name, value in variables.items():

@@ -48,9 +48,7 @@ def port(own: str) -> int | None:
 class Handler(WSGIRequestHandler):
     """Answers without writing down what was requested: the first question has the token in it."""
 
-    timeout = (
-        SECONDS  # who has not asked by then, or does not read the answer, has a thread of ours
-    )
+    timeout = SECONDS  # who has not asked by then, or does not read, has a thread of ours
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing."""

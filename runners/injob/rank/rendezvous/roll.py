@@ -25,8 +25,6 @@ ABSENT = {
     "late": ("has started, but not called hvd.init()", "have started, but not called hvd.init()"),
     "ended": ("ended before all had met", "ended before all had met"),
 }
-
-
 # The fields of a problem of the kind NOT_MET
 NOBODY_ABSENT: dict[str, list[Any]] = {"ended": [], "late": [], "silent": [], "unreached": []}
 # Gloo's address: struct sockaddr_storage (128 bytes) and a number of ssize_t.

@@ -193,10 +193,6 @@ def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
     return found
 
 
-def seconds_between_reports(size: int) -> float:
-    return SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * size
-
-
 def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) -> bool:
     """Whether this shim looks at GPUs: the node's first, and each whose rank has its own.
 
@@ -230,7 +226,7 @@ class Use:
         gpus = samples_gpus(terms.gpus, os.environ, first, ranks)
         self.sampler = Sampler(child, ranks, first, gpus)
         self.sampler.start()
-        self.pause = seconds_between_reports(self.task.size)
+        self.pause = SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * self.task.size
         self.told = time.monotonic()
 
     def look(self) -> None:
