@@ -22,7 +22,7 @@ GROUPS = {
         "launch": ("train.launch", "Run a trainer on N ranks, in a container."),
         "plan": ("train.plan", "Show how a launch would be configured, and why."),
         "recipes": ("train.recipes", "List the packaged trainers; show or copy one."),
-        "data": ("train.data", "Download, pack, check, generate and stage datasets."),
+        "data": ("train.data", "Download, pack, check and generate datasets."),
     },
     "Runs": {
         "status": ("runs.status", "Show the state of a job."),

@@ -1,1 +1,1 @@
-"""Datasets on disk: fetched, packed, checked, generated, found by name, and staged for a job."""
+"""Datasets on disk: fetched, packed, checked, generated, and found by name."""

@@ -12,11 +12,9 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import atomic, disk_space, runtime_pull, shell
+from ..core import atomic, disk_space, shell
 from ..core.errors import Refused, SystemFault, UsageError
-from ..core.model import BindMount
 from ..core.progress import Progress
-from ..script.runtimes.apptainer import bind_argv
 from . import manifest
 
 LIBEXEC = (
@@ -57,8 +55,8 @@ class Packed:
     sha256: str
 
 
-def pack(folder: Path, output: Path, compression: str, image: Path | None, say: Progress) -> Packed:
-    """Pack a folder; mksquashfs is the host's, Apptainer's, or the one in an `image`.
+def pack(folder: Path, output: Path, compression: str, say: Progress) -> Packed:
+    """Pack a folder; mksquashfs is the host's or Apptainer's.
 
     Raises UsageError and Refused for a folder that cannot be packed whole, each file named, and
     SystemFault when mksquashfs fails. A failure leaves nothing behind.
@@ -66,7 +64,7 @@ def pack(folder: Path, output: Path, compression: str, image: Path | None, say: 
     content = look(folder)
     _check_output(folder, output)
     disk_space.check(output.parent, content.size, output.name)
-    command = _command(image, [folder, output.parent])
+    command = _command()
     with atomic.new_file(output) as part:
         _run(command, folder, part, compression, content, say)
         made = manifest.of_file(part, output.name, say)
@@ -124,24 +122,20 @@ def _check_output(folder: Path, output: Path) -> None:
         raise Refused(f"cannot write in {output.parent}", remedy="-o FILE, in another folder")
 
 
-def _command(image: Path | None, folders: list[Path]) -> list[str]:
-    if image is not None:
-        paths = [str(folder.resolve()) for folder in folders]
-        options = [word for path in paths for word in bind_argv(BindMount(path, path))]
-        return [runtime_pull.command(), "exec", *options, str(image), "mksquashfs"]
+def _command() -> str:
     # Apptainer brings one along.
     found = shutil.which("mksquashfs") or shutil.which("mksquashfs", path=os.pathsep.join(LIBEXEC))
     if found is None:
         raise Refused(
             "mksquashfs is not on this machine",
             f"neither on the PATH nor in {', '.join(LIBEXEC)}",
-            "module load squashfs-tools\nrunner data pack --image IMAGE, of one that has it",
+            "module load squashfs-tools",
         )
-    return [found]
+    return found
 
 
 def _run(
-    command: list[str], folder: Path, part: Path, compression: str, content: Counted, say: Progress
+    command: str, folder: Path, part: Path, compression: str, content: Counted, say: Progress
 ) -> None:
     words = [str(folder.resolve()), str(part.resolve()), *PLAIN, *RANDOM_ORDER]
     words += _timeless(command, say)
@@ -152,7 +146,7 @@ def _run(
 
     # mksquashfs takes the times from there or from its options, not from both.
     env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    done = shell.watch([*command, *words, "-comp", compression], tick, env)
+    done = shell.watch([command, *words, "-comp", compression], tick, env)
     if done.code == 0:
         return
     if re.search("no space left|disk quota", done.out, re.IGNORECASE):
@@ -160,13 +154,13 @@ def _run(
     raise SystemFault(f"mksquashfs could not pack {folder}", done.out.strip()[-2000:])
 
 
-def _timeless(command: list[str], say: Progress) -> tuple[str, ...]:
+def _timeless(command: str, say: Progress) -> tuple[str, ...]:
     """Return the options for fixed times, none for a mksquashfs that is older than they are."""
-    answer = shell.run([*command, "-version"])
+    answer = shell.run([command, "-version"])
     told = re.search(r"version (\d+)\.(\d+)", answer.out)
     if told is None:
         words = answer.err.strip() or answer.out.strip()
-        raise Refused(f"{' '.join(command[-2:])} does not run", words)
+        raise Refused(f"{command} does not run", words)
     if (int(told[1]), int(told[2])) >= (4, 4):
         return TIMELESS
     say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")

@@ -1,6 +1,13 @@
-"""Synthetic datasets for trials and tests: of any size, with learnable classes.
+"""Synthetic datasets for trials and tests: of any size, with learnable classes, in the real forms.
 
 An image is its class's pattern under noise; a token mostly follows from the one before it.
+
+CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html): six files. A record of the binary form is a
+label of one byte and a picture. MNIST: four IDX files (http://yann.lecun.com/exdb/mnist): two zero
+bytes, type 8 (unsigned byte), the number of dimensions, then each of them as a big-endian 32-bit
+number, then the bytes. Tokens of a language model, as nanoGPT's preparation scripts write them:
+`train.bin` and `val.bin`, raw little-endian numbers, and `meta.json`, {"vocabulary": 50257,
+"dtype": "uint16"}.
 """
 
 from __future__ import annotations
@@ -12,16 +19,31 @@ import shutil
 import struct
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import disk_space
 from ..core.errors import Refused, UsageError
-from . import formats
 
-MOST_CLASSES = {"mnist": 10, "cifar10": 10}
-DTYPE = "uint16"
+# Bytes of a picture: all red ones, all green ones, all blue ones.
+CIFAR_PIXELS = 3 * 32 * 32
+CIFAR_TRAINING = [f"data_batch_{number}" for number in range(1, 6)]
+CIFAR_TEST = ["test_batch"]
+CIFAR_FOLDER, CIFAR_ENDING = "cifar-10-batches-bin", ".bin"
+IMAGE_PARTS = ("train", "val")
+# Parts of MNIST, as in Keras's mnist.npz, and the IDX files they come in.
+IDX_NAMES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+IDX_UBYTE = 0x0800  # of an IDX file of unsigned bytes: plus the number of dimensions
+TOKENS_FILES, TOKENS_META = ("train.bin", "val.bin"), "meta.json"
+DTYPE, CODE = "uint16", "H"
 MOST_TOKENS = 2**16  # that a 16-bit number can hold
+MOST_CLASSES = {"mnist": 10, "cifar10": 10}
 SEED = 0
 EDGE = 28  # of MNIST's images, in pixels
 # Bytes of a pattern and of noise are at most these, so the sum of two long numbers adds byte by
@@ -85,6 +107,12 @@ def _check(kind: str, spec: SyntheticSpec) -> None:
             raise UsageError(f"--{name} {value} must be 1{to}")
 
 
+def idx_header(shape: Sequence[int]) -> bytes:
+    """Return what an IDX file of unsigned bytes begins with."""
+    numbers = [IDX_UBYTE + len(shape), *shape]
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
+
+
 class Images:
     """Makes images of `length` bytes in `classes` classes, the same ones each time."""
 
@@ -112,24 +140,22 @@ def _mnist(folder: Path, spec: SyntheticSpec) -> None:
     images = Images(spec.classes, EDGE * EDGE)
     for count, part in zip(spec.parts, ("train", "test")):
         numbers = bytes(images.label(number) for number in range(count))
-        with (folder / formats.IDX_NAMES[f"x_{part}"]).open("wb") as file:
-            file.write(formats.idx_header((count, EDGE, EDGE)))
+        with (folder / IDX_NAMES[f"x_{part}"]).open("wb") as file:
+            file.write(idx_header((count, EDGE, EDGE)))
             file.writelines(images.image(label) for label in numbers)
-        (folder / formats.IDX_NAMES[f"y_{part}"]).write_bytes(
-            formats.idx_header((count,)) + numbers
-        )
+        (folder / IDX_NAMES[f"y_{part}"]).write_bytes(idx_header((count,)) + numbers)
 
 
 def _cifar(folder: Path, spec: SyntheticSpec) -> None:
     """Write the five files to train on, which share the samples, and the one to test with."""
-    images = Images(spec.classes, formats.CIFAR_PIXELS)
-    binary, ending = folder / formats.CIFAR_BINARY, formats.CIFAR_FORMS[formats.CIFAR_BINARY]
+    images = Images(spec.classes, CIFAR_PIXELS)
+    binary = folder / CIFAR_FOLDER
     binary.mkdir()
     number = 0
-    for count, names in zip(spec.parts, (formats.CIFAR_TRAINING, formats.CIFAR_TEST)):
+    for count, names in zip(spec.parts, (CIFAR_TRAINING, CIFAR_TEST)):
         for position, name in enumerate(names):
             share = count * (position + 1) // len(names) - count * position // len(names)
-            with (binary / f"{name}{ending}").open("wb") as file:
+            with (binary / f"{name}{CIFAR_ENDING}").open("wb") as file:
                 for _ in range(share):
                     label = images.label(number)
                     file.write(bytes([label]) + images.image(label))
@@ -139,7 +165,7 @@ def _cifar(folder: Path, spec: SyntheticSpec) -> None:
 def _imagenet(folder: Path, spec: SyntheticSpec) -> None:
     """Write PNGs of `size` x `size` pixels in three colours: train/CLASS/NUMBER.png, val/..."""
     images = Images(spec.classes, 3 * spec.size * spec.size)
-    for count, part in zip(spec.parts, formats.IMAGE_PARTS):
+    for count, part in zip(spec.parts, IMAGE_PARTS):
         for label in range(min(spec.classes, count)):
             (folder / part / f"n{label:08d}").mkdir(parents=True)
         for number in range(count):
@@ -169,15 +195,15 @@ def _tokens(folder: Path, spec: SyntheticSpec) -> None:
     """Write as many tokens as there are samples, and their description."""
     source = random.Random(SEED)  # noqa: S311  no secret
     follower = [source.randrange(spec.vocabulary) for _ in range(spec.vocabulary)]
-    for count, name in zip(spec.parts, formats.TOKENS_FILES):
+    for count, name in zip(spec.parts, TOKENS_FILES):
         with (folder / name).open("wb") as file:
             _text(source, follower, count).tofile(file)
     meta = {"vocabulary": spec.vocabulary, "dtype": DTYPE}
-    (folder / formats.TOKENS_META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
+    (folder / TOKENS_META).write_text(json.dumps(meta) + "\n", encoding="utf-8")
 
 
 def _text(source: random.Random, follower: list[int], count: int) -> array.array[int]:
-    text, token = array.array(formats.TOKENS_CODES[DTYPE]), 0
+    text, token = array.array(CODE), 0
     for _ in range(count):
         sure = source.random() < SURE
         token = follower[token] if sure else int(source.random() * len(follower))

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from ...core.disk_space import shown
-from ...core.site import Site
 from .. import common_options, printer
 
 COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
@@ -22,7 +21,7 @@ FOLDER = click.Path(path_type=Path)
 
 @click.group("data", epilog="Example: runner data fetch mnist")
 def data_command() -> None:
-    """Download, pack, check, generate and stage datasets."""
+    """Download, pack, check and generate datasets."""
 
 
 @data_command.command("fetch", epilog="Example: runner data fetch cifar10")
@@ -81,24 +80,19 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
     show_default=True,
     help="gzip works with every kernel and runtime; zstd decompresses faster",
 )
-@click.option("--image", help="use mksquashfs from this image")
 @common_options.as_json
-def pack_command(
-    folder: Path, output: Path | None, compression: str, image: str | None, as_json: bool
-) -> None:
+def pack_command(folder: Path, output: Path | None, compression: str, as_json: bool) -> None:
     """Pack FOLDER into one squashfs file for --data: one file to open instead of a million.
 
     The result is reproducible: the same folder gives the same file. The checksum is written next
     to it.
     """
     from ...data import pack
-    from ...images import local
     from .. import progress
 
-    inside = local.on_disk(image).path if image else None
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
     with progress.display() as display:
-        done = pack.pack(folder, target.absolute(), compression, inside, display)
+        done = pack.pack(folder, target.absolute(), compression, display)
     if as_json:
         printer.print_json({**asdict(done), "path": str(done.path)})
         return
@@ -118,15 +112,14 @@ def pack_command(
 def check_command(path: str, as_json: bool) -> None:
     """Check the dataset PATH: a folder, a squashfs file or a known name; exit code 1 if damaged.
 
-    The kind is detected: MNIST, CIFAR-10, a folder of images by class, or tokens. Counts, headers
-    and labels are checked, and checksums where they are known.
+    Its files are compared with the checksums that `fetch` and `pack` wrote, or with published ones.
     """
-    from ...data import verify
+    from ...data import check
     from .. import progress
 
     place = _place(path)
     with progress.display() as display:
-        report = verify.examine(place, display)
+        report = check.examine(place, display)
     if as_json:
         faults = [{"file": file, "fault": what} for file, what in report.faults]
         facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
@@ -142,8 +135,13 @@ def _place(path: str) -> Path:
     """Return the dataset of a path or a name, damaged or not."""
     from ...data import find
 
-    profile = None if Path(path).expanduser().exists() else _site().profile
-    return find.place(path, profile, os.environ)[0]
+    if Path(path).expanduser().exists():
+        return find.place(path, None, os.environ)[0]
+    from ...launching import gather
+
+    here = gather.look_around({}, None)
+    gather.only_here(here)
+    return find.place(path, here.profile, os.environ)[0]
 
 
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
@@ -178,30 +176,3 @@ def synth_command(
     click.echo(f"{said} {kind}", err=True)
     click.echo(folder.absolute())
     click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)
-
-
-@data_command.command("stage", epilog="Example: runner data stage imagenet.sqsh -- ls -l /tmp")
-@click.argument("dataset", metavar="[NAME=]PATH")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def stage_command(dataset: str, command: tuple[str, ...]) -> None:
-    """Copy a dataset to node-local scratch, run COMMAND with DATA_DIR set, remove the copy.
-
-    As `runner launch --stage-data node-local` does for a job: within an allocation on all of its
-    nodes, elsewhere on this machine.
-    """
-    from ...data import find, stage_command
-    from ...planning import staging
-
-    here = _site()
-    data = find.all_of([dataset], here.profile, os.environ)
-    stage_command.run(
-        stage_command.text(data, staging.root(here.profile), list(command), os.environ)
-    )
-
-
-def _site() -> Site:
-    from ...launching import gather
-
-    here = gather.look_around({}, None)
-    gather.only_here(here)
-    return here

@@ -16,7 +16,7 @@ import pytest
 
 from runners.core import download
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.data import catalogue, fetch, manifest, verify
+from runners.data import catalogue, check, fetch, manifest
 from runners.data.catalogue import DatasetFile, Entry
 from tests import faulty
 
@@ -86,7 +86,7 @@ def test_what_can_be_had_is_had_whole(web: Web, fault: str) -> None:
     done = web.fetch(web.entry(fault))
     assert (done.path / "a.bin").read_bytes() == CONTENT
     assert (done.files, done.size, done.fresh) == (1, len(CONTENT), True)
-    assert verify.examine(done.path, web.say).faults == []
+    assert check.examine(done.path, web.say).faults == []
 
 
 def test_a_cut_download_goes_on_where_it_stopped(web: Web) -> None:
@@ -220,7 +220,7 @@ def test_one_file_lies_in_several_places(web: Web) -> None:
     assert known is not None
     assert sorted(known.files) == ["a.tar.gz", "cache/a.archive", "cache/in/x", "in/x"]
     assert (done.path / "cache" / "in" / "x").samefile(done.path / "in" / "x")
-    assert verify.examine(done.path, web.say).faults == []
+    assert check.examine(done.path, web.say).faults == []
 
 
 def test_a_gz_that_is_no_archive_is_one_file(web: Web) -> None:

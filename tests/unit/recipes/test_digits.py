@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recipes import digits
 from recipes.ranks import UserError
-from runners.data import formats
+from runners.data import synth
 
 GENERATOR = np.random.default_rng(1)
 PARTS = {
@@ -27,12 +27,12 @@ PARTS = {
 
 
 def idx(array: NDArray[Any]) -> bytes:
-    return formats.idx_header(array.shape) + array.tobytes()
+    return synth.idx_header(array.shape) + array.tobytes()
 
 
 def write_idx(folder: Path, rename: Any = lambda name: name, pack: Any = lambda raw: raw) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for part, name in formats.IDX_NAMES.items():
+    for part, name in synth.IDX_NAMES.items():
         (folder / rename(name)).write_bytes(pack(idx(PARTS[part])))
 
 
@@ -102,7 +102,7 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
 def test_folder_without_data_lists_what_was_looked_for(tmp_path: Path) -> None:
     text = message(tmp_path)
     assert text.startswith(f"no MNIST in {tmp_path}. Looked there and in MNIST/raw for\n")
-    assert all(name in text for name in ["mnist.npz", *formats.IDX_NAMES.values()])
+    assert all(name in text for name in ["mnist.npz", *synth.IDX_NAMES.values()])
 
 
 def test_one_file_missing(tmp_path: Path) -> None:

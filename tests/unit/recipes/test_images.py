@@ -10,7 +10,7 @@ import pytest
 
 from recipes import images
 from recipes.ranks import UserError
-from runners.data.formats import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
+from runners.data.synth import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
 
 EACH = 4  # pictures in a file
 
