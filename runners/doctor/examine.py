@@ -1,23 +1,32 @@
-"""What the doctor finds on this machine and of an image; the plan for the short job."""
+"""What the doctor finds on this machine and of an image; the plan for the short job.
+
+Subjects are looked at side by side.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core import places
 from ..core.errors import RunnerError, UsageError
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
+from ..injob.trial.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
 from ..settings import config
-from . import job, machine, question
+from . import job, question
+from .checks import container, environment, gpu, network, scratch, slurm
 from .checks import image as image_check
 from .finding import Finding
+from .question import Subject, in_time
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Exa
     made, about = _plan(flags, here, not with_job, listener) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
     image = made.spec.image.path if made and _is_on_disk(made, *execution.CONTAINERS) else None
-    return Examined(question.examine(machine.subjects(here, runs_dir, image)) + about, made)
+    return Examined(question.examine(_subjects(here, runs_dir, image)) + about, made)
 
 
 def _plan(
@@ -51,7 +60,7 @@ def _plan(
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
         made = gather.plan_for(job.trainer(), job.preset(), flags, here, dry_run, listener)
-        return made, [*_inspected(made, here), *image_check.plan(made)]
+        return made, [*_inspected(made), *image_check.plan(made)]
     except RunnerError as error:
         return None, [image_check.refused(error)]
 
@@ -61,10 +70,48 @@ def _is_on_disk(made: Plan, *runtimes: str) -> bool:
     return made.launching.runtime in runtimes and made.spec.image.path.exists()
 
 
-def _inspected(made: Plan, here: Site) -> list[Finding]:
+def _inspected(made: Plan) -> list[Finding]:
     from ..images import inspect
 
     if not _is_on_disk(made, *execution.CONTAINERS, "none"):
         return []
-    facts = inspect.inspect(made.spec.image.path)
-    return [*image_check.facts(facts), *image_check.fits(facts, here)]
+    return image_check.facts(inspect.inspect(made.spec.image.path))
+
+
+def _subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:
+    """Return what is to be looked at; `image` is tried as a job would start it."""
+    return [
+        Subject(container.ABOUT.subject, lambda: _containers(site, image), 180.0),
+        Subject(slurm.ABOUT.subject, lambda: _scheduler(site), 30.0),
+        Subject(gpu.ABOUT.subject, lambda: gpu.check(gpu.look()), 40.0),
+        Subject(network.ABOUT.subject, lambda: network.check(network.look()), 20.0),
+        Subject(scratch.ABOUT.subject, lambda: scratch.check(scratch.look(runs_dir)), 40.0),
+        Subject(environment.ABOUT.subject, _environment, 20.0),
+    ]
+
+
+def _containers(site: Site, image: Path | None) -> list[Finding]:
+    command = shutil.which("apptainer") or shutil.which("singularity")
+    if command is None:
+        return container.absent(site)
+    found = container.check(container.look(command, places.user(), _workplace()))
+    if image is not None:
+        found.append(container.run(container.start("the image", command, [str(image)])))
+    return found
+
+
+def _workplace() -> Path:
+    """Return a folder to try things in: scratch where it answers and may be written in."""
+    folder = places.scratch()
+    there = in_time(lambda: folder.is_dir() and os.access(folder, os.W_OK), scratch.SECONDS)
+    return folder if there else Path(tempfile.gettempdir())
+
+
+def _scheduler(site: Site) -> list[Finding]:
+    if "slurm" not in site.schedulers:
+        return slurm.absent(site)
+    return slurm.check(site, slurm.look())
+
+
+def _environment() -> list[Finding]:
+    return environment.check(os.environ, [item.name for item in interfaces()])

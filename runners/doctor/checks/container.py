@@ -119,19 +119,15 @@ def _tried_builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ..
 
 
 def _runs(command: str, folder: Path) -> tuple[Run, ...]:
-    """Start a folder and, where one can be made without help, a SIF file, mounted and unpacked."""
+    """Start a SIF file of nothing but a program, where one can be made."""
     work = Path(tempfile.mkdtemp(prefix="doctor-", dir=folder))
     try:
         binds = [word for bind in build_modes.make_tree(work / "root") for word in ("--bind", bind)]
         sif = work / "tiny.sif"
         made = ask([command, "build", str(sif), str(work / "root")], SECONDS_FOR_A_RUN)
-        runs = [("a folder (sandbox)", [*binds, str(work / "root")])]
-        if not made.problem:
-            words = [*binds, str(sif)]
-            runs.append(("a SIF file", words))
-            runs.append(("a SIF file, unpacked first (--unsquash)", ["--unsquash", *words]))
-        starts = [start(what, command, words) for what, words in runs]
-        return tuple(starts) if not made.problem else (*starts, Run("making a SIF file", made))
+        if made.problem:
+            return (Run("making a SIF file", made),)
+        return (start("a SIF file", command, [*binds, str(sif)]),)
     finally:
         process.remove(work)
 
@@ -248,11 +244,10 @@ def run(tried: Run) -> Finding:
     if tried.answer.problem:
         fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown
-        # A sandbox or an unpacked image is a detour; without a SIF that runs there is nothing.
-        state = FAILURE if tried.what in ("a SIF file", "the image") else WARNING
+        state = WARNING if tried.what.startswith("making") else FAILURE
         fix = _cause(tried.answer.err) or _detour(tried.what)
         return ABOUT.finding(name, state, tried.answer.problem, evidence, fix)
-    if tried.unpacked and "unpacked" not in tried.what:
+    if tried.unpacked:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
         return ABOUT.warning(name, says, tried.answer.err.strip(), _detour(tried.what))
     return ABOUT.ok(name, "works", f"/bin/true ended after {tried.seconds:.2f} s")

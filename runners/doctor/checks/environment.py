@@ -59,6 +59,7 @@ RULES = (
         "yours: passed to the ranks; overrides the job's",
     ),
     Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: passed to the ranks; overrides the job's"),
+    Rule("(APPTAINER|SINGULARITY)_BIND(PATH)?", OK, "is bound into each container, the jobs' too"),
 )
 HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
 # Variables that name interfaces. NCCL's may begin with ^ (all but) or = (exactly), and otherwise
@@ -69,16 +70,12 @@ INTERFACES = (
     "HOROVOD_GLOO_IFACE",
     "OMPI_MCA_btl_tcp_if_include",
 )
-PATHS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
-FOLDERS = ("APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "SINGULARITY_TMPDIR", "SINGULARITY_CACHEDIR")
 
 
-def check(
-    env: Mapping[str, str], interfaces: Collection[str], missing: Collection[str]
-) -> list[Finding]:
+def check(env: Mapping[str, str], interfaces: Collection[str]) -> list[Finding]:
     """Return a finding for each rule that applies, with the variables it concerns.
 
-    `interfaces` are the names of those here, `missing` the paths in PATHS and FOLDERS that are not.
+    `interfaces` are the names of those here.
     """
     groups: dict[Rule, list[str]] = {}
     for name in sorted(env):
@@ -86,7 +83,7 @@ def check(
         if rule and HARMLESS.get(name) != env[name]:
             groups.setdefault(rule, []).append(name)
     findings = [_of_rule(rule, groups[rule], env) for rule in RULES if rule in groups]
-    findings += [*absent_interfaces(env, interfaces), *_binds(env, missing)]
+    findings += absent_interfaces(env, interfaces)
     return findings or [ABOUT.ok("variables", "nothing that concerns a job")]
 
 
@@ -110,18 +107,11 @@ def absent_interfaces(
     for name in INTERFACES:
         prefixes = name == "NCCL_SOCKET_IFNAME" and not env.get(name, "").startswith("=")
         gone = [word for word in _named(env.get(name, "")) if not _is(word, interfaces, prefixes)]
-        there = f"\ninterfaces: {', '.join(sorted(interfaces))}"
-        findings += _gone(name, env, gone, f"{where} does not have", there)
+        if gone:
+            says = f"names {', '.join(gone)}, which {where} does not have"
+            evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
+            findings.append(ABOUT.warning(name, says, evidence, command("unset", name)))
     return findings
-
-
-def _gone(
-    name: str, env: Mapping[str, str], gone: Collection[str], lacks: str, more: str = ""
-) -> list[Finding]:
-    """Return a warning if a variable names what is not there."""
-    says = f"names {', '.join(gone)}, which {lacks}"
-    fix = command("unset", name)
-    return [ABOUT.warning(name, says, f"{name}={env[name]}{more}", fix)] if gone else []
 
 
 def _named(value: str) -> list[str]:
@@ -134,23 +124,3 @@ def _named(value: str) -> list[str]:
 
 def _is(word: str, interfaces: Collection[str], prefixes: bool) -> bool:
     return any(item == word or (prefixes and item.startswith(word)) for item in interfaces)
-
-
-def _binds(env: Mapping[str, str], missing: Collection[str]) -> list[Finding]:
-    findings = []
-    for name in (*PATHS, *FOLDERS):
-        gone = [path for path in paths(name, env) if path in missing]
-        findings += _gone(name, env, gone, "is not on this machine")
-        if env.get(name) and name in PATHS and not gone:
-            findings.append(
-                ABOUT.ok(name, "is bound into each container, the jobs' too", env[name])
-            )
-    return findings
-
-
-def paths(name: str, env: Mapping[str, str]) -> list[str]:
-    """Return the host's paths in a variable: `src[:dest[:opts]],...`, or one folder."""
-    value = env.get(name, "")
-    if not value or name in FOLDERS:
-        return [value] if value else []
-    return [bind.partition(":")[0] for bind in value.split(",") if bind.startswith("/")]

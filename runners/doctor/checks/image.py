@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core.errors import RunnerError
-from ...core.machine import WORDS
 from ...core.plan import Plan
-from ...core.remedy import change, command
-from ...core.site import Site
+from ...core.remedy import command
 from ...images.inspect import UNKNOWN, Inspection
-from ...injob.rank.hardware import older
 from ..finding import About, Finding
 
 ABOUT = About("image")
@@ -29,7 +26,6 @@ SHOWN = (
 )
 FRAMEWORKS = ("torch.version", "tensorflow.version")
 ABSENT = (UNKNOWN, "none")
-MINIMUM = "cuda.driver.minimum"
 
 
 def refused(error: RunnerError) -> Finding:
@@ -59,54 +55,6 @@ def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
         return ABOUT.ok("facts", f"{names}; without Horovod", lines)
     says = "neither Horovod, torch nor TensorFlow was found in it"
     return ABOUT.failure("facts", says, lines, command("runner", "build", "cpu"))
-
-
-def fits(inspection: Inspection, site: Site) -> list[Finding]:
-    """Return whether machine, driver and C library fit, as far as this machine can tell."""
-    values = {name: str(fact.value) for name, fact in inspection.facts.items()}
-    looks = (_architecture(values, site), _driver(values, site), _glibc(values, site))
-    return [finding for finding in looks if finding]
-
-
-def _architecture(values: dict[str, str], site: Site) -> Finding | None:
-    architecture, here = values.get("architecture", UNKNOWN), site.architecture
-    architecture = WORDS.get(architecture, architecture)  # the label is in Python's words
-    if architecture == here:
-        return ABOUT.ok("architecture", architecture)
-    if architecture == UNKNOWN:
-        return None
-    says = f"it is for {architecture}, this machine is {here}"
-    fix = f"runner launch --partition NAME, of {architecture} nodes; or build it for {here}"
-    return ABOUT.warning("architecture", says, "", fix)
-
-
-def _driver(values: dict[str, str], site: Site) -> Finding | None:
-    minimum = values.get(MINIMUM, "")
-    if not minimum or not site.driver:
-        return None
-    return ABOUT.either(
-        not older(site.driver, minimum),
-        "driver",
-        "new enough",
-        f"the driver here is too old for CUDA {values.get('cuda.version', '')}",
-        f"{MINIMUM}: {minimum}; this machine: {site.driver}",
-        "an image with an older CUDA, or --partition NAME with a newer driver",
-    )
-
-
-def _glibc(values: dict[str, str], site: Site) -> Finding | None:
-    """Only what --nv or --rocm brings from the host is linked against the host's C library."""
-    own = values.get("glibc.version", UNKNOWN)
-    if own == UNKNOWN or not site.glibc or not (site.driver or site.amd):
-        return None
-    return ABOUT.either(
-        not older(own, site.glibc),
-        "C library",
-        "as new as this machine's",
-        "older than this machine's: the driver's libraries may not load in it",
-        f"image: glibc {own}; this machine: {site.glibc}",
-        change(job=True, gpus_per_node="1"),
-    )
 
 
 def plan(made: Plan) -> list[Finding]:

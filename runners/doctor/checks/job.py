@@ -10,7 +10,7 @@ from .. import job as trial
 from ..finding import About, Finding
 from ..job import Outcome
 from ..question import LINES_SHOWN
-from . import cpus, environment, network, scratch, transport, world
+from . import environment, network, scratch, transport, world
 from .world import Record
 
 ABOUT = About("job")
@@ -29,7 +29,7 @@ def check(outcome: Outcome) -> list[Finding]:
     return [
         _ended(outcome, result),
         *world.check(ranks, result["started"]),
-        *cpus.check(ranks),
+        *world.cpus(ranks),
         *transport.check(result, transport.parse(outcome.log)),
         *_nodes(ranks),
     ]

@@ -1,14 +1,16 @@
-"""Ranks of the trial -> findings: one world, right places, one image."""
+"""Ranks of the trial -> findings: one world, right places, one image, CPUs of their own."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import combinations
 from typing import Any
 
 from ...core.remedy import change
+from ...schedulers.slurm_script import indices
 from ..finding import FAILURE, About, Finding
 
-ABOUT = About("world")
+ABOUT, CPUS = About("world"), About("CPUs")
 Record = dict[str, Any]
 
 
@@ -135,3 +137,41 @@ def _view(view: Record) -> str:
         return str(view["problem"])
     facts = f"{view['size']} bytes, inode {view['inode']} of device {view['device']}"
     return f"{view['sha256'][:16]}..., {facts}, changed {view['mtime']:.0f}"
+
+
+def cpus(ranks: list[Record]) -> list[Finding]:
+    """Return whether ranks share CPUs, and whether each has as many as it starts threads."""
+    return [_shared(ranks), *_threads(ranks)]
+
+
+def _shared(ranks: list[Record]) -> Finding:
+    lines = "\n".join(_cpus_of(record) for record in sorted(ranks, key=lambda r: r["rank"]))
+    pairs = [pair for group in grouped(ranks, "host").values() for pair in combinations(group, 2)]
+    together = [(a, b) for a, b in pairs if set(a["cpus"]) & set(b["cpus"])]
+    if not together:
+        says = "no two ranks of a node share a CPU"
+        return CPUS.ok("affinity", says, lines)
+    if all(set(a["cpus"]) == set(b["cpus"]) for a, b in together):
+        says = "ranks of a node are not bound: they share its CPUs"
+    else:
+        first, second = together[0]
+        says = f"ranks {first['rank']} and {second['rank']} have some CPUs in common"
+    fix = "runner launch --cpu-bind cores --cpus-per-task N ..."
+    return CPUS.warning("affinity", says, lines, fix)
+
+
+def _threads(ranks: list[Record]) -> list[Finding]:
+    short = [record for record in ranks if record.get("threads", 0) > len(record["cpus"])]
+    if not short:
+        return []
+    threads, cpus = short[0]["threads"], len(short[0]["cpus"])
+    says = f"{threads} threads on {cpus} CPUs, on {len(short)} ranks"
+    fix = f"runner launch --cpus-per-task {threads} ..., or --env OMP_NUM_THREADS={cpus}"
+    return [CPUS.warning("threads", says, "\n".join(map(_cpus_of, short)), fix)]
+
+
+def _cpus_of(record: Record) -> str:
+    """Return a rank's CPUs in one line."""
+    name = f"rank {record['rank']}@{record['host']}"
+    threads = f", {record['threads']} threads" if "threads" in record else ""
+    return f"{name}: CPUs {indices(record['cpus'])} of {record['cpus_of_node']}{threads}"

@@ -152,7 +152,7 @@ def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str,
             FAILURE,
             "unset APPTAINER_BIND",
         ),
-        ("a folder (sandbox)", Answer("", problem="exit code 1"), WARNING, "--sandbox"),
+        ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
         ("the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
         (
             "a SIF file",
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str,
             WARNING,
             "--sandbox",
         ),
-        ("a SIF file, unpacked first (--unsquash)", Answer("", err="Converting SIF"), OK, ""),
+        ("a SIF file", Answer(""), OK, ""),
     ],
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.doctor import job as trial
-from runners.doctor.checks import cpus, job, transport, world
+from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.job import Outcome
@@ -105,14 +105,9 @@ def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None
     ],
 )
 def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None:
-    found = cpus.check(seen)
+    found = world.cpus(seen)
     assert states(found) == wanted
     assert says in found[0].says
-
-
-def test_ranges_of_cpus() -> None:
-    assert cpus.ranges([0, 1, 2, 3, 8, 10, 11]) == "0-3,8,10-11"
-    assert cpus.ranges([]) == ""
 
 
 # The network

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
-from runners.core.site import Site
 from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.checks.gpu import Gpu
 from runners.doctor.checks.network import Network
@@ -20,7 +18,7 @@ from runners.doctor.question import Answer
 from runners.images.inspect import Fact, Inspection
 from runners.injob.trial.interfaces import Interface, Port
 
-from .test_checks import SITE, dumb, named, states, told
+from .test_checks import dumb, named, states, told
 
 # GPUs, network, disk
 
@@ -124,7 +122,7 @@ def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -
     ],
 )
 def test_variables(env: dict[str, str], state: str, says: str) -> None:
-    (found,) = environment.check(env, ["eth0", "lo"], [])
+    (found,) = environment.check(env, ["eth0", "lo"])
     assert (found.state, bool(found.fix)) == (state, state != OK)
     assert says in found.says
 
@@ -146,16 +144,6 @@ def test_variables_that_name_interfaces(name: str, value: str, gone: str) -> Non
     assert all(f"names {gone}, which" in item.says for item in found)
 
 
-def test_bound_paths_that_are_not_here() -> None:
-    env = {"APPTAINER_BIND": "/data:/d:ro,/gone", "APPTAINER_TMPDIR": "/away"}
-    assert environment.paths("APPTAINER_BIND", env) == ["/data", "/gone"]
-    found = environment.check(env, [], ["/gone", "/away"])
-    assert [(item.name, item.state) for item in found] == [
-        ("APPTAINER_BIND", WARNING),
-        ("APPTAINER_TMPDIR", WARNING),
-    ]
-
-
 # An image
 
 
@@ -164,33 +152,6 @@ def inspection(**facts: str) -> Inspection:
     given = {"horovod.version": "0.28.1", "architecture": "amd64", "glibc.version": "2.36"}
     names = {**given, **{name.replace("_", "."): text for name, text in facts.items()}}
     return Inspection({name: Fact(text, "label") for name, text in names.items()})
-
-
-GPU_SITE = replace(SITE, architecture="amd64", driver="550.54.15", glibc="2.36")
-
-
-@pytest.mark.parametrize(
-    ("facts", "site", "wanted"),
-    [
-        ({}, GPU_SITE, {"architecture": OK, "C library": OK}),
-        ({"architecture": "x86_64"}, GPU_SITE, {"architecture": OK, "C library": OK}),
-        ({"architecture": "arm64"}, SITE, {"architecture": WARNING}),
-        ({"glibc_version": "2.31"}, GPU_SITE, {"architecture": OK, "C library": WARNING}),
-        (
-            {"cuda_driver_minimum": "525.60.13"},
-            GPU_SITE,
-            {"architecture": OK, "driver": OK, "C library": OK},
-        ),
-        (
-            {"cuda_driver_minimum": "570.26"},
-            GPU_SITE,
-            {"architecture": OK, "driver": WARNING, "C library": OK},
-        ),
-    ],
-)
-def test_whether_an_image_fits(facts: dict[str, Any], site: Site, wanted: dict[str, str]) -> None:
-    site = replace(site, architecture="amd64")
-    assert states(image.fits(inspection(**facts), site)) == wanted
 
 
 def test_facts_of_an_image() -> None:
