@@ -30,7 +30,6 @@ class Image:
     level: int  # of zstd: the strongest that packs within ten minutes on two cores
     needs: Needs  # of a build from nothing, at its peak
     needs_for_trainers: Needs  # of one that only renews the trainers
-    minutes: int  # of a build from nothing, on two cores
     codename: str  # Debian release of the base
     glibc_minor: int  # of that release, 2.N: wheels may need no newer one
     registry_base: str  # the same release in a registry
@@ -62,7 +61,6 @@ IMAGES = {
         # Measured: with the compilers 3.3 GB unpacked, then 0.8 packed; 66,000 files.
         needs=Needs(6 * 10**9, 100_000),
         needs_for_trainers=Needs(2 * 10**9, 1_000),
-        minutes=13,
         codename="bookworm",
         registry_base="debian:12-slim",
         glibc_minor=36,
@@ -82,7 +80,6 @@ IMAGES = {
         # Measured: with the compilers 13 GB unpacked, then 9.5 and 3.9 packed; 60,000 files.
         needs=Needs(20 * 10**9, 100_000),
         needs_for_trainers=Needs(10 * 10**9, 1_000),
-        minutes=25,
         codename="trixie",
         registry_base="debian:13-slim",
         glibc_minor=41,

@@ -7,9 +7,12 @@ import json
 import shutil
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
+
+from ..core.progress import Listener, Progress
 
 GAP = 2  # blanks between the columns of a table
 LEAST = 80  # columns that a terminal is taken to have at least
@@ -22,6 +25,18 @@ def print_json(value: Any) -> None:
 def tell(text: str) -> None:
     """Print a sentence of ours, to stderr."""
     click.echo(f"runner: {text}", err=True)
+
+
+class Console(Listener):
+    """Sentences and bars on stderr, of what a launch does before it submits."""
+
+    def tell(self, text: str) -> None:
+        tell(text)
+
+    def progress(self) -> AbstractContextManager[Progress]:
+        from . import progress  # 10 ms, for what a launch seldom has to wait for
+
+        return progress.display()
 
 
 def table(

@@ -1,11 +1,9 @@
-"""How long work tells what it is doing, and what it asks; the command line decides how it looks."""
+"""How long work tells what it is doing; the command line decides how it looks."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
-
-from .errors import RunnerError
 
 
 class Progress(Protocol):
@@ -35,7 +33,7 @@ class Silent:
 
 
 class Listener:
-    """Told what a launch does before it submits. This one says nothing and brings no image."""
+    """Told what a launch does before it submits. This one says nothing."""
 
     def tell(self, text: str) -> None:
         """Tell one thing that stays to be read."""
@@ -43,7 +41,3 @@ class Listener:
     def progress(self) -> AbstractContextManager[Progress]:
         """Show work that counts bytes."""
         return nullcontext(Silent())
-
-    def bring_image(self, missing: RunnerError) -> bool:
-        """Have the image that is missing pulled or built; return whether it is there now."""
-        return False

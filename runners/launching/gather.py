@@ -254,18 +254,8 @@ def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) ->
 
         return named.image(name, runtime)
     if not name or not reference.is_remote(name):
-        return _local(name, dry_run, listener)
+        return local.on_disk(name)
     from ..images import pull
 
     with listener.progress() as progress:
         return pull.image(name, dry_run, progress)
-
-
-def _local(name: str | None, dry_run: bool, listener: Listener) -> ImageInfo:
-    """Return the image of this name; where it is missing, the listener may bring it."""
-    try:
-        return local.on_disk(name)
-    except local.ImageMissing as missing:
-        if dry_run or not listener.bring_image(missing):
-            raise
-    return local.on_disk(name)

@@ -8,12 +8,11 @@ job of the same user removes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..core import tokens
 from ..core.job_record import JobPaths
-from ..core.model import Dataset, ImageAccess, Staged
+from ..core.model import ImageAccess, Staged
 from ..core.plan import Plan
 from ..core.tokens import Expanded, quote
 from ..injob import STAGE
@@ -38,32 +37,6 @@ def image(plan: Plan) -> str:
     return tokens.path(Staged(IMAGE if access is ImageAccess.COPIED else UNPACKED))
 
 
-@dataclass(frozen=True)
-class Image:
-    """An image to stage: its copy is checked, and unpacked if `access` says so, or it is mounted.
-
-    Its squashfs begins at `offset`. `digest` is the SHA-256 of the launched file, in hex; "" where
-    it is not known. `runtime` is for whom it is mounted.
-    """
-
-    path: Path
-    access: ImageAccess
-    offset: int
-    digest: str
-    runtime: str
-
-
-@dataclass(frozen=True)
-class Staging:
-    """What is staged, and on which nodes of whose: `root` is "" for the job's own scratch."""
-
-    data: tuple[Dataset, ...]
-    scheduler: str
-    nodes: int
-    root: str = ""
-    image: Image | None = None
-
-
 def of(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the lines of a job, which leave for `found_again` what only they know.
 
@@ -71,13 +44,7 @@ def of(plan: Plan, paths: JobPaths) -> list[str]:
     """
     if not plan.staging.any:
         return []
-    image, spec, planned = None, plan.spec, plan.staging
-    if planned.image is not ImageAccess.IN_PLACE:
-        digest, runtime = plan.verified_digest.partition(":")[2], plan.launching.runtime
-        image = Image(spec.image.path, planned.image, planned.image_offset, digest, runtime)
-    data, nodes = spec.data if plan.staging.data else (), spec.resources.nodes
-    staging = Staging(data, plan.launching.scheduler, nodes, plan.staging.root, image)
-    return [*lines(staging, str(paths.injob)), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
+    return [*lines(plan, str(paths.injob)), f'printf "stage=%q\\n" "$stage" > "$run/{WHERE}"']
 
 
 def found_again(plan: Plan) -> list[str]:
@@ -95,21 +62,19 @@ def found_again(plan: Plan) -> list[str]:
     ]
 
 
-def lines(staging: Staging, injob: str) -> list[str]:
+def lines(plan: Plan, injob: str) -> list[str]:
     """Return the lines that bring all of it to each node; `injob` is where that package lies."""
+    staging, nodes = plan.staging, plan.spec.resources.nodes
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
-    steps, image = SCHEDULERS[staging.scheduler].STEPS, staging.image
-    on_each = [
-        *(steps.once_per_node(staging.nodes) if steps else ()),
-        "python3",
-        quote(injob),
-        STAGE,
-    ]
-    hold = ["on_each_node", "hold", "image" if image else "data"]
-    if image and image.access is ImageAccess.MOUNTED:
-        hold += [UNPACKED, quote(str(image.path)), str(image.offset), image.runtime]
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
+    on_each = [*(steps.once_per_node(nodes) if steps else ()), "python3", quote(injob), STAGE]
+    with_image = staging.image is not ImageAccess.IN_PLACE
+    hold = ["on_each_node", "hold", "image" if with_image else "data"]
+    if staging.image is ImageAccess.MOUNTED:
+        path, offset = quote(str(plan.spec.image.path)), str(staging.image_offset)
+        hold += [UNPACKED, path, offset, plan.launching.runtime]
     text = [
-        f"# {_what(staging)}; `hold` removes it once its input ends.",
+        f"# {_what(plan)}; `hold` removes it once its input ends.",
         f"stage={root}",
         f'stage+="/runner-$UID-${{SLURM_JOB_ID:-local}}.{RANDOM}"',
         f'on_each_node() {{ {" ".join(on_each)} "$@"; }}',
@@ -120,42 +85,43 @@ def lines(staging: Staging, injob: str) -> list[str]:
         """printf '%s\\n' "$stage" >&"$release\"""",
         """stage() { printf '%s\\n' "$stage" | on_each_node "$@" || exit; }""",
     ]
-    if image:
-        text += _bring_image(image, staging)
-    for each in staging.data:
-        text += _bring(each.entry, each.path, each.squashfs, staging)
+    if with_image:
+        text += _bring_image(plan)
+    for each in plan.spec.data if staging.data else ():
+        text += _bring(each.entry, each.path, each.squashfs, plan)
     return text
 
 
-def _what(staging: Staging) -> str:
-    on_disk = "on each node's own disk"
-    if staging.image and staging.image.access is ImageAccess.MOUNTED:
+def _what(plan: Plan) -> str:
+    staging, on_disk = plan.staging, "on each node's own disk"
+    if staging.image is ImageAccess.MOUNTED:
         once = "The image mounted once on each node for all its ranks"
         return f"{once}, the data {on_disk}" if staging.data else once
-    what = ["image"] * bool(staging.image) + ["data"] * bool(staging.data)
+    what = ["image"] * (staging.image is not ImageAccess.IN_PLACE) + ["data"] * staging.data
     return f"The {' and the '.join(what)} {on_disk}"
 
 
-def _bring(entry: str, source: Path, one_file: bool, staging: Staging) -> list[str]:
+def _bring(entry: str, source: Path, one_file: bool, plan: Plan) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, name = quote(str(source)), quote(entry)
     copy = f"stage copy {name} {path}"
-    several = capabilities(staging.scheduler).broadcasts and staging.nodes > 1
+    several = plan.spec.resources.nodes > 1 and capabilities(plan.launching.scheduler).broadcasts
     if not (one_file and several):
         return [copy]
     return [f"stage room {name} {path}", f'sbcast --force {path} "$stage"/{name}', copy]
 
 
-def _bring_image(image: Image, staging: Staging) -> list[str]:
+def _bring_image(plan: Plan) -> list[str]:
     """Each node checks its own copy, which nobody else can change, and unpacks it.
 
     For one that is mounted `hold` has all it needs, and is waited for.
     """
-    if image.access is ImageAccess.MOUNTED:
+    staging = plan.staging
+    if staging.image is ImageAccess.MOUNTED:
         return [f"stage mounted {UNPACKED}"]
-    text = _bring(IMAGE, image.path, True, staging)
-    if image.digest:
-        text.append(f"stage verify {IMAGE} {image.digest}")
-    if image.access is ImageAccess.UNPACKED:
-        text.append(f"stage unpack {IMAGE} {image.offset} {UNPACKED}")
+    text = _bring(IMAGE, plan.spec.image.path, True, plan)
+    if digest := plan.verified_digest.partition(":")[2]:
+        text.append(f"stage verify {IMAGE} {digest}")
+    if staging.image is ImageAccess.UNPACKED:
+        text.append(f"stage unpack {IMAGE} {staging.image_offset} {UNPACKED}")
     return text

@@ -1,15 +1,19 @@
-"""The part of a run's folder that only its owner can read: values of --env, a token, addresses."""
+"""The part of a run's folder that only its owner can read: values of --env, a token, addresses.
+
+And the ssh tunnel from the user's machine to a session that answers at such an address.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
-from ..core import atomic, files
+from ..core import atomic, files, tokens
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
 from ..injob.serve import ADDRESS, TOKEN
 
-ACCESS = "access.txt"
+ACCESS, HERE = "access.txt", "127.0.0.1"
 OTHERS = 0o077  # rights of the group and of everybody
 
 
@@ -63,3 +67,40 @@ def write(paths: JobPaths, name: str, text: str) -> None:
     """Write a file that only its owner can read, in the folder, which is made if need be."""
     paths.private.mkdir(mode=0o700, exist_ok=True)
     atomic.write_text(paths.private / name, text, private=True)
+
+
+@dataclass(frozen=True)
+class Way:
+    """`ssh` is typed on one's own machine, "" where no tunnel is needed; then `url` is opened.
+
+    `inside` is the address for a browser that runs within the cluster, "" where there is none.
+    """
+
+    ssh: str
+    url: str
+    inside: str = ""
+
+    def told(self) -> str:
+        lines = ["On your own machine:", f"  {self.ssh}", "then open there:", f"  {self.url}"]
+        if not self.ssh:
+            lines = ["Open on this machine:", f"  {self.url}"]
+        lines += ["In a browser within the cluster:", f"  {self.inside}"] if self.inside else []
+        return "\n".join([*lines, ""])
+
+
+def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:
+    """Return the way to a session; `here` means that it runs on this machine without a scheduler.
+
+    The port is the same at both ends: it was chosen at random, so that sessions seldom collide.
+    """
+    query = f"{found.page}?token={quote(token)}"
+    url = f"http://{HERE}:{found.port}{query}"
+    if here and found.loopback:
+        return Way("", url)
+    address = f"[{found.address}]" if ":" in found.address else found.address
+    target = f"{found.port}:{address}:{found.port}"
+    if found.loopback:
+        hop = ["-J", f"{user}@{login}", "-L", target, f"{user}@{found.host}"]
+        return Way(tokens.join(["ssh", "-N", *hop]), url)
+    inside = f"http://{found.host}:{found.port}{query}"
+    return Way(tokens.join(["ssh", "-N", "-L", target, f"{user}@{login}"]), url, inside)

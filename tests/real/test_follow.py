@@ -92,24 +92,6 @@ def test_the_queue_is_shown_and_all_that_waits_is_told_by_one_call(login: Login)
         assert login.runner("cancel", id).returncode == 0
 
 
-def test_tables_that_watch(login: Login) -> None:
-    early = start(login, 0)
-    login.runner("wait", early)
-    id = start(login, 30)
-    with terminal(login, "runner", "status", "--watch", id) as screen:
-        screen.see(rf"{id} +steps-2 +running +n1 +0:\d\d")
-        followed = login.runner("list", "--watch")
-        assert screen.end() == 0
-        assert "completed" in screen.everything
-    assert followed.returncode == 0, followed.stderr
-    shown = [line for line in followed.stdout.splitlines() if f"  {id}  " in line]
-    assert "running  n1" in shown[0]
-    assert "completed" in shown[-1]
-    assert sum(f"  {early}  " in line for line in followed.stdout.splitlines()) == 1
-    refused = login.runner("list", "--watch", "--json")
-    assert refused.returncode == 2
-
-
 def elsewhere(login: Login, *words: str) -> Done:
     """Run `runner` in the same folder on another node."""
     settings = [f"{name}={value}" for name, value in FEW_THREADS.items()]

@@ -18,8 +18,7 @@ from ...core.remedy import change
 from ...jobs import find
 from ...launching import sessions
 from ...launching.sessions import Prepared
-from .. import common_options, options, printer, run_arguments, typed
-from ..console import Console
+from .. import common_options, options, printer, typed
 from ..train import plan_view
 from ..typed import SettingsCommand
 from . import web_session
@@ -71,7 +70,7 @@ def jupyter_command(job: str | None, kernel: str | None, **values: Any) -> None:
         _write_kernel(kernel, job, values)
         return
     if job:
-        found = run_arguments.find(job, values["runs_dir"])
+        found = common_options.find(job, values["runs_dir"])
         sys.exit(web_session.back(*found, values, "jupyter"))
     ready = _prepared("jupyter", values)
     web_session.start(ready, values, "jupyter", os.getcwd())
@@ -89,12 +88,12 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     It runs in a separate small job, in the image of the first run, protected by a token that only
     you can read, until the job ends: without --time after one hour.
     """
-    folder = run_arguments.folder(values["runs_dir"])
+    folder = common_options.folder(values["runs_dir"])
     if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
         sys.exit(web_session.back(*found, values, "tensorboard"))
     shown = [find.find(word, folder) for word in job] or [_last(folder)]
     if values["image"] is None:
-        run_arguments.check_ours(shown[:1])  # its image is what runs
+        common_options.check_ours(shown[:1])  # its image is what runs
     ready = _seeing(_prepared("tensorboard", _one_task(values, shown[0][1])), shown)
     runs = [run for run, _ in shown]
     for run in (run for run in runs if not run.tensorboard.is_dir()):
@@ -133,7 +132,7 @@ def _without_values() -> CommandLine:
 
 
 def _prepared(name: str, values: dict[str, Any]) -> Prepared:
-    return sessions.prepare(name, options.flags(values), values["dry_run"], Console())
+    return sessions.prepare(name, options.flags(values), values["dry_run"], printer.Console())
 
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:

@@ -18,8 +18,7 @@ from ...schedulers import capabilities
 from ...submit import launch
 from ...submit.launch import Draft
 from ...submit.sessions import session, terminal
-from .. import common_options, options, printer, run_arguments, typed
-from ..console import Console
+from .. import common_options, options, printer, typed
 from ..train import plan_view
 from ..typed import SettingsCommand
 
@@ -47,7 +46,7 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 
     The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
-    ready = sessions.prepare("shell", options.flags(values), values["dry_run"], Console())
+    ready = sessions.prepare("shell", options.flags(values), values["dry_run"], printer.Console())
     plan_view.accept(ready.plan)
     text = session.interactive(
         ready.plan, ready.paths, os.getcwd(), _within(command), _at_terminal()
@@ -71,8 +70,8 @@ def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **whe
     COMMAND uses the image, mounts and variables of the ranks and does not stop them. With several
     nodes, each line starts with the node's name. The exit code is that of COMMAND.
     """
-    paths, job_record = run_arguments.find(job, runs_dir)
-    run_arguments.check_ours([(paths, job_record)])  # what leads into the container lies there
+    paths, job_record = common_options.find(job, runs_dir)
+    common_options.check_ours([(paths, job_record)])  # what leads into the container lies there
     sys.exit(terminal.run(paths, job_record, _within(command), pty=_at_terminal(), **where))
 
 

@@ -25,8 +25,7 @@ from ...launching.sessions import Prepared
 from ...schedulers import capabilities
 from ...submit import private_folder
 from ...submit.private_folder import Address
-from ...submit.sessions import tunnel
-from .. import exit_codes, options, printer, run_arguments, typed
+from .. import common_options, exit_codes, options, printer, typed
 from ..runs import follow, job_end
 from ..train import plan_view
 
@@ -85,7 +84,7 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
             "a command in the container of a running job has another name",
             f"runner exec {own_folder(paths)} -- COMMAND",
         )
-    run_arguments.check_ours([(paths, job)])
+    common_options.check_ours([(paths, job)])
     here = gather.look_around(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
 
@@ -112,7 +111,7 @@ class Visit:
         self.paths, self.job, self.title, self.as_json = paths, job, TITLES[server], as_json
         self.login = (site.profile.login if site.profile else "") or socket.getfqdn()
         self.told = ""
-        self.way: tunnel.Way | None = None
+        self.way: private_folder.Way | None = None
 
     def to_the_end(self) -> Status:
         """Say how the job stands, then where it answers; return its last state.
@@ -140,7 +139,7 @@ class Visit:
     def _arrived(self, address: Address, now: Status) -> None:
         token = private_folder.token(self.paths)
         here = not capabilities(self.job.scheduler).queue
-        self.way = tunnel.way(address, token, self.login, places.user(), here)
+        self.way = private_folder.way(address, token, self.login, places.user(), here)
         reached = address.loopback or _reached(address, token)
         if not reached:
             printer.tell(

@@ -17,8 +17,7 @@ from ...doctor.examine import examine
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from ...jobs import wording
 from ...launching import suggest
-from .. import common_options, exit_codes, options, printer, run_arguments, typed
-from ..console import Console
+from .. import common_options, exit_codes, options, printer, typed
 from ..typed import SettingsCommand
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def doctor_command(
             remedy="runner doctor --run RUN",
         )
     if run:
-        found = _outcome(*run_arguments.find(run, values["runs_dir"]), max_wait)
+        found = _outcome(*common_options.find(run, values["runs_dir"]), max_wait)
     else:
         found = _everything(options.flags(values), max_wait if job else None)
     here = typed.command_line()
@@ -80,7 +79,7 @@ def doctor_command(
 
 def _everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
-    seen = examine(flags, max_wait is not None, Console())
+    seen = examine(flags, max_wait is not None, printer.Console())
     if max_wait is None or seen.plan is None or seen.plan.refusals:
         return seen.findings
     try:

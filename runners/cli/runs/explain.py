@@ -14,7 +14,7 @@ from ...explain.judge import explain
 from ...jobs import job_status, stalls, wording
 from ...launching import end, stall_notice
 from ...submit.job_array import Runs
-from .. import common_options, printer, run_arguments
+from .. import common_options, printer
 from . import job_end
 from .status_view import WELL
 
@@ -31,7 +31,7 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
 
     For a job array, its failed runs are grouped by cause.
     """
-    meant = run_arguments.find_all(job, runs_dir)
+    meant = common_options.find_all(job, runs_dir)
     if len(meant) > 1:
         _explain_array(meant, as_json)
         return

@@ -11,7 +11,7 @@ from ...core.errors import NotFound, UsageError
 from ...core.job_record import Job, JobPaths
 from ...jobs import job_status
 from ...launching import end
-from .. import common_options, printer, run_arguments
+from .. import common_options, printer
 from . import array_status, follow, job_end, status_view
 
 
@@ -23,7 +23,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
 
     For a job array it is the first nonzero exit code.
     """
-    meant = run_arguments.find_all(job, runs_dir)
+    meant = common_options.find_all(job, runs_dir)
     if len(meant) > 1:
         sys.exit(array_status.wait(meant))
     paths, job_record = meant[0]
@@ -42,10 +42,10 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
 
     Without JOB, the command asks at a terminal whether to cancel the last job.
     """
-    meant = run_arguments.find_all(job, runs_dir)
+    meant = common_options.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
-    run_arguments.check_ours(meant)
+    common_options.check_ours(meant)
     if len(meant) > 1:
         array_status.cancel(meant)
         return
@@ -78,7 +78,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
 
     For a job array: one line per run, the best first.
     """
-    meant = run_arguments.find_all(job, runs_dir)
+    meant = common_options.find_all(job, runs_dir)
     if len(meant) > 1:
         array_status.show(meant, status_view.ask(meant), as_json, sort)
         return

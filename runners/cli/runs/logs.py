@@ -11,7 +11,7 @@ import click
 from ...core.errors import NotFound
 from ...core.job_record import Job
 from ...jobs.logs import JobLog, concerns, last, rank_of
-from .. import common_options, printer, run_arguments
+from .. import common_options, printer
 from . import follow, job_end
 from .follow import Plain
 
@@ -44,8 +44,8 @@ def logs_command(
 
     Lines of Slurm and of the runner itself are always shown.
     """
-    paths, job_record = run_arguments.find(job, runs_dir)
-    ranks = run_arguments.ranks(rank, all_ranks)
+    paths, job_record = common_options.find(job, runs_dir)
+    ranks = common_options.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, job_record, ranks, tail=tail)
         sys.exit(job_end.finish(paths, job_record, status, ranks) if status else follow.INTERRUPTED)

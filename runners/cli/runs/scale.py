@@ -20,7 +20,7 @@ from ...scale.number_format import count
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
-from .. import console, exit_codes, options, printer
+from .. import exit_codes, options, printer
 from ..trainer_command import TrainerCommand
 from . import scale_output
 
@@ -112,12 +112,12 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     else:
         paths, record = _asked(trainer, args, values)
     if values["dry_run"]:
-        drafts = Drafts(paths, record, console.Console(), dry_run=True)
+        drafts = Drafts(paths, record, printer.Console(), dry_run=True)
         scale_output.plans(record.question, drafts, values["as_json"])
         return
     # All of it before a folder is made.
     study_request.check_epochs(record.question.args, record.question.drop)
-    drafts = Drafts(paths, record, console.Console())
+    drafts = Drafts(paths, record, printer.Console())
     for warning in [*_may_be_short(record), *drafts.check()]:
         printer.tell(f"warning: {warning}")
     with locks.try_exclusive(paths.lock, f"another runner scale is at work on {paths.root}"):
@@ -230,7 +230,7 @@ def _asked(
 
 def _run(paths: StudyPaths, record: StudyRecord, values: dict[str, Any]) -> int:
     """Run the study and report it; return the exit code."""
-    drafts = Drafts(paths, record, console.Console())
+    drafts = Drafts(paths, record, printer.Console())
     statuses = _to_the_end(Work(drafts, values["at_once"] or 0), paths)
     if not _show(paths, record, statuses, values["as_json"]).failed:
         return 0

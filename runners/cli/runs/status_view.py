@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -172,7 +172,3 @@ def use_lines(used: RunUse, job: Job) -> Iterator[str]:
 def use_table(used: RunUse) -> tuple[list[list[str]], list[str]]:
     rows, headers = used.table
     return [[visible(cell) for cell in row] for row in rows], headers
-
-
-def ended(runs: Iterable[dict[str, Any]]) -> bool:
-    return all(JobState[facts["state"]].ended for facts in runs)

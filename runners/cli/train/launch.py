@@ -15,7 +15,7 @@ from ...core.plan import Plan
 from ...launching import gather, submit, suggest
 from ...schedulers import capabilities
 from ...submit import launch
-from .. import common_options, console, options, printer, run_arguments, typed
+from .. import common_options, options, printer, typed
 from ..trainer_command import TrainerCommand
 from . import plan_view
 
@@ -54,10 +54,10 @@ Examples:
 @common_options.as_json
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
-    values["ranks"] = run_arguments.ranks(values.pop("rank"), values.pop("all_ranks"))
+    values["ranks"] = common_options.ranks(values.pop("rank"), values.pop("all_ranks"))
     asked = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):
-        flags, listener = options.flags(values), console.Console()
+        flags, listener = options.flags(values), printer.Console()
         made = gather.plan(trainer, args, flags, values["dry_run"], listener)
         _refuse(made, values["force"])
     # A job that runs here is followed, as any command would be, unless a program asks.

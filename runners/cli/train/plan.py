@@ -13,7 +13,7 @@ from ...core.plan import Caution, Choice, Plan, Refusal
 from ...core.remedy import Remedy
 from ...launching import gather, suggest
 from ...submit import launch
-from .. import console, exit_codes, options, printer, typed
+from .. import exit_codes, options, printer, typed
 from ..trainer_command import TrainerCommand
 from . import plan_view
 
@@ -31,7 +31,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, including the job script")
 def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Show the decisions of a launch, their reasons and evidence; submit nothing."""
-    made = gather.plan(trainer, args, options.flags(values), True, console.Console())
+    made = gather.plan(trainer, args, options.flags(values), True, printer.Console())
     if values["as_json"]:
         printer.print_json(_as_data(made))
     else:

@@ -15,7 +15,8 @@ import pytest
 
 from runners import injob
 from runners.core.errors import Refused, UsageError
-from runners.core.model import Dataset
+from runners.core.model import Controller, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.plan import Launching, Plan, Staging, Wireup
 from runners.data import pack
 from runners.injob import STAGE
 from runners.injob.stage import node, place
@@ -248,8 +249,15 @@ def test_the_helper_is_python_of_2016() -> None:
         assert "capture_output" not in text
 
 
-def staging(*data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "") -> list[str]:
-    return stage_lines.lines(stage_lines.Staging(data, scheduler, nodes, root), "/run/code/injob")
+def staging(
+    *data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "",
+    injob: str = "/run/code/injob",
+) -> list[str]:  # fmt: skip
+    image, trainer = ImageInfo(Path("/i.sif")), Trainer("t", None, None)
+    spec = JobSpec("t", image, trainer, Resources(nodes=nodes), Path("/runs"), data=data)
+    launching, wireup = Launching(scheduler, "none", "srun"), Wireup(Controller.NONE)
+    plan = Plan(spec, launching, wireup, staging=Staging(data=True, root=root))
+    return stage_lines.lines(plan, injob)
 
 
 FOLDER = Dataset("a", Path("/d/it's a"))
@@ -277,10 +285,8 @@ def test_the_sites_folder_is_expanded_in_the_job() -> None:
 def test_the_script_ends_with_its_own_code_and_an_empty_disk(
     tmp_path: Path, source: Path, code: int
 ) -> None:
-    lines = stage_lines.lines(
-        stage_lines.Staging((Dataset("a", source),), "local", 1, str(tmp_path)),
-        injob.HERE,
-    )
+    data = Dataset("a", source)
+    lines = staging(data, scheduler="local", nodes=1, root=str(tmp_path), injob=injob.HERE)
     own = f"""finish() {{ echo "ended with $?"; }}
     trap finish EXIT
     {chr(10).join(lines)}

@@ -1,12 +1,10 @@
-"""Prebuilt images: where they are, what brings a missing one, and what `--or-build` does."""
+"""Prebuilt images: where they are, and what `--or-build` does."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -101,11 +99,8 @@ def test_a_missing_image_is_pulled_or_built(
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done; at a terminal, with a source that has the CPU image."""
+    """What was done, with a source that has the CPU image."""
     done: list[str] = []
-    monkeypatch.setattr(
-        ask, "sys", SimpleNamespace(**dict.fromkeys(STREAMS, Terminal()), exit=exit)
-    )
     image = SimpleNamespace(name="horovod_cpu", size=487_000_000, architecture="amd64", digest="")
     place = SimpleNamespace(source="oras://example.org/kit/horovod_cpu:1-amd64")
     offer = ask.Offer(place, image, "release 1, signed by ABC")  # type: ignore[arg-type]
@@ -113,63 +108,6 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(ask, "_build", lambda short: done.append(f"build {short}"))
     monkeypatch.setattr(pull, "pull", lambda request, shown: done.append(request.name))
     return done
-
-
-STREAMS = ("stdin", "stdout", "stderr")
-
-
-class Terminal:
-    """A stream that says that it is one."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def missing(short: str) -> local.ImageMissing:
-    error = local.ImageMissing("the image horovod_cpu.sif does not exist")
-    error.short = short
-    return error
-
-
-def typed(text: str, short: str = "cpu") -> tuple[Any, str]:
-    """Answer with `text`; return whether the image is there then, and what was printed."""
-    found: list[bool] = []
-    command = click.Command("launch", callback=lambda: found.append(ask.brought(missing(short))))
-    done = CliRunner().invoke(command, input=text)
-    return (found[0] if found else done.exception), done.output
-
-
-@pytest.mark.parametrize(
-    ("text", "what"), [("\n", ["horovod_cpu.sif"]), ("build\n", ["build cpu"]), ("neither\n", [])]
-)
-def test_a_terminal_chooses_how_to_have_an_image(
-    steps: list[str], text: str, what: list[str]
-) -> None:
-    there, said = typed(text)
-    assert (steps, there) == (what, bool(what))
-    assert "487.0 MB from oras://example.org/kit/horovod_cpu:1-amd64, release 1, signed by" in said
-    assert "about 13 minutes on two cores" in said
-
-
-def test_where_nothing_can_be_pulled_it_is_said_why(
-    steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def down(short: str, arch: str, plain: bool) -> None:
-        raise SystemFault("example.org does not answer")
-
-    monkeypatch.setattr(ask, "look", down)
-    there, said = typed("\n")
-    assert (there, steps) == (True, ["build cpu"])
-    assert "nothing can be pulled: example.org does not answer" in said
-
-
-def test_nobody_is_asked_without_a_terminal_or_for_other_images(
-    steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert typed("build\n", short="") == (False, "")
-    monkeypatch.setattr(Terminal, "isatty", lambda self: False)
-    assert typed("build\n") == (False, "")
-    assert steps == []
 
 
 # runner pull cpu --or-build

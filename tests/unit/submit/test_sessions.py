@@ -34,7 +34,7 @@ from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
 from runners.submit.private_folder import Address
-from runners.submit.sessions import session, terminal, tunnel
+from runners.submit.sessions import session, terminal
 
 from .. import scripts
 
@@ -169,7 +169,7 @@ class TestSteps:
 
 class TestWay:
     def test_to_the_address_of_the_node(self) -> None:
-        way = tunnel.way(FOUND, TOKEN, "login.site.org", "ada", False)
+        way = private_folder.way(FOUND, TOKEN, "login.site.org", "ada", False)
         assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
         assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
         assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
@@ -182,21 +182,21 @@ class TestWay:
         site, job = Site(("slurm",)), Job("42", "jupyter", "slurm", "", 1.0, "")
         visit = Visit(JobPaths(tmp_path), job, site, "jupyter", False)
         for way, shown in ((FOUND, 1), (replace(FOUND, address="127.0.0.1", loopback=True), 0)):
-            visit.way = tunnel.way(way, TOKEN, "login", "ada", False)
+            visit.way = private_folder.way(way, TOKEN, "login", "ada", False)
             visit._print(way, Status(JobState.RUNNING), "kept")
             said = capsys.readouterr().out
             assert said.count(f"within the cluster:  http://n1:43210/lab?token={TOKEN}") == shown
 
     def test_to_an_ipv6_address(self) -> None:
-        way = tunnel.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
+        way = private_folder.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
         assert "-L '43210:[fd00::2]:43210'" in way.ssh
 
     def test_to_a_node_that_answers_itself_only(self) -> None:
         found = replace(FOUND, address="127.0.0.1", loopback=True)
-        way = tunnel.way(found, TOKEN, "login", "ada", False)
+        way = private_folder.way(found, TOKEN, "login", "ada", False)
         assert way.ssh == "ssh -N -J ada@login -L 43210:127.0.0.1:43210 ada@n1"
         assert way.inside == ""
-        assert tunnel.way(found, TOKEN, "login", "ada", True).ssh == ""
+        assert private_folder.way(found, TOKEN, "login", "ada", True).ssh == ""
 
 
 class TestPrivate:
