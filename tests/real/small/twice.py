@@ -27,7 +27,6 @@ SMALL = Image(
     level=3,
     needs=Needs(10**9, 10_000),
     needs_for_trainers=Needs(10**8, 100),
-    minutes=1,
     codename="bookworm",
     registry_base="debian:12-slim",
     glibc_minor=36,
