@@ -19,7 +19,7 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |INFO\b|DEBUG\b|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO"
     r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|register cu\w+ factory|cuda_diagnostics"
-    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|while requesting"
+    r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
     r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
 )
 # What the job's shell lacked before a rank ran, and so could do without
