@@ -56,10 +56,14 @@ class EnvironmentOptions:
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: the environment with its modules loaded, and the MPI library, "" for none."""
+    """What was made: the variables with the modules loaded, the MPI library, "" for none.
+
+    `test` is the program that imports Horovod with each of its frameworks.
+    """
 
     environ: Mapping[str, str]
     library: str
+    test: str
 
 
 def build(options: EnvironmentOptions, shown: Progress) -> Made:
@@ -87,7 +91,14 @@ def build(options: EnvironmentOptions, shown: Progress) -> Made:
     library = host_horovod.linked(options.folder, environ)
     if mpi:
         host_tools.check_linked(mpi, wanted, library)
-    return Made(environ, library)
+    return Made(environ, library, _imports(plan))
+
+
+def _imports(plan: BuildPlan) -> str:
+    """Return the program that imports Horovod with each framework of the lock."""
+    known, pins = foreign_horovod.FRAMEWORKS, lockfile.read(plan.lock)
+    modules = sorted({known[pin.name][0] for pin in pins if pin.name in known})
+    return f"import {', '.join(f'horovod.{name}' for name in modules)}"
 
 
 @contextmanager
@@ -183,12 +194,9 @@ def _fill(
         process.run([*program, str(site), *ours], log, os.environ, catalogue.CHECKOUT)
 
 
-BOTH = "import horovod.torch, horovod.tensorflow"
-
-
-def prove(folder: Path, environ: Mapping[str, str], program: str = BOTH) -> None:
+def prove(folder: Path, made: Made) -> None:
     """Let Horovod load with each framework; raise SystemFault with what it says."""
-    command = [str(folder / "bin" / "python"), "-c", program]
-    done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
+    command = [str(folder / "bin" / "python"), "-c", made.test]
+    done = subprocess.run(command, env=dict(made.environ), capture_output=True, text=True)
     if done.returncode:
         raise SystemFault(f"Horovod does not load in {folder}", done.stderr[-2000:])

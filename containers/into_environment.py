@@ -49,7 +49,7 @@ def build(options: EnvironmentOptions, shown: Progress) -> tuple[Made, Horovod]:
     library = host_horovod.linked(folder, environ)
     if wanted and mpi:
         host_tools.check_linked(mpi, wanted, library)
-    return Made(environ, library), horovod
+    return Made(environ, library, horovod.imports()), horovod
 
 
 def _environment(options: EnvironmentOptions, work: Path) -> tuple[dict[str, str], Mpi | None]:

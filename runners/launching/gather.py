@@ -19,7 +19,7 @@ from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
 from ..images import image_storage, local, recorded_digest, reference
-from ..planning import execution, site_limits
+from ..planning import execution, site_limits, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_calls
 from ..script import environment
@@ -216,11 +216,9 @@ def only_here(site: Site, *remedies: Remedy) -> None:
 
 def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
     """Ask the runtime how it mounts images, where the plan depends on it."""
-    if (
-        here.elsewhere
-        or settings.get("stage-image") != "auto"
-        or runtime not in (*here.runtimes, here.runtime)
-    ):
+    signalled = settings.get("requeue") or settings.get("signal") is not None
+    matters = settings.get("stage-image") == "auto" or (signalled and staging.signals_all(here))
+    if here.elsewhere or not matters or runtime not in (*here.runtimes, here.runtime):
         return here
     unpacks, fuse = image_storage.mounting(runtime)
     return replace(here, unpacks=unpacks, fuse=fuse)

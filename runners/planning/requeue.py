@@ -10,6 +10,7 @@ from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
 from .execution import CONTAINERS
+from .staging import signals_end_mounts
 
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
@@ -20,7 +21,6 @@ NOT_ALONG = {
     **dict.fromkeys(AGENTS, "which ends its ranks on a signal and forwards none"),
     "mpirun": "whose daemons a preempted job loses before the ranks have saved",
 }
-TRACKS_TASKS = "proctrack/cgroup"
 
 
 def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog) -> Interruption:
@@ -95,18 +95,12 @@ def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
 
 
 def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: DecisionLog) -> None:
-    """Warn where Slurm signals every process of a rank: among them what shows it the image.
-
-    Ran with proctrack/linuxproc: squashfuse ends by SIGUSR1 and by SIGTERM, and the ranks by a bus
-    error before they have saved. proctrack/cgroup signals a task's first process only. What holds a
-    mount blocks these signals.
-    """
-    kind = case.site.proctrack
+    """Warn where that is not so, and each rank mounts its image itself."""
     held = staging.image in (ImageAccess.MOUNTED, ImageAccess.UNPACKED)
-    mounted = case.image.size and not held
-    if kind not in ("", TRACKS_TASKS) and mounted and runtime in CONTAINERS:
+    mounted = case.image.size and not held and runtime in CONTAINERS
+    if signals_end_mounts(case) and mounted:
         log.warn(
-            f"this Slurm has ProctrackType={kind}: its signals also end the process that "
-            "mounts the ranks' image, before they can save",
+            f"this Slurm has ProctrackType={case.site.proctrack}: its signals also end the process "
+            "that mounts the ranks' image, before they can save",
             change(stage_image=ImageAccess.MOUNTED.value),
         )

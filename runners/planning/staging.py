@@ -13,6 +13,7 @@ from ..core import tokens
 from ..core.model import DataAccess, ImageAccess, ImageInfo
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
+from ..core.site import Site
 from ..core.site_profile import Profile
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import STORES
@@ -38,6 +39,7 @@ SERVERS = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "fuse.sshfs"), ONE_SERVER),
     **dict.fromkeys(("lustre", "gpfs", "beegfs", "ceph", "wekafs", "panfs", "pvfs2"), PARALLEL),
 }
+TRACKS_TASKS = "proctrack/cgroup"  # ProctrackType, by which Slurm signals a task's first process
 SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it was no quicker
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
@@ -74,6 +76,22 @@ def cannot(launching: Launching) -> str:
     return ""
 
 
+def signals_end_mounts(case: Case) -> bool:
+    """Whether the ranks are to be signalled, and Slurm then signals what shows them the image.
+
+    Ran with proctrack/linuxproc, which signals every process of a rank: squashfuse ends by SIGUSR1
+    and by SIGTERM, and the ranks by a bus error before they have saved. What holds a mount for all
+    ranks of a node blocks these signals.
+    """
+    signalled = case.spec.requeue or case.spec.signal is not None
+    return bool(signalled) and signals_all(case.site)
+
+
+def signals_all(site: Site) -> bool:
+    """Whether Slurm signals every process of a task, and not its first one alone."""
+    return site.proctrack not in ("", TRACKS_TASKS)
+
+
 def too_small(size: int, case: Case) -> str:
     """Return what `size` bytes exceed, "" when they fit as far as is known."""
     there = partition.of(case)
@@ -88,6 +106,12 @@ def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
     if requested not in ("auto", ImageAccess.IN_PLACE):
         return _as_asked(ImageAccess(requested), why, case, log)
+    signalled = not why and case.site.fuse and case.image.offset and signals_end_mounts(case)
+    if signalled and (requested == "auto" or "stage-image" in case.unasked):
+        kind = f"ProctrackType={case.site.proctrack}"
+        reason = f"with {kind} signals would end a mount of each rank's own"
+        log.choose("stage-image", ImageAccess.MOUNTED.value, reason)
+        return ImageAccess.MOUNTED
     best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
     if requested == "auto" and not why and best is ImageAccess.IN_PLACE and _shared(case):
         log.choose("stage-image", ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)

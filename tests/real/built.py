@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +11,17 @@ from .conftest import CHECKOUT, Done
 
 def build(*words: str, seconds: float) -> Done:
     """Run `runner build` as ada, with the host's network; it must end well."""
-    command = [sys.executable, "-m", "tests.cluster", "runner", "--", "build", *words]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=seconds)
+    done = run(*words, seconds=seconds)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def run(*words: str, seconds: float) -> Done:
+    """The same, however it ends."""
+    command = [sys.executable, "-m", "tests.cluster", "runner", "--", "build", *words]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=seconds)
+
+
+def words(command: str) -> list[str]:
+    """Return what stands after `runner build` in a command of the documentation."""
+    return shlex.split(command)[2:]

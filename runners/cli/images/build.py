@@ -242,7 +242,7 @@ def _environment(words: Sequence[str], dry_run: bool, values: Mapping[str, Any])
     with host_environment.kept(asked):
         made = host_environment.build(asked, progress)
         with progress.phase("its test", lambda: ""):
-            host_environment.prove(asked.folder, made.environ)
+            host_environment.prove(asked.folder, made)
             facts = environment.look(asked.folder, made.environ)
         environment.write_labels(asked.folder, facts, asked.modules, made.library)
     progress.say(_compiled(facts, made.library))
@@ -262,7 +262,7 @@ def _into_environment(words: Sequence[str], dry_run: bool, values: Mapping[str, 
         made, horovod = into_environment.build(asked, progress)
         progress.say(build_from.told(horovod))
         with progress.phase("its test", lambda: ""):
-            host_environment.prove(asked.folder, made.environ, horovod.imports())
+            host_environment.prove(asked.folder, made)
             facts = environment.look(asked.folder, made.environ)
         labels = {**facts, environment.INTO: "yes"}
         environment.write_labels(asked.folder, labels, asked.modules, made.library)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...core.model import ImageAccess
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
-from ...planning.requeue import TRACKS_TASKS
+from ...planning.staging import signals_all
 from ...schedulers import slurm_facts
 from ..finding import About, Finding
 from ..question import Answer, ask
@@ -121,12 +121,11 @@ def _plugins(config: dict[str, str], answer: Answer) -> Finding:
 
 def _signals(site: Site) -> list[Finding]:
     """Return what --requeue and --signal come to where Slurm signals every process of a rank."""
-    kind = site.proctrack
-    if kind in ("", TRACKS_TASKS):
+    if not signals_all(site):
         return []
     says = "--requeue and --signal: the process that mounts the ranks' image is signalled too"
     fix = f"--stage-image {ImageAccess.MOUNTED}, with --requeue or --signal"
-    return [ABOUT.warning("signals", says, f"ProctrackType = {kind}", fix)]
+    return [ABOUT.warning("signals", says, f"ProctrackType = {site.proctrack}", fix)]
 
 
 def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:

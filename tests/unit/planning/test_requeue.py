@@ -16,7 +16,7 @@ import pytest
 from runners import planning
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
-from runners.core.model import Resources
+from runners.core.model import ImageAccess, Resources
 from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.planning.case import Case
@@ -94,23 +94,33 @@ def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
     assert any(words in what for what in told), told
 
 
-def test_a_slurm_whose_signals_end_the_image_is_told_of() -> None:
-    site, file = replace(NEW, proctrack="proctrack/linuxproc"), replace(IMAGE, size=9, offset=1)
-    (warned,) = planning.solve(
-        Case(replace(replace(SPEC, requeue=True), image=file), site)
-    ).warnings
-    assert "ProctrackType=proctrack/linuxproc" in warned.what
-    assert warned.remedies == (change(stage_image="mount"),)
-    for held in ("mount", "unpack"):
-        spec = replace(SPEC, requeue=True, stage_image=held)
-        assert planning.solve(Case(replace(spec, image=file), site)).warnings == ()
-    assert (
-        planning.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
-    )  # a folder
-    site = replace(NEW, proctrack="proctrack/cgroup")
-    assert (
-        planning.solve(Case(replace(replace(SPEC, requeue=True), image=IMAGE), site)).warnings == ()
-    )
+SIGNALLED = replace(SPEC, requeue=True, image=replace(IMAGE, size=9, offset=1))
+LINUXPROC = replace(NEW, proctrack="proctrack/linuxproc")
+BY_DEFAULT = frozenset({"stage-image"})
+
+
+def test_where_signals_end_the_image_one_process_mounts_it_for_all_ranks_of_a_node() -> None:
+    """A user who typed --stage-image none, or has no squashfuse for it, is told."""
+    fuse = replace(LINUXPROC, fuse=True)
+    plan = planning.solve(Case(SIGNALLED, fuse, unasked=BY_DEFAULT))
+    assert plan.staging.image is ImageAccess.MOUNTED
+    assert plan.warnings == ()
+    plain = replace(SIGNALLED, requeue=None)
+    plan = planning.solve(Case(plain, fuse, unasked=BY_DEFAULT))
+    assert plan.staging.image is ImageAccess.IN_PLACE
+    for case in (Case(SIGNALLED, fuse), Case(SIGNALLED, LINUXPROC, unasked=BY_DEFAULT)):
+        plan = planning.solve(case)
+        assert plan.staging.image is ImageAccess.IN_PLACE
+        (warned,) = plan.warnings
+        assert "ProctrackType=proctrack/linuxproc" in warned.what
+        assert warned.remedies == (change(stage_image="mount"),)
+    for spec, site in (
+        (replace(SIGNALLED, stage_image="mount"), LINUXPROC),
+        (replace(SIGNALLED, stage_image="unpack"), LINUXPROC),
+        (replace(SIGNALLED, image=IMAGE), LINUXPROC),  # a folder
+        (SIGNALLED, replace(NEW, proctrack="proctrack/cgroup")),
+    ):
+        assert planning.solve(Case(spec, site)).warnings == ()
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).
