@@ -68,12 +68,12 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
 
 
 def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
-    words = ["runner", "launch", "--scheduler", "allocation", "--image", IMAGE, "torch_mnist"]
+    words = ["runner", "launch", "--scheduler", "allocation", "--image", IMAGE, "torch_lm"]
     fewer = ["env", "-u", "RUNNER_CPUS_PER_TASK", "salloc", "--quiet", "-N2"]
-    done = login.run(*fewer, *words, "--", "--epochs", "1")
+    done = login.run(*fewer, *words, "--", "--epochs", "1", "--max-steps", "4")
     assert done.returncode == 0, done.stdout + done.stderr
     assert login.result()["world_size"] == 2
-    script = login.sh("cat runs/torch_mnist-1/job.sbatch")
+    script = login.sh("cat runs/torch_lm-1/job.sbatch")
     assert "cpus-per-task: 1 (available per rank in job" in script
     assert "the trainer's preset: 2)" in script
 
