@@ -29,7 +29,7 @@ SMALL = """
 cloudpickle filelock fsspec jinja2 joblib markupsafe mpmath narwhals networkx numpy packaging
 psutil pyyaml scikit-learn scipy setuptools sympy threadpoolctl torch typing-extensions
 """
-# The kit with that lock; an environment of a user's with torch, one whose torch has no headers.
+# The kit with that lock, and an environment whose torch has no headers.
 MAKE = f"""
 set -e; cd /scratch/{USER}
 mkdir -p kit mpi/bin modules/openmpi
@@ -38,11 +38,14 @@ grep -E '^#|^({"|".join(SMALL.split())})==' /opt/kit/containers/horovod_cpu.lock
     > kit/containers/horovod_cpu.lock
 for name in mpicxx mpirun mpiexec; do ln -s /usr/bin/$name.openmpi mpi/bin/$name; done
 ln -s /usr/lib/x86_64-linux-gnu/openmpi/lib mpi/lib
-python3 -m venv mine
-mine/bin/pip install --quiet --no-index --find-links=wheels torch numpy
 python3 -m venv --system-site-packages hollow; mkdir hollow-wheels
 python3 /opt/kit/tests/real/make_wheel.py hollow-wheels torch==1.0
 hollow/bin/pip install --quiet --no-index hollow-wheels/*
+"""
+# An environment of a user's, with torch.
+COPY = f"""
+cp -al {HVD} {MINE}; rm {MINE}/horovod-runner.json
+{MINE}/bin/python -m pip uninstall --quiet --yes horovod
 """
 # `runner` of that kit, with a wheel that is there where it would compile one.
 KEPT = f"""#!/opt/runner/bin/python
@@ -123,10 +126,15 @@ def labels(scratch: Path, environment: str) -> dict[str, str]:
     return found
 
 
-def test_an_environment_from_the_lock(bookworm: Path, login: Login) -> None:
-    done = with_kept_wheel(login, "runner build env ", WHEELS)
-    assert done.stdout == f"{HVD}\n", done.stderr
-    assert "Horovod 0.28.1, mpi,gloo, openmpi 4.1.4 (" in done.stderr
+@pytest.fixture(scope="module")
+def made(bookworm: Path) -> Done:
+    """The environment from the lock."""
+    return with_kept_wheel(Login(f"/scratch/{USER}"), "runner build env ", WHEELS)
+
+
+def test_an_environment_from_the_lock(bookworm: Path, made: Done, login: Login) -> None:
+    assert made.stdout == f"{HVD}\n", made.stderr
+    assert "Horovod 0.28.1, mpi,gloo, openmpi 4.1.4 (" in made.stderr
     assert labels(bookworm, HVD)["modules"] == "openmpi/4.1"
     launch = documents.command(f"runner launch --runtime none --image {HVD} ")
     launch = launch.replace(" torch_mnist", " --wait torch_mnist -- --epochs 1")
@@ -138,7 +146,9 @@ def test_an_environment_from_the_lock(bookworm: Path, login: Login) -> None:
     assert "is there already, and not empty" in again.stderr
 
 
-def test_horovod_into_an_environment_of_ones_own(bookworm: Path, login: Login) -> None:
+def test_horovod_into_an_environment_of_ones_own(bookworm: Path, made: Done, login: Login) -> None:
+    assert made.returncode == 0, made.stderr
+    login.sh(COPY)
     done = with_kept_wheel(login, "runner build horovod ", WHEELS)
     assert done.stdout == f"{MINE}\n", done.stderr
     assert "Horovod 0.28.1 for torch; controllers: MPI and Gloo; for CPUs" in done.stderr

@@ -124,7 +124,7 @@ def _signals(site: Site) -> list[Finding]:
     if not signals_all(site):
         return []
     says = "--requeue and --signal: the process that mounts the ranks' image is signalled too"
-    fix = f"--stage-image {ImageAccess.MOUNTED}, with --requeue or --signal"
+    fix = f"leave --stage-image out with these, or give {ImageAccess.MOUNTED}"
     return [ABOUT.warning("signals", says, f"ProctrackType = {site.proctrack}", fix)]
 
 
