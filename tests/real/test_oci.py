@@ -12,7 +12,7 @@ from .conftest import IMAGE, Login, on_cluster
 from .desk import Desk, desk, registry, shop
 from .servers import Server
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow  # they push the CPU image, or build it
 
 __all__ = ["desk", "registry", "shop"]  # pytest looks for fixtures among a module's names
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
@@ -47,6 +47,7 @@ def podman(pushed: tuple[str, str], shop: Login) -> Iterator[str]:
         shop.sh(f"rm -r {HOME}")
 
 
+@slow
 def test_the_trainers_are_a_layer_of_their_own(shop: Login, pushed: tuple[str, str]) -> None:
     name, digest = pushed
     where = f"http://{name.replace('/', '/v2/', 1).replace(':v1', '')}/manifests/{digest}"
@@ -56,6 +57,7 @@ def test_the_trainers_are_a_layer_of_their_own(shop: Login, pushed: tuple[str, s
     assert trainers["size"] < 1_000_000 < environment["size"]
 
 
+@slow
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_podman_trains_on_two_nodes(desk: Desk, podman: str, controller: str) -> None:
     words = ["--runtime", "podman", "--image", podman, "--nodes", "2", "--controller", controller]
@@ -65,6 +67,7 @@ def test_podman_trains_on_two_nodes(desk: Desk, podman: str, controller: str) ->
     assert "one world of 2 ranks" in log
 
 
+@slow
 def test_the_cpu_image_as_an_archive_runs_without_a_registry(
     shop: Login, pushed: tuple[str, str]
 ) -> None:
