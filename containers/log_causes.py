@@ -101,6 +101,7 @@ CLOSING = re.compile(
     "While performing build|Failed building wheel|Failed to build|subprocess-exited-with-error"
     r"|CalledProcessError|^except "
 )
+CMAKE_MESSAGE = "(message):"  # the line after this one says what
 FRAME = re.compile(r"INFO|FATAL|WARNING")
 
 
@@ -119,7 +120,11 @@ def _likely(errors: list[str], lines: list[str]) -> str:
     if errors and not reasons:
         own = [line for line in errors if "exit status" not in line]
         reasons = own or [line for line in lines if not FRAME.match(line)] or errors
-    return f"  | {reasons[-1][:300]}" if reasons else ""
+    if not reasons:
+        return ""
+    at = len(lines) - lines[::-1].index(reasons[-1])
+    reason = lines[at - 1 : at + lines[at - 1].endswith(CMAKE_MESSAGE)]
+    return "\n".join(f"  | {line[:300]}" for line in reason)
 
 
 def last_lines(log: str, count: int = LAST_LINES) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from . import log_causes
 from .build_steps import Progress
 
 SECONDS_TO_STOP = 30
+VARIABLE = re.compile(r"\w+=")
 
 
 def run(
@@ -52,11 +54,19 @@ def _hear_interrupts() -> None:
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace")
-    said = f"{command[0]} {command[1]} failed (exit code {code})"
+    said = f"{_name(command)} failed (exit code {code})"
     cause = log_causes.explain(text)
     if cause:
         said += f":\n{cause}" if cause.startswith("  |") else f": {cause}"
     return f"{said}\n\nThe end of its log:\n{log_causes.last_lines(text)}\nThe whole log: {log}"
+
+
+def _name(command: Sequence[str]) -> str:
+    """Return a command's first words, without the variables that `env` sets."""
+    words = list(command)
+    if words[0] == "env":
+        words = [word for word in words[1:] if not VARIABLE.match(word)]
+    return " ".join(words[: 3 if words[1:2] == ["-m"] else 2])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -167,5 +167,6 @@ def test_what_does_not_compile_leaves_the_environment_as_it_was(
     words = f"--into {folder} --module openmpi/4.1 {WHEELS}"
     done = shell(login, MODULES, f"runner build horovod {words}", timeout=600)
     assert done.returncode == 1, done.stderr
-    print(done.stderr)
+    assert "-m pip failed (exit code 1):\n  | CMake Error at " in done.stderr
+    assert "Could NOT find Pytorch" in done.stderr.partition("The end of its log")[0]
     assert login.sh(f"ls {folder}/lib/python3*/site-packages") == before

@@ -230,8 +230,9 @@ def test_an_unknown_failure_shows_the_line_before_apptainers_closing_one() -> No
     assert log_causes.explain("all well\n") == ""
     pip = "x.cc:1:2: fatal error: no x.h\nERROR: Failed building wheel for horovod\n"
     assert log_causes.explain(pip) == "  | x.cc:1:2: fatal error: no x.h"
-    source = "CMake Error at CMakeLists.txt:21 (message):\nexcept ImportError:\n"
-    assert log_causes.explain(source) == "  | CMake Error at CMakeLists.txt:21 (message):"
+    reason = "CMake Error at x.cmake:21 (message):\n  Could NOT find Pytorch\n"
+    said = "  | CMake Error at x.cmake:21 (message):\n  | Could NOT find Pytorch"
+    assert log_causes.explain(f"{reason}\nexcept ImportError:\n") == said
     closing = "FATAL:   While performing build: while running %post section: exit status 1\n"
     assert log_causes.explain(f"INFO: a\n+ make\nodd words\n{closing}") == "  | odd words"
     closing = "FATAL:   While performing build: while creating SIF: open x: permission denied"
