@@ -96,9 +96,10 @@ def build(options: EnvironmentOptions, shown: Progress) -> Made:
 
 def _imports(plan: BuildPlan) -> str:
     """Return the program that imports Horovod with each framework of the lock."""
-    known, pins = foreign_horovod.FRAMEWORKS, lockfile.read(plan.lock)
-    modules = sorted({known[pin.name][0] for pin in pins if pin.name in known})
-    return f"import {', '.join(f'horovod.{name}' for name in modules)}"
+    locked = {pin.name for pin in lockfile.read(plan.lock)}
+    known = foreign_horovod.FRAMEWORKS.items()
+    modules = [f"horovod.{module}" for package, (module, _) in known if package in locked]
+    return f"import {', '.join(modules)}"
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import catalogue, host_environment, host_horovod, host_tools
+from containers import catalogue, host_environment, host_horovod, host_tools, plan
 from containers.host_environment import EnvironmentOptions
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
+from containers.plan import BuildOptions
 from runners import planning
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
@@ -229,6 +230,17 @@ def test_cudas_compiler_is_that_of_the_wheels_for_cuda_13(tmp_path: Path) -> Non
     definition = (catalogue.HERE / "horovod_wheel_gpu.def").read_text()
     for name in ("HOROVOD_BUILD_CUDA_CC_LIST", "NVCC_APPEND_FLAGS"):
         assert re.search(f'{name}="?{re.escape(found[name])}\\b', definition)
+
+
+@pytest.mark.parametrize(
+    ("image", "frameworks"), [("cpu", ["torch", "tensorflow"]), ("gpu13", ["torch"])]
+)
+def test_horovod_is_imported_with_the_frameworks_of_the_lock(
+    image: str, frameworks: list[str]
+) -> None:
+    modules = ", ".join(f"horovod.{name}" for name in frameworks)
+    made = plan.make(image, BuildOptions(base="debian:12"))
+    assert host_environment._imports(made) == f"import {modules}"
 
 
 def test_another_mpi_or_module_is_another_result(tmp_path: Path) -> None:
