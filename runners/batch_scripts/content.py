@@ -16,7 +16,7 @@ class Command:
     last cd, None for the one in which the script began. `conditions` say what decides whether it
     runs. `pipe` are the commands that read its output, `inputs` its redirected files, `document`
     its here-document. `within` is "substitution" for one in $(...), "test" for the condition of an
-    `if`. `facts` are variables that the directives fix, the same on each rank.
+    `if`. `facts` are variables that the directives fix, equal on all ranks; `source` is its text.
     """
 
     words: tuple[Word, ...]
@@ -34,6 +34,7 @@ class Command:
     pipefail: bool = False
     within: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
     @property
     def name(self) -> str:

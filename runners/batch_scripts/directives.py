@@ -16,6 +16,7 @@ from .words import literal
 MARKS = {"#SBATCH": "slurm", "#PBS": "pbs", "#COBALT": "cobalt"}
 # Schedulers that runner does not know, by how their directives begin.
 FOREIGN = {"#BSUB": "LSF", "#PJM": "PJM", "#OAR": "OAR", "#$ -": "Grid Engine"}
+FOREIGN |= {"#PBS -l elapstim_req": "NQSV", "#PBS -b ": "NQSV", "#PBS --group": "NQSV"}
 # Slurm's names of their options.
 PBS = {"A": "account", "P": "account", "N": "job-name", "q": "partition", "J": "array"}
 PBS |= {"o": "output", "e": "error"}
@@ -161,9 +162,18 @@ def read(text: str) -> Job:
             job.hetjob = number
         else:
             _add(job, words, number)
+    _ranks_by_gpus(job)
     many = [each.line for each in job.directives if each.name == "select" and "+" in each.value]
     job.hetjob = next(iter(many), job.hetjob)
     return job
+
+
+def _ranks_by_gpus(job: Job) -> None:
+    """Replace --ntasks-per-gpu by the tasks of a node, where its GPUs are known."""
+    ranks, count = job.find("ntasks-per-gpu"), job.gpus_per_node
+    if ranks and ranks.value.isdecimal() and count and not job.find("ntasks", "ntasks-per-node"):
+        tasks = Directive("ntasks-per-node", str(int(ranks.value) * count), ranks.line)
+        job.directives[job.directives.index(ranks)] = tasks
 
 
 def _is(line: str, mark: str) -> bool:

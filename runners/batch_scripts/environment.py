@@ -10,18 +10,13 @@ from ..core.site_profile import Profile
 from . import trainer
 from .content import Command
 from .draft import Draft, Note
-from .programs import APPTAINER, OF_DIRECTIVE
+from .programs import APPTAINER, OF_DIRECTIVE, PLACE
 from .scope import SUBMITTED
-from .script import MODULES, Script
+from .script import MODULES, UNLOADING, Script
 from .simple import HARMLESS
 from .step import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
-# Variables that runner sets itself on each rank.
-PLACE = (
-    *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
-)
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
@@ -42,6 +37,11 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
         _environment(draft, script, step)
     _variables(draft, script, step)
     _modules(draft, script, step, profile)
+    for command in script.content.commands:
+        chooses = command.name in MODULES or _activated(command) is not None
+        decided = [each for each in command.conditions if each not in step.command.conditions]
+        if chooses and decided and command.line <= step.line and not command.within:
+            draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
 
 
 def _folder(word: Word | None) -> Word | None:
@@ -62,7 +62,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if modules := script.job.get("module"):
         text = f"--module={modules}: the site's profile decides it"
         draft.leave_out(script.job.line("module"), text)
-    elif image.text.startswith("<image of "):
+    elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
         text = f"{image.text}: the image, mounts and variables that this file names"
         draft.open.append(Note(image.line, text))
     for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
@@ -112,7 +112,7 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
-    elif not name.text and "PATH" not in step.variables and not any(map(_may_activate, before)):
+    elif not name.text and not _leads(step) and not any(map(_may_activate, before)):
         text = "no --image: the Python of the modules, or of what is active where you launch"
         draft.notes.append(Note(step.line, text))
     else:
@@ -121,6 +121,12 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         place = f"<environment {name.text}>" if name.text else "<environment>"
         draft.add("image", place)
         draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))
+
+
+def _leads(step: Step) -> bool:
+    """Whether the script puts folders before those of PATH, in which another Python may be."""
+    path = step.variables.get("PATH")
+    return path is not None and not path.text.startswith(("$PATH", "${PATH}"))
 
 
 def _activated(command: Command) -> Word | None:
@@ -172,7 +178,7 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         elif name in OF_HOST:
             whose = "modules" if step.image is None else "image"
             draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
-        elif value.has(RUN) and step.agent:
+        elif value.has(RUN) and step.agent and not step.direct:
             draft.lose(line, f"{name}={value.text}: only the job knows it")
         else:
             _variable(draft, name, value, step.image is not None)
@@ -229,18 +235,26 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
             draft.add("module-purge")
         elif verb == "use":
             _module_use(draft, command, profile)
-        elif verb in ("unload", "swap", "switch", "rm", "restore"):
+        elif verb in UNLOADING and _is_undone(command, script):
+            continue
+        elif verb in UNLOADING | {"swap", "switch", "restore"}:
             draft.lose(command.line, command.text)
         elif any(word.unknown for word in command.arguments):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
-    for name, line in script.modules:
+    for name, line in script.modules(step.line).items():
         own = name.partition("/")[0].lower()
-        if line <= step.line and (name in loaded or own in loaded):
+        if name in loaded or own in loaded:
             draft.leave_out(line, f"module {name}: the site's profile loads it")
-        elif line <= step.line and alone and own in MPI_MODULES:
+        elif alone and own in MPI_MODULES:
             draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
-        elif line <= step.line:
+        else:
             draft.add("module", name)
+
+
+def _is_undone(command: Command, script: Script) -> bool:
+    """Whether a command unloads what the script itself has loaded."""
+    loaded = script.modules(command.line - 1)
+    return len(script.modules(command.line)) < len(loaded)
 
 
 def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None:

@@ -50,7 +50,8 @@ class Expander:
         return made(pieces, self.line(node))
 
     def array(self, node: Node) -> tuple[Word, ...]:
-        return tuple(word for child in node.named_children for word in self.words(child))
+        items = [child for child in node.named_children if child.type != "comment"]
+        return tuple(word for child in items for word in self.words(child))
 
     def line(self, node: Node) -> int:
         return grammar.line(node) + self.offset
@@ -208,10 +209,12 @@ class Expander:
             based = part.parent is not None and part.parent.type == "number"  # as 10#$X
             if piece.padded and not based:
                 self.octal(at)
-        text = grammar.source(node)
-        kind = next(
-            (piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT), kinds.RUN
-        )
+        text, names = grammar.source(node), [piece.source[1:].strip("{}") for _, piece in pieces]
+        own = len(pieces) == len(parts) and all(name.isidentifier() for name in names)
+        whose = [piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT]
+        kind = next(iter(whose), kinds.COMMAND)
+        if kind == kinds.RUN and not (own and all(name in text for name in names)):
+            kind = kinds.COMMAND  # the shell of a rank has other values
         cut = any(name in text for name in JOB_NUMBERS) and "%" in text
         digits = cut or any(piece.digits for _, piece in pieces)
         return Word((Unknown(text, kind, at, digits=digits),), at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from ..core.remedy import command
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+# A place that the user is to fill in. The shell would read a file, and with it the next line.
+PLACEHOLDER = re.compile(rb"^((?:export )?\w+=[^\s\"'`$()#<]*)(<[A-Za-z][\w -]*>)", re.MULTILINE)
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
 
@@ -28,6 +31,7 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
+    data = PLACEHOLDER.sub(rb'\1"\2"', data)
     for place in reversed([*_conditions(data)]):
         data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node

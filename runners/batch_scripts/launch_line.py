@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..core.site_profile import Profile
 from ..sites import load
@@ -11,10 +12,11 @@ from . import environment, resources, steps, trainer
 from .content import Command
 from .draft import Draft, Note
 from .environment import CONDAS, them
-from .programs import FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
+from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
 from .script import MODULES, Script
 from .simple import HARMLESS
 from .step import Step
+from .words import BRANCH, RUN, Word
 
 # Options of agents that runner gives them, and others that are counts or change no rank.
 GIVEN = (
@@ -47,7 +49,7 @@ def _draft(script: Script, step: Step) -> Draft:
     problems = [*_problems(step)]
     draft.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    draft.possible = not (hopeless or script.job.hetjob)
+    draft.possible = not (hopeless or script.job.hetjob or _needs_cluster(script))
     for condition in command.conditions if not step.part else ():
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
@@ -56,9 +58,12 @@ def _draft(script: Script, step: Step) -> Draft:
 
 def _of_agent(draft: Draft, step: Step) -> None:
     """Say what of an agent's surroundings is lost."""
-    if step.agent and step.environment and step.image is not None:
-        draft.lose(step.line, f"{step.environment.text}: {step.agent.name} is the image's own")
-    for each in step.inner if step.agent and step.shell else ():
+    agent, direct = step.agent, not draft.has("launcher")
+    if agent and step.environment and step.image is not None and not direct:
+        draft.lose(step.line, f"{step.environment.text}: {agent.name} is the image's own")
+    if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
+        draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
+    for each in step.inner if agent and step.shell and not direct else ():
         if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
             draft.lose(each.line, f"{each.text}: not run on each node")
 
@@ -72,6 +77,12 @@ def _problems(step: Step) -> Iterator[Note]:
         yield Note(word.line, text)
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
+
+
+def _needs_cluster(script: Script) -> bool:
+    """Whether the script starts a cluster, such as Ray's, for its training."""
+    names = (steps.of(command).names[:1] for command in script.content.commands)
+    return any(CLUSTERS.intersection(each) for each in names)
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:
@@ -132,7 +143,7 @@ def others(script: Script) -> Iterator[Note]:
         yield Note(line, "a directive in a here-document belongs to the script written there")
     starting = {step.line for step in script.steps}
     for command in content.commands:
-        own = command.line in starting or command.within or _known(command)
+        own = command.line in starting or command.within or _known(command, script)
         if not own and not _for_log(command, script):
             yield Note(command.line, f"{command.text}: {_instead(command, script)}")
     if not script.steps:
@@ -143,31 +154,45 @@ def _instead(command: Command, script: Script) -> str:
     """Say of a command that starts no training what to do with it."""
     program = steps.of(command).names
     first, last = "".join(program[:1]), "".join(program[-1:])
-    if command.document and command.outputs:
+    if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
         return f"write {command.outputs[0].text} before the launch"
     if command.name in SILENT:
         return SILENT[command.name]
+    if first in CLUSTERS:
+        return "the training uses what it starts, and no launch does"
     if command.background and script.steps:
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
+    if any(word.has(RUN) for word in command.arguments):
+        return "it needs what only the job knows, and the launch does not run it"
     after = script.steps and all(step.line < command.line for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
 
 
-def _known(command: Command) -> bool:
+def _is_read(outputs: Iterable[Word], script: Script) -> bool:
+    """Whether a training is told of a file that a command writes."""
+    files = {word.text.rpartition("/")[2] for word in outputs} - {"", "null"}
+    told = " ".join(word.text for step in script.steps for word in step.program)
+    return any(file in told for file in files)
+
+
+def _known(command: Command, script: Script) -> bool:
     """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
     step = steps.of(command)
-    if command.document and command.outputs:
+    if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
     programs = {command.name, *step.names[:1]}
+    if command.name == "sed":
+        return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""
     if command.name in ("source", "."):
         return first == "activate" or first.endswith(HARMLESS)
     if command.name == "trap":
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    carried = conda or step.part or step.action == "instance"
+    return carried or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:
@@ -181,8 +206,11 @@ def _for_log(command: Command, script: Script) -> bool:
 def of_loops(script: Script) -> Iterator[Note]:
     """Yield what is said of loops and of several steps: each is a job of its own."""
     for line in sorted({s.command.loops for s in script.steps if not s.part} - {0}):
-        count = sum(step.command.loops == line for step in script.steps)
-        yield Note(line, f"a loop: {count} of the launches, each a job of its own")
+        launches = [step for step in script.steps if step.command.loops == line]
+        text = f"a loop: {len(launches)} of the launches, each a job of its own"
+        if any(word.has(BRANCH) for step in launches for word in step.program):
+            text = "a loop of many rounds: a launch for each, or one with --array for all"
+        yield Note(line, text)
     if len(script.steps) > 1 and all(step.command.conditions for step in script.steps):
         text = f"conditions decide which of the {len(script.steps)} launches run"
         yield Note(script.steps[0].line, text)

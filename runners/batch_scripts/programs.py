@@ -33,6 +33,11 @@ LAUNCHERS = {
     "deepspeed.launcher.runner": "deepspeed",
 }
 OF_DIRECTIVE = "<image of the directive>"
+# Variables that runner sets itself on each rank.
+PLACE = (
+    *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
+)
 SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does.
 BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")
@@ -50,7 +55,8 @@ def names(text: str) -> frozenset[str]:
 
 NAMES = {name: names(text) for name, text in TABLES["names"].items()}
 LOOKING, FILTERS, SAID = NAMES["looking"], NAMES["filters"], NAMES["said"]
-HELPERS, PREPARING = FILTERS | NAMES["helpers"], SAID | NAMES["preparing"]
+CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
+HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
 OF_SHELL = NAMES["of_shell"]
 
 

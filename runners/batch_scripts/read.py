@@ -132,6 +132,12 @@ class _Reader(Simple):
             if child.type in ("elif_clause", "else_clause"):
                 branches.append([])
             branches[-1].append(child)
+        holds = self._holds(node.children[1:then])
+        branches = branches[1:] if holds is False else branches
+        alone = len(branches) == 1 and branches[0][0].type == "else_clause"
+        if holds or (holds is False and (alone or not branches)):
+            self._children(branches[0] if branches else ())
+            return
         with self._with(conditions=(*self.state.conditions, label)):
             for nodes in branches:
                 self.scope.variables.clear()
@@ -143,6 +149,28 @@ class _Reader(Simple):
             self.scope.variables[name] = hidden(value, name, BRANCH)
 
     read_elif_clause = read_if_statement
+
+    def _holds(self, nodes: Sequence[Node]) -> bool | None:
+        """Whether `[ A = B ]`, `-z` or `-n` holds, None where the script alone does not tell."""
+        tests = [node for node in nodes if node.is_named]
+        below = tests[0].named_children if len(tests) == 1 else []
+        if len(below) != 1 or tests[0].type != "test_command" or self._in_loop:
+            return None
+        sides = [child for child in below[0].children if child.type != "test_operator"]
+        signs = [child for child in below[0].children if not child.is_named or child not in sides]
+        sign = grammar.source(signs[0]) if len(signs) == 1 else ""
+        words = [self.expander.word(child).known for child in sides if child not in signs]
+        if None in words or any(set("*?[") & set(word or "") for word in words):
+            return None
+        if sign in ("-z", "-n") and len(words) == 1:
+            return (words[0] == "") is (sign == "-z")
+        if sign in ("=", "==", "-eq", "!=", "-ne") and len(words) == 2:
+            return (words[0] == words[1]) is (sign in ("=", "==", "-eq"))
+        return None
+
+    @property
+    def _in_loop(self) -> bool:
+        return any("the loop of" in label for label in self.state.conditions)
 
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:

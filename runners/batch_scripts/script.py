@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..core.errors import UsageError
@@ -18,6 +18,8 @@ from .words import Word, literal
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
+UNLOADING = programs.names("unload rm del")
+VERBS = programs.names("load add purge reset use list swap switch restore avail spider")
 NOWHERE = Site()
 
 
@@ -41,7 +43,7 @@ class Script:
         _add_images(found)
         found = [step for step in found if step.starts]
         launched = any(step.layers for step in found)
-        waits = any(s.starter or s.python for s in found if not s.command.background)
+        waits = any(not step.command.background for step in found)
         beside = [s for s in found if launched and s.command.background]
         beside = [s for s in beside if not s.layers or (waits and not s.python)]
         parts = [step for step in found if step.part][1:]
@@ -56,33 +58,51 @@ class Script:
             yield command
             yield from steps.of(command).inner
 
-    @property
-    def modules(self) -> Iterator[tuple[str, int]]:
-        """The environment modules that are loaded, with their lines."""
+    def modules(self, line: int) -> dict[str, int]:
+        """The environment modules that are loaded at a line, as far as they are known."""
+        loaded: dict[str, int] = {}
         for command in self.content.commands:
-            words = [word.text for word in command.arguments]
-            if command.name == "module" and words[:1] in (["load"], ["add"]):
-                words = words[1:]
-            elif command.name != "ml" or words[:1] == ["use"] or any("--" in w for w in words):
+            words = [each.text for each in command.arguments if not each.unknown]
+            names = [word for word in words if not word.startswith("-")]
+            if command.name not in MODULES or command.line > line:
                 continue
-            for word in words:
-                if word not in ("load", "purge", "list") and not word.startswith("-"):
-                    yield word, command.line
+            verb = names.pop(0) if names[:1] and names[0] in VERBS | UNLOADING else "load"
+            if verb in ("purge", "reset"):
+                loaded.clear()
+            elif verb in UNLOADING:
+                gone = [each for each in loaded if each in names or each.split("/")[0] in names]
+                loaded = {each: at for each, at in loaded.items() if each not in gone}
+            elif verb in ("load", "add"):
+                loaded |= dict.fromkeys(names, command.line)
+        return loaded
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
 
 
 def _add_images(found: list[Step]) -> None:
-    """Give the steps that enter a container of --container-name its image."""
-    images: dict[str, Word] = {}
+    """Give the steps that enter a container of --container-name, or an instance, its image."""
+    images, instances = dict[str, Word](), dict[str, Sequence[Option]]()
     for step in found:
+        if step.action == "instance" and step.program and step.image:
+            name = f"instance://{step.program[0].text}"
+            images[name], instances[name] = step.image, step.container.options.options
+        elif step.image and step.image.text in instances:
+            _enter(step, instances[step.image.text])
+            step.image = images[step.image.text]
         if name := step.container.text("container-name"):
             images |= {name: step.image} if step.image else {}
             step.image = images.get(name)
             if step.image is None:
                 text = f"--container-name={name}: only the run knows its image"
                 step.problems.append((step.line, text))
+
+
+def _enter(step: Step, options: Sequence[Option]) -> None:
+    """Give a step the options with which its instance was started, before its own."""
+    place, layer = step.place("container"), step.container
+    both = replace(layer.options, options=[*options, *layer.options.options])
+    step.layers[place] = replace(layer, options=both)
 
 
 def _contain(found: list[Step], job: Job) -> None:
@@ -136,7 +156,7 @@ def _check_shell(text: str, name: str) -> None:
 
 
 def _check_scheduler(text: str, name: str, job: Job) -> None:
-    for number, line in enumerate(text.split("\n") if not job.scheduler else (), 1):
+    for number, line in enumerate(text.split("\n") if job.scheduler in ("", "pbs") else (), 1):
         for mark, scheduler in directives.FOREIGN.items():
             if line.startswith(mark):
                 what = f"{name}, line {number}: directives of {scheduler}"

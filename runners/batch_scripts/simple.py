@@ -90,16 +90,19 @@ class Simple:
             elif child.type not in ("file_redirect", "herestring_redirect"):
                 words += self.expander.words(child) if child.is_named else []
         if words:
-            self._run(tuple(words), self._line(node), given)
+            self._run(tuple(words), node, given)
 
-    def _run(self, words: tuple[Word, ...], line: int, given: Mapping[str, Word]) -> None:
-        variables = self.scope.variables
+    def _run(self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word]) -> None:
+        variables, line = self.scope.variables, self._line(node)
         exports = {
             name: value
             for name, value in variables.items()
             if name in self.scope.exported and isinstance(value, Word)
         }
-        command = replace(self.state, words=words, line=line, given=given, exports=exports)
+        command = replace(
+            self.state, words=words, line=line, given=given, exports=exports,
+            source=grammar.source(node),
+        )  # fmt: skip
         if words[0].text in KEYWORDS:
             self._broken(command)
             return

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from .content import Command
 from .options import Options
-from .programs import HELPERS, LOOKING, TOOLS, is_python
-from .words import Word
+from .programs import HELPERS, LOOKING, TOOLS, WRAPPERS, is_python
+from .words import Piece, Word
 
 NO_OPTIONS = Options()
 
@@ -52,8 +52,9 @@ class Step:
 
     `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
-    a here-document. `env` is set on the way; `image` and `action` are the container's,
-    `environment` that of `uv run`. `problems` are what could not be understood.
+    a here-document; `lead` is what stands in it before an agent. `env` is set on the way; `image`
+    and `action` are the container's, `environment` that of `uv run`. `problems` are what could not
+    be understood.
     """
 
     command: Command
@@ -67,6 +68,7 @@ class Step:
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
     fed: bool = False
+    lead: list[Piece] = field(default_factory=list)
 
     @property
     def part(self) -> bool:
@@ -96,6 +98,15 @@ class Step:
     def agent(self) -> Layer:
         return self.layer("agent")
 
+    @property
+    def direct(self) -> bool:
+        """Whether the ranks of its agent are the same without it, as far as its options tell."""
+        options = {option.name for option in self.agent.options.options}
+        legacy = self.agent.name == "torch.distributed.launch" and "use-env" not in options
+        shells = sum(layer.kind == "shell" for layer in self.layers)
+        plain = self.agent.name.startswith("torch") and not legacy and shells < 2
+        return plain and options.isdisjoint(("max-restarts", "run-path"))
+
     def place(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
@@ -113,8 +124,9 @@ class Step:
     @property
     def python(self) -> bool:
         """Whether the program is Python, or a script for it."""
-        first = self.program[0].text if self.program else ""
-        return is_python(first) or first.endswith(".py") or bool(self.agent)
+        words = [word.text for word in self.program]
+        words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
+        return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)
 
     @property
     def starts(self) -> bool:
@@ -122,4 +134,5 @@ class Step:
         first, names = "".join(self.names[:1]), self.names
         helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
         helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
+        helps = helps or self.action == "instance"
         return bool(self.program and not helps and (self.layers or self.python))

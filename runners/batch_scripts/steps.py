@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from . import options, programs
@@ -11,7 +12,7 @@ from .options import Options
 from .read import read
 from .scope import Scope
 from .step import Layer, Step
-from .words import Unknown, Word, literal, made, root_of
+from .words import Piece, Unknown, Word, literal, made, root_of
 
 
 def of(command: Command) -> Step:
@@ -80,10 +81,12 @@ class _Reader(Step):
                 words[n] = literal("--nv", line)
         if name != "shifter":
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
-            if not verbs or verbs[0].text in ("shell", "instance"):
+            if not verbs or verbs[0].text == "shell":
                 return False
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
+            if self.action == "instance" and words.pop(0).text != "start":
+                return False
         read_ = options.read(words, programs.CONTAINERS[name])
         if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
             read_ = replace(read_, problem="")  # one word, then a program: the image
@@ -96,7 +99,7 @@ class _Reader(Step):
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
-        return not read_.problem
+        return not read_.problem and self.action != "instance"
 
     def _set(self, words: Sequence[Word]) -> None:
         for word in words:
@@ -171,7 +174,8 @@ class _Reader(Step):
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
         scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)
-        content = read("".join(parts), scope, word.line - 1)
+        text = "".join(parts)
+        content = read(text, scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
         for each in content.assignments:
@@ -180,6 +184,8 @@ class _Reader(Step):
         if chosen is None:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
+        if not any(each.name in programs.PLACE for each in content.assignments):
+            self.lead = _lead(text, chosen, names)
         self.env.update({**chosen.exports, **chosen.given})
         self.program = list(chosen.words)
         return True
@@ -211,6 +217,16 @@ class _Reader(Step):
             return False
         self.program = rest or self.program
         return bool(rest)
+
+
+def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
+    """Return what stands before the last command of a text; nothing where more follows it."""
+    before, _, after = text.rpartition(chosen.source)
+    if chosen.conditions or after.strip(" \t\n;"):
+        return []
+    parts = re.split(r"\$\{(PIECE_\d+)\}", before)
+    known = [names[part].pieces if n % 2 else (part,) for n, part in enumerate(parts)]
+    return [piece for pieces in known for piece in pieces if piece]
 
 
 def _is_program(text: str) -> bool:

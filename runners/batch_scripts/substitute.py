@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,14 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
+    counts = names[-1:] == ["wc"] and any("CUDA_VISIBLE_DEVICES" in each.text for each in commands)
+    if counts and GPUS in scope.given:
+        return literal(scope.given[GPUS], line)
     if names[1:] == ["wc"] and COUNTED.get(names[0]) in scope.given:
         return literal(scope.given[COUNTED[names[0]]], line)
+    if names in (["basename"], ["dirname"]) and commands[0].arguments[0].known:
+        path, name = commands[0].arguments[0].text, names[0]
+        return literal(getattr(posixpath, name)(path.rstrip("/")), line)
     if names in (["which"], ["command"]) and commands[0].arguments:
         return commands[0].arguments[-1]
     numbers = [word.number for each in commands for word in each.arguments]

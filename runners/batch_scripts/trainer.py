@@ -95,14 +95,22 @@ def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
 
 def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
-    if step.agent:
+    if step.agent and not (step.direct and step.image is not None):
         _go(draft, step)
+    if step.agent and not step.direct:
         return False
-    if words[0].text.endswith(".py") and _in_container(words[0].text, draft):
+    if _prepares(step) or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
     on_rank = [word for word in words if any(_on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
-    return (bool(on_rank) and not hopeless) or bool(draft.exports) or _inside(step) is not None
+    inside = _inside(step) is not None and not (step.agent and step.image is None)
+    return (bool(on_rank) and not hopeless) or bool(draft.exports) or inside
+
+
+def _prepares(step: Step) -> bool:
+    """Whether an agent starts in an environment of its own, which is entered in the container."""
+    own = step.environment is not None and step.image is not None
+    return bool(step.agent) and (own or bool(step.shell and step.lead))
 
 
 def _in_container(path: str, draft: Draft) -> bool:
@@ -117,7 +125,7 @@ def _in_container(path: str, draft: Draft) -> bool:
 
 def _on_rank(piece: Unknown) -> bool:
     name = piece.source[1:].removeprefix("{").removesuffix("}")
-    own = name.isidentifier() or piece.source in (HOST, PORT)
+    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
     return piece.kind == LOOKUP or (piece.kind == RUN and own)
 
 
@@ -137,7 +145,7 @@ def _inside(step: Step) -> Word | None:
     """Return the folder in the container in which the program, or a text that stays, starts."""
     workdir = () if step.container.name in APPTAINER else ("workdir",)
     inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
-    within = step.inner if step.agent or not step.shell else ()
+    within = step.inner if not step.shell or (step.agent and not step.lead) else ()
     folders = [each.words[-1] for each in within if each.name == "cd" and each.arguments]
     return folders[-1] if folders else inside
 
@@ -154,10 +162,16 @@ def _go(draft: Draft, step: Step) -> None:
 
 def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
-    pieces = [*_before(draft, step), "exec"]
-    python = words[0].text.endswith(".py") and step.python
-    for word in [literal("python"), *words] if python else words:
+    pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
+    if words[0].text.endswith(".py") and step.python:
+        own = step.environment if step.agent and step.image is not None else None
+        words = [made((*own.pieces, "/bin/python"), own.line) if own else literal("python"), *words]
+    for word in words:
         pieces += [" ", *_for_rank(word, draft)]
+    if draft.has("launcher"):
+        draft.options = [each for each in draft.options if each[0] != "launcher"]
+        text = f"{step.agent.name}: runner starts the ranks, each with a shell"
+        draft.leave_out(step.agent.line, text)
     text = made([*(f"{each}; " for each in draft.definitions), *pieces], step.line)
     draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
     draft.argument(text)
@@ -168,7 +182,7 @@ def _before(draft: Draft, step: Step) -> list[Piece]:
     pieces: list[Piece] = []
     for name, value in draft.exports:
         pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
-    if (folder := _inside(step)) is not None:
+    if (folder := _inside(step)) is not None and not (step.agent and step.image is None):
         pieces += ["cd ", *_for_rank(folder, draft), " && "]
     return pieces
 

@@ -88,7 +88,7 @@ def modules_before_container(script: Script) -> Places:
     on_host = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
     useless = COMPILERS if on_host else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
-    for name, line in script.modules:
+    for name, line in script.modules(script.steps[-1].line).items():
         if name.partition("/")[0].lower() in useless:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():

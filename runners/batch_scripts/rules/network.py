@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ..content import Command
 from ..script import Script
-from ..step import Step
 from ..words import Word
 from .rule import Places, rule
 
@@ -40,24 +39,6 @@ def hostname_address(script: Script) -> Places:
         if names and {"-i", "--ip-address"} & set(texts[names[0] :]):
             what = "hostname --ip-address is 127.0.1.1 on Debian and Ubuntu nodes"
             yield command.line, what, "the node's name: scontrol show hostnames | head -n 1"
-
-
-@rule("own-address")
-def own_address(script: Script) -> Places:
-    for step in script.steps if (script.job.nodes or 1) > 1 else ():
-        inside = [command for command in step.inner if command.within == "substitution"]
-        lines = {command.line for command in inside if command.name == "hostname"}
-        for word in _of_rank(step) if step.starter and step.layer("shell") else ():
-            if any(p.line in lines and "hostname" in p.source for p in word.unknown):
-                what = "each rank evaluates $(hostname) on its own node"
-                yield word.line, what, "set MASTER_ADDR before srun"
-
-
-def _of_rank(step: Step) -> Iterator[Word]:
-    if "MASTER_ADDR" in step.env and "MASTER_ADDR" not in step.variables:
-        yield step.env["MASTER_ADDR"]
-    if step.place("shell") < step.place("agent"):
-        yield from step.agent.values(*OF_ADDRESS)
 
 
 def _ports(script: Script) -> list[Word]:

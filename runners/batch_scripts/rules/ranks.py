@@ -144,16 +144,6 @@ def first_node_only(script: Script) -> Places:
             yield step.line, what, f"srun {agent.name} ...: one on each node"
 
 
-@rule("node-rank")
-def node_rank(script: Script) -> Places:
-    for step in script.steps if (script.job.nodes or 1) > 1 else ():
-        rank = step.agent.get("node-rank", "machine-rank")
-        meets = step.agent.has("rdzv-backend", "rdzv-endpoint")  # which numbers the nodes itself
-        if rank and rank.known == "0" and step.starter and not meets and not step.command.loops:
-            what = "the node's rank is 0 on each node: the script's shell expands it"
-            yield rank.line, what, "srun bash -c '... $SLURM_NODEID ...', in single quotes"
-
-
 @rule("no-rank-variables")
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:

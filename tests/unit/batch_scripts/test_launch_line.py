@@ -261,6 +261,76 @@ def test_a_step(text: str, expected: str) -> None:
 
 # Whole scripts: directives and launchers make the counts.
 WHOLE = {
+    "an agent in an environment that the container's text enters": (
+        "#SBATCH -N 2\nE=/e\nsrun apptainer exec i.sif bash -c"
+        ' "\\$WITH_ENV; source $E/bin/activate && torchrun --nproc_per_node 4 t.py --d $W/a"',
+        '--nodes 2 --ntasks-per-node 4 --image i.sif -- bash -c "\\$WITH_ENV;'
+        ' source /e/bin/activate && exec python t.py --d \\"$W/a\\""',
+    ),
+    "an agent in a folder of the container": (
+        "srun apptainer exec i.sif bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
+        "--ntasks-per-node 2 --image i.sif -- bash -c 'cd /w && exec python t.py'",
+    ),
+    "an agent of an environment in an image": (
+        "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
+        "--ntasks-per-node 2 --image i.sif -- bash -c 'exec /e/bin/python t.py'",
+    ),
+    "an agent with the job's number": (
+        "srun torchrun --nproc_per_node=2 t.py --run $SLURM_JOB_ID",
+        "--ntasks-per-node 2 --runtime none -- bash -c 'exec python t.py --run \"$SLURM_JOB_ID\"'",
+    ),
+    "tasks for each GPU": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-gpu=2\nsrun python t.py",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 8 --runtime none t.py",
+    ),
+    "an instance of an image": (
+        "apptainer instance start --nv -B /a:/b i.sif one\n"
+        "apptainer exec instance://one python t.py\napptainer instance stop one",
+        "--nodes 1 --ntasks 1 --image i.sif --nv --bind /a:/b t.py",
+    ),
+    "a program that passes a command on": (
+        "#SBATCH -N 1\nnumactl --membind=0-3 python t.py",
+        "--nodes 1 --ntasks 1 --runtime none -- numactl --membind=0-3 python t.py",
+    ),
+    "a condition that the script decides": (
+        "A=1\nif [[ $A == 1 ]]; then module load x\nelse module load y; fi\n"
+        "if [ $A -ne 1 ]; then B=2; else B=3; fi\nsrun python t.py $B",
+        "--runtime none --module x t.py -- 3",
+    ),
+    "a comment in a list": (
+        "RUN=(srun apptainer exec # --nv\n i.sif)\n${RUN[@]} python t.py",
+        "--image i.sif t.py",
+    ),
+    "GPUs by their variable": (
+        "#SBATCH --gres=gpu:2\n"
+        "torchrun --nproc_per_node=$(echo $CUDA_VISIBLE_DEVICES | tr ',' '\\n' | wc -l) t.py",
+        "--gres gpu:2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
+    ),
+    "a part of a path by a command": (
+        "Z=/d/a.zip\nsrun python t.py $(basename $Z) $(dirname $Z)",
+        "--runtime none t.py -- a.zip /d",
+    ),
+    "modules that are unloaded again": (
+        "module load a/1 b c\nml unload a\nml -b\nmodule purge\nmodule load d e\n"
+        "module unload e\nsrun python t.py",
+        "--runtime none --module-purge --module d t.py",
+    ),
+    "a number of the array's task": (
+        "N=$((SLURM_ARRAY_TASK_ID - 100))\nsrun python t.py $N",
+        "--runtime none -- bash -c 'exec python t.py \"$((SLURM_ARRAY_TASK_ID - 100))\"'",
+    ),
+    "a place that the user fills in": (
+        "D=/proj/<mydir>/x\nsrun python t.py $D",
+        "--runtime none t.py -- '/proj/<mydir>/x'",
+    ),
+    "folders behind those of PATH": (
+        "export PATH=$PATH:/x/bin\nml torch\nsrun python t.py",
+        "--runtime none --module torch t.py",
+    ),
+    "a module by an argument": (
+        "module load x $1\nsrun python t.py",
+        "--runtime none --module x t.py",
+    ),
     "two variables without braces": (
         "#SBATCH -N1\nsrun apptainer exec -B $A,$B:/b,$C:$D i.sif python t.py",
         "--nodes 1 --image i.sif --bind $A --bind $B:/b --bind $C:$D t.py",
@@ -484,6 +554,16 @@ def test_modules_of_shifter_are_the_sites() -> None:
     assert said(text, "left_out") == [expected]
 
 
+def test_a_long_loop_is_an_array_or_a_loop_of_launches() -> None:
+    notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "notes")
+    assert "1: a loop of many rounds: a launch for each, or one with --array for all" in notes
+
+
+def test_a_monitor_beside_a_training_is_no_launch() -> None:
+    text = f"apptainer exec i.sif monitor gpu > log &\n{RUN} bash -c 'source e; report x'"
+    assert len(read(text).drafts) == 1
+
+
 def test_braces_are_a_list() -> None:
     text = f"for lr in {{0.1,0.2}}; do {RUN} python t.py $lr; done"
     assert lines(text) == [f"--image image.sif t.py -- {lr}" for lr in ("0.1", "0.2")]
@@ -538,11 +618,6 @@ OPEN = {
     ),
     "a loop": ("for f in $(ls); do {run} python t.py $f; done", "'<$f>'", "1: $f: a loop or"),
     "a sourced file": ("source setup.sh\n{run} python t.py $LR", "'<$LR>'", "2: $LR: a file that"),
-    "an agent's argument": (
-        "srun torchrun --nproc_per_node=2 t.py $SLURM_JOB_ID",
-        "'<$SLURM_JOB_ID>'",
-        "1: $SLURM_JOB_ID: only the job",
-    ),
     "a file that names the image": (
         "#SBATCH --environment=/e/ngc.toml\ntorchrun --nproc_per_node=2 t.py",
         "--runtime pyxis --image '<image of /e/ngc.toml>'",
@@ -595,6 +670,22 @@ def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
 
 
 LOST = {
+    "an argument of an agent that is gone": (
+        "srun python -m torch.distributed.launch --nproc_per_node=2 t.py",
+        "1: --local_rank, which it gives to the script",
+    ),
+    "a cluster of its own": (
+        "srun -n1 ray start --head --block &\npython t.py",
+        "1: srun -n1 ray start --head --block: the training uses what it starts",
+    ),
+    "a folder with the job's number": (
+        f"mkdir -p out/$SLURM_JOB_ID\n{RUN} python t.py",
+        "1: mkdir -p out/$SLURM_JOB_ID: it needs what only the job knows",
+    ),
+    "a file that a filter writes": (
+        f"sed s/a/b/ c.in > c.yaml\n{RUN} python t.py c.yaml",
+        "1: sed s/a/b/ c.in: write c.yaml before the launch",
+    ),
     "a command": (f"tar xf data.tar\n{RUN} python t.py", "1: tar xf data.tar: no training"),
     "the names of all nodes": (
         f"export HOSTS=$(scontrol show hostnames)\n{RUN} python t.py",
@@ -612,10 +703,6 @@ LOST = {
         f"{RUN} python -c 'import torch'\n{RUN} python t.py",
         "1: srun apptainer exec image.sif python -c import torch: no training",
     ),
-    "an environment in an image": (
-        "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
-        "1: /e: torch.distributed.run is the image's own",
-    ),
     "a path that a text sets": (
         f"{RUN} bash -c 'export PATH=/e/bin:$PATH; python t.py'",
         "1: PATH=/e/bin:$PATH: the trainer gets that of the image",
@@ -625,10 +712,6 @@ LOST = {
         "1: srun nvidia-cuda-mps-control -d: it runs beside the training",
     ),
     "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
-    "what runs before an agent": (
-        f"{RUN} bash -c 'source /e/bin/activate; torchrun --nproc_per_node 2 t.py'",
-        "1: source /e/bin/activate: not run on each node",
-    ),
     "the rounds of a loop": (
         f"for i in 0 1; do srun -N1 -r $i {RUN[5:]} python t.py --rank $i & done; wait",
         "1: the rounds of this loop run together",
@@ -684,10 +767,6 @@ LOST = {
         "1: apptainer pull a.sif docker://a: no training",
     ),
     "a script of the user's": (f"./x.sh\n{RUN} python t.py", "1: ./x.sh: what it starts is not"),
-    "a folder of the container": (
-        "srun apptainer exec i.sif bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
-        "1: the folder /w in the container: give full paths",
-    ),
     "a command behind the training": (
         f"{RUN} python t.py\ncp -r a b",
         "2: cp -r a b: no training; do it after",
@@ -719,6 +798,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "several programs",
         "the rounds of a loop",
         "a container that was not made",
+        "a cluster of its own",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:

@@ -51,11 +51,6 @@ RIGHT = {
     "an agent on each node": ONE_EACH + "srun torchrun --nnodes 2 --nproc_per_node 4 train.py",
     "nodes by variable": ONE_EACH
     + "srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE train.py",
-    "a node's rank that its shell expands": ONE_EACH
-    + 'srun bash -c "torchrun --nnodes 2 --nproc_per_node 4 --node_rank \\$SLURM_NODEID train.py"',
-    "a rendezvous that numbers the nodes": ONE_EACH
-    + "srun torchrun --nnodes 2 --nproc_per_node 4 --node_rank $SLURM_NODEID"
-    " --rdzv_backend c10d --rdzv_endpoint $HEAD:$PORT train.py",
     "workers on CPUs": "#SBATCH --nodes=1\n#SBATCH --ntasks=16\n#SBATCH --gres=gpu:1\n"
     "mpirun python a3c.py",
     "elastic nodes": ONE_EACH + "srun torchrun --nnodes=1:2 --nproc_per_node=4 train.py",
