@@ -170,8 +170,8 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
         pieces += [" ", *_for_rank(word, draft)]
     if draft.has("launcher"):
         draft.options = [each for each in draft.options if each[0] != "launcher"]
-        text = f"{step.agent.name}: runner starts the ranks, each with a shell"
-        draft.leave_out(step.agent.line, text)
+        name = step.agent.name
+        draft.leave_out(step.agent.line, f"{name}: runner starts the ranks, each with a shell")
     text = made([*(f"{each}; " for each in draft.definitions), *pieces], step.line)
     draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
     draft.argument(text)
