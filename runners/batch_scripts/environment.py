@@ -235,10 +235,10 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
             draft.add("module-purge")
         elif verb == "use":
             _module_use(draft, command, profile)
-        elif verb in UNLOADING and _is_undone(command, script):
-            continue
         elif verb in UNLOADING | {"swap", "switch", "restore"}:
-            draft.lose(command.line, command.text)
+            undone = len(script.modules(command.line)) < len(script.modules(command.line - 1))
+            if not undone:  # of the login
+                draft.lose(command.line, command.text)
         elif any(word.unknown for word in command.arguments):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
     for name, line in script.modules(step.line).items():
@@ -249,12 +249,6 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
             draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
         else:
             draft.add("module", name)
-
-
-def _is_undone(command: Command, script: Script) -> bool:
-    """Whether a command unloads what the script itself has loaded."""
-    loaded = script.modules(command.line - 1)
-    return len(script.modules(command.line)) < len(loaded)
 
 
 def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None:

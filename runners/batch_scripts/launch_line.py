@@ -191,8 +191,7 @@ def _known(command: Command, script: Script) -> bool:
     if command.name == "trap":
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
-    carried = conda or step.part or step.action == "instance"
-    return carried or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def _for_log(command: Command, script: Script) -> bool:

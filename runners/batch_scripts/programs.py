@@ -23,10 +23,8 @@ APPTAINER = ("apptainer", "singularity")
 CONTAINERS = {name: GRAMMARS[name] for name in ("apptainer", "shifter", "podman")}
 CONTAINERS |= {"singularity": GRAMMARS["apptainer"], "podman-hpc": GRAMMARS["podman"]}
 AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed")}
-TORCHRUNS = ("torchrun_jsc", "tune", "torch.distributed.run", "torch.distributed.launch")
+TORCHRUNS = ("torchrun_jsc", "torch.distributed.run", "torch.distributed.launch")
 AGENTS |= dict.fromkeys(TORCHRUNS, GRAMMARS["torchrun"])
-# Agents that are one command of a program with several.
-COMMANDS = {"accelerate": "launch", "tune": "run"}
 # Modules that start an agent.
 LAUNCHERS = {
     "accelerate.commands.launch": "accelerate",

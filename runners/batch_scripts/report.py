@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from . import launch_line
 from .draft import Draft, Note
-from .rules import findings, slurm
+from .rules import findings
 from .rules.rule import Finding
-from .script import NOWHERE, Script
+from .script import Script
 
 PAGE = "docs/reference/batch-findings.md"
 HEADINGS = {
@@ -35,17 +35,8 @@ def make(script: Script) -> Report:
     drafts = launch_line.drafts(script)
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
-    notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script), *_elsewhere(script)])
+    notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
     return Report(tuple(drafts), tuple(findings(script)), notes)
-
-
-def _elsewhere(script: Script) -> Iterator[Note]:
-    """Yield what would be wrong under another Slurm than this machine's."""
-    version = script.site.slurm_version
-    if slurm.takes_over_cpus(version):
-        anywhere = replace(script, site=NOWHERE)
-        for finding in slurm.srun_cpus_per_task.findings(anywhere):
-            yield Note(finding.line, f"{finding.what}; the Slurm here, {version}, does")
 
 
 def _unique(notes: Iterable[Note]) -> list[Note]:

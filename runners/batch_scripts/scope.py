@@ -80,5 +80,4 @@ def hidden(value: Value, name: str, kind: str) -> Word:
     """
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
-    values = (word.text,) if word.known else ()
-    return Word((Unknown(f"${name}", kind, word.line, values, digits, padded),), word.line)
+    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.errors import UsageError
@@ -81,28 +81,17 @@ class Script:
 
 
 def _add_images(found: list[Step]) -> None:
-    """Give the steps that enter a container of --container-name, or an instance, its image."""
-    images, instances = dict[str, Word](), dict[str, Sequence[Option]]()
+    """Give the steps that enter a container of --container-name its image."""
+    images: dict[str, Word] = {}
     for step in found:
-        if step.action == "instance" and step.program and step.image:
-            name = f"instance://{step.program[0].text}"
-            images[name], instances[name] = step.image, step.container.options.options
-        elif step.image and step.image.text in instances:
-            _enter(step, instances[step.image.text])
-            step.image = images[step.image.text]
+        if step.image and step.image.start.startswith("instance://"):
+            step.problems.append((step.line, f"{step.image.text}: give the image itself"))
         if name := step.container.text("container-name"):
             images |= {name: step.image} if step.image else {}
             step.image = images.get(name)
             if step.image is None:
                 text = f"--container-name={name}: only the run knows its image"
                 step.problems.append((step.line, text))
-
-
-def _enter(step: Step, options: Sequence[Option]) -> None:
-    """Give a step the options with which its instance was started, before its own."""
-    place, layer = step.place("container"), step.container
-    both = replace(layer.options, options=[*options, *layer.options.options])
-    step.layers[place] = replace(layer, options=both)
 
 
 def _contain(found: list[Step], job: Job) -> None:

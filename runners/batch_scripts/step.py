@@ -134,5 +134,4 @@ class Step:
         first, names = "".join(self.names[:1]), self.names
         helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
         helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
-        helps = helps or self.action == "instance"
         return bool(self.program and not helps and (self.layers or self.python))

@@ -36,10 +36,8 @@ class _Reader(Step):
             return self._starter(name)
         if name in programs.CONTAINERS:
             return self._container(name)
-        if name in programs.AGENTS and (
-            name not in programs.COMMANDS or self._follows(programs.COMMANDS[name])
-        ):
-            return self._agent(name, 1 + (name in programs.COMMANDS))
+        if name in programs.AGENTS and (name != "accelerate" or self._follows("launch")):
+            return self._agent(name, 1 + (name == "accelerate"))
         if programs.is_python(name):
             return self._python()
         if name in programs.SHELLS:
@@ -76,17 +74,12 @@ class _Reader(Step):
 
     def _container(self, name: str) -> bool:
         line, words = self.program[0].line, self.program[1:]
-        for n, word in enumerate(words):  # $nv, which is --nv or nothing
-            if [piece.values for piece in word.unknown] == [("--nv",)]:
-                words[n] = literal("--nv", line)
         if name != "shifter":
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
-            if not verbs or verbs[0].text == "shell":
+            if not verbs or verbs[0].text in ("shell", "instance"):
                 return False
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
-            if self.action == "instance" and words.pop(0).text != "start":
-                return False
         read_ = options.read(words, programs.CONTAINERS[name])
         if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
             read_ = replace(read_, problem="")  # one word, then a program: the image
@@ -99,7 +92,7 @@ class _Reader(Step):
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
-        return not read_.problem and self.action != "instance"
+        return not read_.problem
 
     def _set(self, words: Sequence[Word]) -> None:
         for word in words:
@@ -108,12 +101,8 @@ class _Reader(Step):
                 self.env[name.text] = value[0]
 
     def _agent(self, name: str, used: int) -> bool:
-        line, own = self.program[0].line, self.program[:used]
+        line = self.program[0].line
         read_ = options.read(self.program[used:], programs.AGENTS[name])
-        if name == "tune":  # it starts its recipe by torchrun's agent where it has options of it
-            if read_.options and read_.rest:
-                self._add("agent", "torchrun", line, replace(read_, rest=[*own, *read_.rest]))
-            return False
         self._add("agent", name, line, read_)
         if self.agent.has("module", "m"):
             self.program.insert(0, literal("-m", line))

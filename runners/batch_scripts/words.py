@@ -36,9 +36,8 @@ SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 class Unknown:
     """A piece of a word, as it stands in the script.
 
-    `values` are the items of a LOOKUP, and the one of a BRANCH that is known. `digits`: it is made
-    of the last digits of the job's number; `padded`: it is these digits themselves, which may begin
-    with 0.
+    `values` are the items of a LOOKUP. `digits`: it is made of the last digits of the job's number;
+    `padded`: it is these digits themselves, which may begin with 0.
     """
 
     source: str

@@ -48,7 +48,6 @@ def ranks_per_node(job: Job, step: Step) -> int | None:
 @rule("ranks-multiplied")
 def ranks_multiplied(script: Script) -> Places:
     for step in script.steps:
-        starters = [each for each in step.layers if each.kind == "starter"]
         agent, tasks = step.agent, tasks_per_node(script.job, step.starter)
         if agent and tasks and tasks > 1:
             ranks = ranks_per_node(script.job, step)
@@ -56,12 +55,8 @@ def ranks_multiplied(script: Script) -> Places:
             if not each_one and not _one_rank_each(agent):
                 many = f" of {ranks} ranks each" if ranks else ""
                 total = tasks * (script.job.nodes or 1)
-                what = f"{starters[0].name} starts {total} {agent.name} agents{many}"
+                what = f"{step.starter.name} starts {total} {agent.name} agents{many}"
                 yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
-        elif len(starters) > 1 and (starters[0].count(*TOTALS) or script.job.tasks or 1) > 1:
-            inner = starters[1].name
-            what = f"each task of {starters[0].name} starts {inner} with all ranks once more"
-            yield starters[1].line, what, f"leave out {inner}: the tasks are the ranks"
 
 
 def _one_rank_each(agent: Layer) -> bool:
@@ -96,10 +91,6 @@ def _on_gpus(job: Job, step: Step) -> Places:
     ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
     chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
     shared = chosen or starter.has("gres", "gpus", "gpus-per-node") or step.command.background
-    total, nodes = starter.count("np", "n", "num-proc"), job.nodes or 1
-    if total and there and not shared and total % nodes and total < there * nodes:
-        what = f"{total} ranks on {nodes} nodes with {there} GPUs each"
-        yield starter.line, what, f"-np {there * nodes}"
     if not ranks or not there or not step.python or shared:
         return  # several steps share the GPUs
     if ranks > there:

@@ -283,11 +283,6 @@ WHOLE = {
         "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-gpu=2\nsrun python t.py",
         "--gres gpu:4 --nodes 2 --ntasks-per-node 8 --runtime none t.py",
     ),
-    "an instance of an image": (
-        "apptainer instance start --nv -B /a:/b i.sif one\n"
-        "apptainer exec instance://one python t.py\napptainer instance stop one",
-        "--nodes 1 --ntasks 1 --image i.sif --nv --bind /a:/b t.py",
-    ),
     "a program that passes a command on": (
         "#SBATCH -N 1\nnumactl --membind=0-3 python t.py",
         "--nodes 1 --ntasks 1 --runtime none -- numactl --membind=0-3 python t.py",
@@ -388,22 +383,11 @@ WHOLE = {
         "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none --image /e"
         " t.py",
     ),
-    "torchtune": (
-        "#SBATCH -N 2\n#SBATCH --gpus-per-node=4\n"
-        "srun apptainer exec i.sif tune run --nnodes 2 --nproc_per_node 4 full --config c a=1",
-        "--gpus-per-node 4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif"
-        " tune -- run full --config c a=1",
-    ),
     "a container of the directives": (
         "#SBATCH -N 2\n#SBATCH --container-image=a.sqsh\n#SBATCH --container-mounts=/a:/b\n"
         "#SBATCH --container-workdir=/b\n#SBATCH --container-writable\nsrun python t.py",
         "--srun-arg=--container-writable --nodes 2 --runtime pyxis --image a.sqsh --bind /a:/b"
         " -- bash -c 'cd /b && exec python t.py'",
-    ),
-    "--nv where the node has GPUs": (
-        "#SBATCH -N 1\n#SBATCH --gres=gpu:1\nif [ -e /dev/nvidia0 ]; then nv='--nv'; fi\n"
-        "srun apptainer exec $nv i.sif python t.py",
-        "--gres gpu:1 --nodes 1 --image i.sif t.py",
     ),
     "deepspeed with the job's hosts": (
         "#SBATCH -N 2\ndeepspeed --hostfile hosts --num_gpus 4 t.py",
@@ -674,6 +658,10 @@ LOST = {
         "srun python -m torch.distributed.launch --nproc_per_node=2 t.py",
         "1: --local_rank, which it gives to the script",
     ),
+    "an instance of an image": (
+        "apptainer exec instance://one python t.py",
+        "1: instance://one: give the image itself",
+    ),
     "a cluster of its own": (
         "srun -n1 ray start --head --block &\npython t.py",
         "1: srun -n1 ray start --head --block: the training uses what it starts",
@@ -799,6 +787,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "the rounds of a loop",
         "a container that was not made",
         "a cluster of its own",
+        "an instance of an image",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:
