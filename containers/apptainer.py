@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from runners.core import disk_space
 from runners.core.errors import Refused
 from runners.core.places import Places
 
@@ -116,6 +117,9 @@ class Apptainer:
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Apptainer:
         """In the way of building that works on this machine, with more variables. Refused."""
+        require()
+        places.temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
+        disk_space.check_place(disk_space.Volume.of(places.temporary))
         environ = {**environment(places, os.environ, epoch), **more}
         return cls(build_modes.choose(environ), environ, places.temporary, ca)
 

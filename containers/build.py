@@ -102,11 +102,7 @@ class Builder:
     @classmethod
     def here(cls, plan: BuildPlan, options: BuildOptions, shown: Progress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
-        apptainer.require()
         emulated = build_modes.needs_emulation(plan.image.architecture)
-        temporary = plan.places.temporary
-        temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
-        disk_space.check_place(disk_space.Volume.of(temporary))
         runtime = Apptainer.here(plan.places, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
         if not plan.registry_base and not runtime.mode.subordinate_ids:

@@ -96,9 +96,7 @@ def with_definition(
 
 def describe(asked: OneDefinition) -> str:
     """The definition, and the command that would be run in the way that works here."""
-    apptainer.require()
     places = Places.locate(os.environ)
-    places.temporary.mkdir(parents=True, exist_ok=True)  # another build may be using it
     runtime = Apptainer.here(places, asked.ca)
     path = Path(asked.name if asked.folder else "image.def")
     command = runtime.argv(_build(asked, path, asked.output, places.temporary))
@@ -107,7 +105,6 @@ def describe(asked: OneDefinition) -> str:
 
 def build(asked: OneDefinition, shown: Progress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
-    apptainer.require()
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
         needs = definition.needs(asked.base) if asked.base else UNKNOWN

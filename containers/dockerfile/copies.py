@@ -15,6 +15,7 @@ from .sources import GIT, GLOB, Sources
 from .stage import OF_BASE, STAGED, Stage, with_arguments
 
 USER_BASE = re.compile(r"^/\S*/\.local/?(?=\s)")  # what pip's --user fills in a builder's home
+KNOWN_FLAGS = ("from", "link", "parents", "chown", "chmod", "checksum", "keep-git-dir", "unpack")
 # A function of %post, as far as a stage uses it.
 COPY = """\
 # OWNER TARGET SOURCES...: what is in a folder joins what is in the target
@@ -141,7 +142,7 @@ class Copies(Sources):
     def _put(self, item: Instruction, target: str, *paths: str) -> None:
         flags = dict(item.flags)
         for flag in flags:
-            if flag not in ("from", "link", "parents", "chown", "chmod", *OF_ADD):
+            if flag not in KNOWN_FLAGS:
                 self.note(item, f"{item.word} --{flag}", "nothing is left out: remove it in %post")
         sources = " ".join(map(_globbed, paths))
         owner = _owner(self.static(item, flags.get("chown", ""), in_post=True))
@@ -170,9 +171,6 @@ class Copies(Sources):
             self.note(item, what, "here it is below /; Docker takes the base's working directory")
         made = self.below(path)
         return made.rstrip("/") + "/" if path.endswith("/") or path in (".", "/.") else made
-
-
-OF_ADD = ("checksum", "keep-git-dir", "unpack")
 
 
 def _owner(text: str) -> str:

@@ -116,7 +116,7 @@ class Sources(Reader):
             self.stage.setup.append(f"cp -aH --no-preserve=ownership {with_arguments(path)} {to}")
         if others := [path for path in paths if path not in links]:
             left = [f"--exclude={name}" for path in others for name in self._left_out(item, path)]
-            words = [shlex.join(left)] * bool(left) + [_words(list(map(_dashed, others)))]
+            words = [*map(shlex.quote, left), *(with_arguments(_dashed(path)) for path in others)]
             self.stage.setup.append(f"take {number} {' '.join(words)}")
         return number
 
@@ -190,7 +190,3 @@ class Sources(Reader):
 
 def _dashed(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
-
-
-def _words(paths: list[str]) -> str:
-    return " ".join(map(with_arguments, paths))
