@@ -77,8 +77,8 @@ def fetched(folder: Path) -> str:
     pip writes each file into a temporary folder first; a file that is in both counts once.
     """
     sizes: dict[str, int] = {}
-    for path in folder.parent.glob(f".{folder.name}.*/**/*"):
-        with suppress(OSError):  # pip has just moved it
+    with suppress(OSError):  # pip has just moved it
+        for path in folder.parent.glob(f".{folder.name}.*/**/*"):
             if path.is_file():
                 sizes[path.name] = max(sizes.get(path.name, 0), path.stat().st_size)
     return f"{disk_space.shown(sum(sizes.values()))} fetched"
