@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from runners.batch_scripts import script
+from runners.cli import main
+from runners.core import signals
 from tests import documents
 
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py | tee log\n"
@@ -18,19 +22,41 @@ GOOD = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.p
 LINE = "runner launch --nodes 2 --image image.sif t.py"
 # A Python without the parser.
 WITHOUT = "import sys; sys.modules['tree_sitter'] = None; from runners.cli import main; main()"
-Done = subprocess.CompletedProcess[str]
 
 
-def convert(folder: Path, text: str, *words: str, name: str = "job.sh", start: str = "") -> Done:
-    (folder / name).write_bytes(text.encode())
-    python = [sys.executable, *(["-c", start] if start else ["-m", "runners"])]
-    command = [*python, "convert", name, *words]
-    env = {**os.environ, "PYTHONPATH": str(documents.ROOT)}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_the_line_comes_first(tmp_path: Path) -> None:
-    done = convert(tmp_path, JOB)
+Convert = Callable[..., Done]
+
+
+@pytest.fixture
+def convert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Convert:
+    """Run the command on a text in a folder of its own, in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(signals, "listen", lambda: None)
+
+    def run(text: str, *words: str, name: str = "job.sh") -> Done:
+        Path(name).write_bytes(text.encode())
+        monkeypatch.setattr(sys, "argv", ["runner", "convert", name, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def test_the_line_comes_first(convert: Convert) -> None:
+    done = convert(JOB)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         LINE,
@@ -44,16 +70,16 @@ def test_the_line_comes_first(tmp_path: Path) -> None:
     ]
 
 
-def test_check_ends_with_1_where_something_is_wrong(tmp_path: Path) -> None:
-    done = convert(tmp_path, JOB, "--check")
+def test_check_ends_with_1_where_something_is_wrong(convert: Convert) -> None:
+    done = convert(JOB, "--check")
     assert done.returncode == 1
     assert done.stdout.startswith("line 3: pipe-exit-code: ")
-    done = convert(tmp_path, GOOD, "--check")
+    done = convert(GOOD, "--check")
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_json_is_for_programs(tmp_path: Path) -> None:
-    told = json.loads(convert(tmp_path, JOB, "--json").stdout)
+def test_json_is_for_programs(convert: Convert) -> None:
+    told = json.loads(convert(JOB, "--json").stdout)
     assert told["launches"] == [{"line": 3, "command": LINE, "complete": True}]
     finding = {
         "line": 3,
@@ -63,13 +89,13 @@ def test_json_is_for_programs(tmp_path: Path) -> None:
         "page": "docs/reference/batch-findings.md#pipe-exit-code",
     }
     assert told["findings"] == [finding]
-    done = convert(tmp_path, JOB, "--check", "--json")
+    done = convert(JOB, "--check", "--json")
     assert (done.returncode, json.loads(done.stdout)) == (1, [finding])
 
 
-def test_nothing_of_the_script_is_executed(tmp_path: Path) -> None:
+def test_nothing_of_the_script_is_executed(tmp_path: Path, convert: Convert) -> None:
     marks = "touch ran\nX=$(touch ran)\nY=`touch ran`\nfor f in $(touch ran); do touch ran; done\n"
-    assert convert(tmp_path, JOB + marks + "eval touch ran\n").returncode == 0
+    assert convert(JOB + marks + "eval touch ran\n").returncode == 0
     assert not (tmp_path / "ran").exists()
 
 
@@ -89,10 +115,10 @@ def test_the_kind_is_told_by_the_content(text: str, name: str, batch: bool) -> N
     assert script.is_batch(text, name) == batch
 
 
-def test_kind_says_it(tmp_path: Path) -> None:
-    done = convert(tmp_path, "srun apptainer exec i.sif python t.py\n", "--kind", "batch", name="x")
+def test_kind_says_it(convert: Convert) -> None:
+    done = convert("srun apptainer exec i.sif python t.py\n", "--kind", "batch", name="x")
     assert done.stdout == "runner launch --image i.sif t.py\n"
-    done = convert(tmp_path, GOOD, "--kind", "dockerfile")
+    done = convert(GOOD, "--kind", "dockerfile")
     assert done.returncode == 2
 
 
@@ -109,40 +135,48 @@ def test_kind_says_it(tmp_path: Path) -> None:
         (")))(((\n", "job.sh, line 1: this is no shell script"),
     ],
 )
-def test_what_is_no_batch_script(text: str, message: str, tmp_path: Path) -> None:
-    done = convert(tmp_path, text)
+def test_what_is_no_batch_script(text: str, message: str, convert: Convert) -> None:
+    done = convert(text)
     assert done.returncode == 2
     assert done.stderr.startswith(f"runner: {message}")
     assert done.stdout == ""
 
 
-def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
-    assert convert(tmp_path, GOOD, "-o", "x.def").returncode == 2
+def test_options_of_the_other_kind_are_refused(tmp_path: Path, convert: Convert) -> None:
+    assert convert(GOOD, "-o", "x.def").returncode == 2
     assert not (tmp_path / "x.def").exists()
-    assert convert(tmp_path, "FROM a\n", "--check", name="Dockerfile").returncode == 2
+    assert convert("FROM a\n", "--check", name="Dockerfile").returncode == 2
 
 
-def test_windows_line_ends_are_read_and_told(tmp_path: Path) -> None:
-    done = convert(tmp_path, GOOD.replace("\n", "\r\n"))
+def test_windows_line_ends_are_read_and_told(convert: Convert) -> None:
+    done = convert(GOOD.replace("\n", "\r\n"))
     assert done.stdout.splitlines()[0] == LINE
     assert "line 1: windows-line-ends: " in done.stdout
 
 
-def test_a_broken_line_is_told(tmp_path: Path) -> None:
-    done = convert(tmp_path, GOOD + "if true; then\n  echo 'a\n")
+def test_a_broken_line_is_told(convert: Convert) -> None:
+    done = convert(GOOD + "if true; then\n  echo 'a\n")
     assert "the shell's grammar does not fit from here on" in done.stdout
 
 
-def test_many_levels_end_with_a_message(tmp_path: Path) -> None:
-    done = convert(tmp_path, GOOD + "(" * 5000 + "true" + ")" * 5000 + "\n")
+def test_many_levels_end_with_a_message(convert: Convert) -> None:
+    done = convert(GOOD + "(" * 5000 + "true" + ")" * 5000 + "\n")
     assert done.returncode in (0, 2)
     assert "Traceback" not in done.stderr
 
 
 def test_without_the_parser(tmp_path: Path) -> None:
-    done = convert(tmp_path, GOOD, start=WITHOUT)
+    """In processes of their own: this one has imported it."""
+
+    def convert(text: str, name: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / name).write_text(text)
+        command = [sys.executable, "-c", WITHOUT, "convert", name]
+        env = {**os.environ, "PYTHONPATH": str(documents.ROOT)}
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    done = convert(GOOD, "job.sh")
     assert done.returncode == 80
     assert "batch scripts are read with tree-sitter" in done.stderr
     assert "-m pip install" in done.stderr
-    done = convert(tmp_path, "FROM debian:12\n", name="Dockerfile", start=WITHOUT)
+    done = convert("FROM debian:12\n", "Dockerfile")
     assert done.returncode == 0, done.stderr

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from collections import Counter
+from collections.abc import Iterator
 
 from runners.explain import signatures
 from runners.explain.facts import Line
@@ -14,64 +14,88 @@ from runners.settings.table import SETTINGS
 
 ENTRIES = signatures.entries()
 EXAMPLES = [
-    pytest.param(entry, example, id=f"{entry.id}-{number}")
+    (f"{entry.id}-{number}", entry, example)
     for entry in ENTRIES
     for number, example in enumerate(entry.examples)
 ]
 NOT_FOR = [
-    pytest.param(entry, text, id=f"{entry.id}-{number}")
+    (f"{entry.id}-{number}", entry, text)
     for entry in ENTRIES
     for number, text in enumerate(entry.not_for)
 ]
 
 
+def log_of(lines: list[str]) -> Text:
+    return Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
+
+
 def text_of(entry: Entry, example: str) -> Text:
     """Return an example as it would be found: in the log, or as an error's traceback."""
     if entry.where == LOG:
-        lines = example.splitlines()
-        return Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
+        return log_of(example.splitlines())
     messages, frames = parted(example.splitlines())
     return Text("\n".join(messages), "\n".join(frames))
 
 
-@pytest.mark.parametrize(("entry", "example"), EXAMPLES)
-def test_an_example_is_known_by_its_own_signature(entry: Entry, example: str) -> None:
-    first, *others = signatures.matches(text_of(entry, example))
-    assert first.entry.id == entry.id, [each.entry.id for each in (first, *others)]
-    rivals = [each.entry.id for each in others if each.rank[:2] == first.rank[:2]]
-    assert not rivals, "two signatures claim it with equal right"
+def known(text: Text) -> list[str]:
+    return [each.entry.id for each in signatures.matches(text)]
 
 
-@pytest.mark.parametrize(("entry", "example"), EXAMPLES)
-def test_lines_that_are_passed_over_in_a_log_hide_no_example(entry: Entry, example: str) -> None:
-    lines = [line for line in example.splitlines() if not HARMLESS.search(line)]
-    text = Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
-    known = [each.entry.id for each in signatures.matches(text)]
-    assert entry.where == ERROR or entry.id in known
+# Each table is one test, which names all that fail: as a test of its own, each of 700 examples
+# costs more in pytest than in what it tests.
 
 
-@pytest.mark.parametrize(("entry", "text"), NOT_FOR)
-def test_what_looks_alike_is_not_it(entry: Entry, text: str) -> None:
-    assert entry.id not in [each.entry.id for each in signatures.matches(text_of(entry, text))]
+def test_an_example_is_known_by_its_own_signature() -> None:
+    failures = []
+    for name, entry, example in EXAMPLES:
+        matches = signatures.matches(text_of(entry, example))
+        first = [each.entry.id for each in matches if each.rank[:2] == matches[0].rank[:2]]
+        if first != [entry.id]:  # two that claim it with equal right are wrong too
+            failures.append(f"{name}: {first} of {[each.entry.id for each in matches]}")
+    assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.id))
-def test_a_signature_is_whole(entry: Entry) -> None:
-    assert re.fullmatch(r"[a-z0-9-]+", entry.id)
-    assert [each.id for each in ENTRIES].count(entry.id) == 1, "two have this id"
-    assert entry.where in ("error", "log", "any")
-    assert entry.fixed_by in ("you", "author", "administrator", "nobody")
-    assert entry.certainty in ORDER
-    assert entry.fix
-    assert not any(sentence.endswith(".") for sentence in (entry.cause, *entry.fix))
-    assert entry.source
-    assert "/pypi" not in entry.source
-    assert not entry.remedy or entry.remedy in REMEDIES
-    assert {*entry.change, *entry.leave_out} <= set(SETTINGS)
-    for name, value in entry.change.items():
-        assert not SETTINGS[name].choices or value in SETTINGS[name].choices, (name, value)
+def test_lines_that_are_passed_over_in_a_log_hide_no_example() -> None:
+    hidden = []
+    for name, entry, example in EXAMPLES:
+        lines = example.splitlines()
+        rest = [line for line in lines if not HARMLESS.search(line)]
+        if rest != lines and entry.where != ERROR and entry.id not in known(log_of(rest)):
+            hidden.append(name)
+    assert not hidden
+
+
+def test_what_looks_alike_is_not_it() -> None:
+    wrong = [name for name, entry, text in NOT_FOR if entry.id in known(text_of(entry, text))]
+    assert not wrong
+
+
+def faults(entry: Entry) -> Iterator[str]:
+    """Yield what is wrong with a signature itself."""
     named = {"0", "who", "host", "image", "error", "user"}
     groups = (re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match)
     named.update(name.rstrip(signatures.DIGITS) for names in groups for name in names)
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
-    assert set(re.findall(r"\{([a-z_]\w*|\d)\}", said)) <= named
+    rules = {
+        "id": re.fullmatch(r"[a-z0-9-]+", entry.id),
+        "where": entry.where in ("error", "log", "any"),
+        "fixed_by": entry.fixed_by in ("you", "author", "administrator", "nobody"),
+        "certainty": entry.certainty in ORDER,
+        "fix": entry.fix,
+        "full stop": not any(sentence.endswith(".") for sentence in (entry.cause, *entry.fix)),
+        "source": entry.source and "/pypi" not in entry.source,
+        "remedy": not entry.remedy or entry.remedy in REMEDIES,
+        "change": {*entry.change, *entry.leave_out} <= set(SETTINGS),
+        "braces": set(re.findall(r"\{([a-z_]\w*|\d)\}", said)) <= named,
+    }
+    yield from (name for name, right in rules.items() if not right)
+    for name, value in entry.change.items():
+        if name in SETTINGS and SETTINGS[name].choices and value not in SETTINGS[name].choices:
+            yield f"change {name} = {value}"
+
+
+def test_a_signature_is_whole() -> None:
+    wrong = [f"{entry.id}: {fault}" for entry in ENTRIES for fault in faults(entry)]
+    assert not wrong, "\n".join(wrong)
+    twice = [id for id, count in Counter(entry.id for entry in ENTRIES).items() if count > 1]
+    assert not twice

@@ -205,10 +205,10 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
 
 BURN = """
 import resource, sys
-block = bytearray(200 << 20)
+block = bytearray(100 << 20)
 block[::4096] = b"x" * len(block[::4096])
-sys.stderr.write("y" * 5_000_000 + "\\n")
-while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 2:
+sys.stderr.write("y" * 5_000_000 + "\n")
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.7:
     pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(sum(used[:2]), used.ru_maxrss << 10)
@@ -229,7 +229,7 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     assert node["memory_peak_bytes"] == pytest.approx(sum(peak for _, peak in own), rel=0.1)
     assert node["files"]["written_bytes"] >= 2 * 5_000_000
     assert node["gpus"] is None
-    assert record["sampler_share"] < 0.005
+    assert record["sampler_share"] < 0.02
     assert "runner: what the job used, by node" in done.stdout
     assert "not measured" in done.stdout
 
