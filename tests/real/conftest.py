@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+from tests.cluster import nodes
+from tests.cluster.design import CONTROLLER
+from tests.cluster.state import UIDS, USER, State
 
 from . import beside
 
@@ -31,12 +34,35 @@ rm -rf "$1"
 """
 
 
-def on_cluster(argv: list[str], *options: str, timeout: float = 300) -> Done:
-    """Run a command on the login node; stdout and stderr come apart."""
-    command = [sys.executable, "-m", "tests.cluster", "exec", *options, "--", *argv]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=CHECKOUT, timeout=timeout, check=False
-    )
+def on_cluster(
+    argv: list[str], node: str = CONTROLLER, user: str = USER, timeout: float = 300
+) -> Done:
+    """Run a command on a node; stdout and stderr come apart.
+
+    As `python3 -m tests.cluster exec`, whose imports would cost more than most of the thousands of
+    commands.
+    """
+    entering = nodes.enter_argv(State.locate(), node, argv, user)
+    return subprocess.run(entering, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def new_folder(user: str = USER, name: str = "test") -> str:
+    """Make an empty folder of a user's on the shared scratch; return its path on the nodes."""
+    made = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=State.locate().scratch / user))
+    os.chown(made, UIDS[user], UIDS[user])
+    return f"/scratch/{user}/{made.name}"
+
+
+def write(path: str, text: str, user: str = USER) -> str:
+    """Write a user's file in a shared folder of the nodes, from this machine; return its path."""
+    file = State.locate().root / path.removeprefix("/")
+    known = file.exists()
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(f"{text}\n")
+    if not known:
+        os.chown(file, UIDS[user], UIDS[user])
+    return path
 
 
 @dataclass(frozen=True)
@@ -66,9 +92,12 @@ class Login:
 
     def write(self, name: str, text: str) -> str:
         """Write a file in the folder; return its path."""
-        path = f"{self.folder}/{name}"
-        self.sh(f"cat > {shlex.quote(path)} <<'THE END'\n{text}\nTHE END")
-        return path
+        return write(f"{self.folder}/{name}", text)
+
+    def write_all(self, files: Iterable[Path]) -> None:
+        """Write copies of files of this checkout."""
+        for file in files:
+            self.write(file.name, file.read_text(encoding="utf-8"))
 
     def runs(self) -> list[str]:
         """Return the names of the runs' folders."""
@@ -115,7 +144,6 @@ def cluster_of_this_worker() -> Iterator[None]:
 @pytest.fixture
 def login() -> Iterator[Login]:
     """An empty folder of ada's; removed afterwards."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder()
     yield Login(folder)
     on_cluster(["bash", "-c", LEAVE, "bash", folder])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from . import servers
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, new_folder, on_cluster
 from .servers import Server
 
 USAGE, REFUSED, FAULT, NOT_VERIFIED = 2, 80, 1, 81
@@ -55,8 +55,7 @@ class Desk(Login):
 @pytest.fixture(scope="session")
 def shop() -> Iterator[Login]:
     """A folder with two images; removed afterwards."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/shop.XXXXXX"]).stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder(name="shop")
     home = Login(folder)
     try:
         home.sh(servers.MAKE_IMAGE)

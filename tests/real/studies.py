@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.cluster.state import State
 
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, new_folder, on_cluster
 
 GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
 PYTHON = "/opt/runner/bin/python"
@@ -23,7 +23,7 @@ PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1")
 @contextmanager
 def extra_packages(*packages: str) -> Iterator[str]:
     """The extra packages in a folder of ada's: fetched here, installed by the cluster's Python."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/extra.XXXXXX"]).stdout.strip()
+    folder = new_folder(name="extra")
     try:
         wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
         fetch(wheels, packages or PACKAGES)

@@ -82,9 +82,9 @@ def test_no_slurm(login: Login) -> None:
 @pytest.fixture
 def silent_controller() -> Iterator[None]:
     """Slurm's controller does not answer."""
-    on_cluster(["pkill", "-STOP", "-x", "slurmctld"], "--as", "root")
+    on_cluster(["pkill", "-STOP", "-x", "slurmctld"], user="root")
     yield
-    on_cluster(["pkill", "-CONT", "-x", "slurmctld"], "--as", "root")
+    on_cluster(["pkill", "-CONT", "-x", "slurmctld"], user="root")
 
 
 @pytest.mark.usefixtures("silent_controller")
@@ -100,10 +100,10 @@ def small_disk(login: Login) -> Iterator[None]:
     folder = f"{login.folder}/full"
     login.sh("mkdir full")
     on_cluster(
-        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755,uid=1000", "tmpfs", folder], "--as", "root"
+        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755,uid=1000", "tmpfs", folder], user="root"
     )
     yield
-    on_cluster(["umount", folder], "--as", "root")
+    on_cluster(["umount", folder], user="root")
 
 
 @pytest.mark.usefixtures("small_disk")

@@ -47,7 +47,7 @@ def sees(done: Done) -> dict[str, list[object]]:
 
 def left_on_nodes() -> str:
     """Return what staging has left on the nodes."""
-    names = [on_cluster(["ls", "/tmp"], "--node", node).stdout for node in ("n1", "n2")]
+    names = [on_cluster(["ls", "/tmp"], node=node).stdout for node in ("n1", "n2")]
     return "".join(line for text in names for line in text.splitlines() if "runner-" in line)
 
 
@@ -224,7 +224,7 @@ def test_no_room_on_one_node(login: Login, images: str) -> None:
     roomy = "mkdir -p /mnt/tiny; mount -t tmpfs -o size=512M,mode=1777 none /mnt/tiny"
     try:
         for node, mount in (("n1", roomy), ("n2", tiny)):
-            assert on_cluster(["bash", "-c", mount], "--node", node, "--as", "root").returncode == 0
+            assert on_cluster(["bash", "-c", mount], node=node, user="root").returncode == 0
         data = ["--data", images, "--stage-data", "node-local"]
         here = {"TMPDIR": "/mnt/tiny"}
         done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", env=here)
@@ -232,10 +232,10 @@ def test_no_room_on_one_node(login: Login, images: str) -> None:
         assert "data on n2: no space in /mnt/tiny: " in done.stdout
         assert "SEES" not in done.stdout
         for node in ("n1", "n2"):
-            assert on_cluster(["ls", "/mnt/tiny"], "--node", node).stdout == ""
+            assert on_cluster(["ls", "/mnt/tiny"], node=node).stdout == ""
     finally:
         for node in ("n1", "n2"):
-            on_cluster(["umount", "/mnt/tiny"], "--node", node, "--as", "root")
+            on_cluster(["umount", "/mnt/tiny"], node=node, user="root")
 
 
 def test_staged_without_a_scheduler(login: Login, images: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.documents import Block, blocks, name, pages, site
 
 from .beside import cluster
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, Done, Login, new_folder
 
 ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
 PAGES = [page for page in ALL if not site(page)]
@@ -59,7 +59,7 @@ def test_every_command_of_a_page(login: Login, page: Path) -> None:
 def test_every_command_of_a_sites_page(page: Path) -> None:
     """The image for GPUs is the CPU one, without --nv: the GPUs that Slurm counts are none."""
     with cluster("--like", site(page)):
-        folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+        folder = new_folder()
         login = WithoutGpus(folder)
         login.sh(f"cp {IMAGE} horovod_gpu.sif; cp {IMAGE} horovod_cpu.sif")
         run(login, page)

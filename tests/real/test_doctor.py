@@ -102,11 +102,10 @@ def two_images(login: Login) -> Iterator[str]:
     """An image that is another file on node n2 than on the others."""
     image, other = f"{login.folder}/a.sif", f"{login.folder}/b.sif"
     login.sh(f"cp {IMAGE} {image}; cp {IMAGE} {other}; set {other}; {ANOTHER_ID}")
-    on_n2 = ("--node", "n2", "--as", "root")
-    done = on_cluster(["mount", "--bind", other, image], *on_n2)
+    done = on_cluster(["mount", "--bind", other, image], node="n2", user="root")
     assert done.returncode == 0, done.stderr
     yield image
-    on_cluster(["umount", image], *on_n2)
+    on_cluster(["umount", image], node="n2", user="root")
 
 
 def test_nodes_that_see_another_image(login: Login, two_images: str) -> None:
@@ -176,7 +175,7 @@ def dead_interface() -> Iterator[str]:
     """An interface of the login node with an address and no link."""
 
     def ip(*words: str) -> None:
-        done = on_cluster(["ip", *words], "--as", "root")
+        done = on_cluster(["ip", *words], user="root")
         assert done.returncode == 0, done.stderr
 
     ip("link", "add", "dead0", "type", "veth", "peer", "name", "dead1")

@@ -13,7 +13,7 @@ import pytest
 
 from .beside import cluster
 from .causes import ALL, INIT, WELL, Cause
-from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, on_cluster
+from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, new_folder, on_cluster
 
 SECONDS = 400  # for all jobs together, on a machine that does much else
 
@@ -21,8 +21,7 @@ SECONDS = 400  # for all jobs together, on a machine that does much else
 @pytest.fixture(scope="module")
 def place() -> Iterator[Login]:
     """A folder of ada's with the causes' files; on n1 a full disk and one with a quota in it."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder()
     login = Login(folder)
     login.sh("mkdir full limited modules")
     full, limited = f"{folder}/full", f"{folder}/limited"
@@ -41,7 +40,7 @@ def place() -> Iterator[Login]:
 
 def on_n1(user: str, *argv: str) -> None:
     """Run a command on the first compute node."""
-    done = on_cluster(list(argv), "--node", "n1", "--as", user)
+    done = on_cluster(list(argv), node="n1", user=user)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

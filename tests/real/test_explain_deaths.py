@@ -13,7 +13,7 @@ from tests.cluster.design import MEMORY, PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import Login, on_cluster
+from .conftest import Login, new_folder, on_cluster
 
 ON_RANK_1 = """
 import ctypes, os, sys, time
@@ -57,7 +57,7 @@ def login() -> Iterator[Login]:
 
 
 def folder() -> Iterator[Login]:
-    name = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+    name = new_folder()
     yield Login(name)
     on_cluster(["rm", "-rf", name])
 
@@ -120,10 +120,10 @@ def test_a_job_that_made_way_and_one_that_lost_its_node(login: Login) -> None:
 
     lost = launch(login, "lost", trainer=WAITS)
     until(login, "[ $(grep -cs started runs/lost-1/logs/job.log) = 2 ]")
-    on_cluster(["bash", "-c", "kill -9 $(pgrep -x slurmd)"], "--node", "n2", "--as", "root")
+    on_cluster(["bash", "-c", "kill -9 $(pgrep -x slurmd)"], node="n2", user="root")
     said = told(login, lost)
     assert (said["name"], said["host"]) == ("node-lost", "n2"), said
-    on_cluster(["slurmd"], "--node", "n2", "--as", "root")
+    on_cluster(["slurmd"], node="n2", user="root")
     deadline = time.monotonic() + 60
     while "down" in login.sh("sinfo -h -o %T -n n2"):
         assert time.monotonic() < deadline

@@ -12,14 +12,14 @@ from tests.cluster.design import LOOPBACK_NAME, NO_HOST_NAMES, NO_USER_NAMESPACE
 
 from .beside import cluster
 from .causes import INIT
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, new_folder
 
 
 @contextmanager
 def place(*quirks: str) -> Iterator[Login]:
     """An empty folder of ada's on a cluster with these quirks."""
     with cluster(*(f"--quirk={quirk}" for quirk in quirks)):
-        yield Login(on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip())
+        yield Login(new_folder())
 
 
 def explained(login: Login) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_the_queue_is_shown_and_all_that_waits_is_told_by_one_call(login: Login)
 def elsewhere(login: Login, *words: str) -> Done:
     """Run `runner` in the same folder on another node."""
     settings = [f"{name}={value}" for name, value in FEW_THREADS.items()]
-    return on_cluster(["env", "-C", login.folder, *settings, "runner", *words], "--node", "n2")
+    return on_cluster(["env", "-C", login.folder, *settings, "runner", *words], node="n2")
 
 
 def test_from_another_node(login: Login) -> None:

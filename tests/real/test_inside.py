@@ -45,7 +45,7 @@ print(answer.status, dict(answer.headers).get('Set-Cookie', ''), answer.read()[:
 def get(url: str, *headers: str, node: str = "login", user: tuple[str, ...] = ()) -> str:
     """Return status, cookie and page of an address, asked on a node, by ada or by another user."""
     argv = [*(user or ("env",)), "python3", "-c", GET, url, *headers]
-    done = on_cluster(argv, "--node", node, "--as", "root" if user else "ada")
+    done = on_cluster(argv, node=node, user="root" if user else "ada")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -63,7 +63,7 @@ def left(login: Login, node: str) -> str:
     """Return what sessions have left on a node: processes, folders in /tmp."""
     # The pattern does not match the shell that has it on its own command line.
     script = f"pgrep -a -f '{login.folder}/[r]uns/'; find /tmp -maxdepth 1 -name 'runner-*'; true"
-    return on_cluster(["bash", "-c", script], "--node", node, "--as", "root").stdout
+    return on_cluster(["bash", "-c", script], node=node, user="root").stdout
 
 
 def documented(start: str) -> list[str]:
@@ -270,7 +270,7 @@ def nobody_else_gets_in(login: Login, server: str, token: str) -> None:
     assert get(f"{server}/api/contents", "Host: evil.example").startswith("403")
     for node in ("n1", "login"):
         argv = [*OTHER, "bash", "-c", PEEP.format(folder=folder)]
-        seen = on_cluster(argv, "--node", node, "--as", "root").stdout
+        seen = on_cluster(argv, node=node, user="root").stdout
         assert ("code/injob\nserve\n" in seen) is (node == "n1"), "the server's command line"
         assert '"scheduler": "slurm"' in seen, "it has not read the run's record"
         assert "# scheduler: slurm" not in seen, "the script is its owner's alone"

@@ -25,8 +25,7 @@ BOTH_KERASES = ("--env", "TF_USE_LEGACY_KERAS=1")
 def test_every_form_trains_one_model(
     login: Login, script: str, controller: str, ranks: int, words: tuple[str, ...]
 ) -> None:
-    for file in WORLDS.glob("keras_*.py"):
-        login.write(file.name, file.read_text(encoding="utf-8"))
+    login.write_all(WORLDS.glob("keras_*.py"))
     shape = ("--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller)
     done = login.launch(*shape, *words, "--follow", "--all", script)
     assert done.returncode == 0, done.stdout + done.stderr

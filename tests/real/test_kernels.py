@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.state import UID, State
 
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, Done, Login, new_folder, on_cluster
 from .studies import fetch
 from .test_inside import CELL, session
 
@@ -39,7 +39,7 @@ PLACE = "import os, sys; print(sys.prefix, os.getcwd())"
 @pytest.fixture(scope="module")
 def lab() -> Iterator[str]:
     """An environment of ada's with JupyterLab, and so with a client and a kernel."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/lab.XXXXXX"]).stdout.strip()
+    folder = new_folder(name="lab")
     try:
         wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
         fetch(wheels, ["jupyterlab"])

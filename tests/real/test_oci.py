@@ -43,7 +43,7 @@ def podman(pushed: tuple[str, str], shop: Login) -> Iterator[str]:
         yield pushed[0]
     finally:
         for node in ("n1", "n2"):
-            on_cluster(["podman", "system", "reset", "--force"], "--node", node)
+            on_cluster(["podman", "system", "reset", "--force"], node=node)
         shop.sh(f"rm -r {HOME}")
 
 

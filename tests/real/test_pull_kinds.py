@@ -110,9 +110,9 @@ def small_scratch(desk: Desk) -> Iterator[None]:
     folder = f"{desk.folder}/scratch/images"
     desk.sh("mkdir -p scratch/images")
     options = "size=20m,mode=777"
-    on_cluster(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], "--as", "root")
+    on_cluster(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], user="root")
     yield
-    on_cluster(["umount", folder], "--as", "root")
+    on_cluster(["umount", folder], user="root")
 
 
 @pytest.mark.usefixtures("small_scratch")

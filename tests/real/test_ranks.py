@@ -8,7 +8,7 @@ import time
 import pytest
 
 from .beside import cluster
-from .conftest import Login, on_cluster
+from .conftest import Login, new_folder
 from .places import check, places, prepare, run, shim
 
 ALLOCATE = "salloc -Q -N2 --ntasks-per-node=3 --overcommit"
@@ -106,8 +106,7 @@ def test_an_interface_that_is_not_there(folder: Login) -> None:
 def test_odd_networks(quirks: tuple[str, ...]) -> None:
     """A node list with gaps, uneven cyclic ranks, and names that lead nowhere near."""
     with cluster("--names", "n1,n2,n5,n7", *(f"--quirk={quirk}" for quirk in quirks)):
-        made = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"])
-        folder = Login(made.stdout.strip())
+        folder = Login(new_folder())
         prepare(folder)
         srun = "srun --mpi=none -N3 -n5 --nodelist=n[2,5,7] -m cyclic --overcommit"
         found = places(run(folder, f"{srun} {shim('gloo')}"))

@@ -11,7 +11,7 @@ from runners import __version__
 from runners.core.machine import architecture
 
 from . import built, servers
-from .conftest import Login, on_cluster
+from .conftest import Login, new_folder, on_cluster
 from .desk import FAULT, NOT_VERIFIED, REFUSED, USAGE, Desk, desk, digest_of
 from .servers import Server
 from .terminal import terminal
@@ -63,8 +63,7 @@ class Workshop(Login):
 @pytest.fixture(scope="module")
 def workshop() -> Iterator[Workshop]:
     """Images, keys, and no release yet."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/release.XXXXXX"]).stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder(name="release")
     home = Workshop(folder)
     try:
         home.sh(MAKE + KEYS)

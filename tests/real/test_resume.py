@@ -13,7 +13,7 @@ from tests.cluster.design import PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, new_folder, on_cluster
 
 # Runs a recipe whose steps and checkpoints take so long, on any machine.
 SLOW = """
@@ -72,7 +72,7 @@ def preempting() -> Iterator[None]:
 @pytest.fixture
 def login(preempting: None) -> Iterator[Login]:
     """An empty folder of ada's there; removed afterwards."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/test.XXXXXX"]).stdout.strip()
+    folder = new_folder()
     yield Login(folder)
     on_cluster(["rm", "-rf", folder])
 

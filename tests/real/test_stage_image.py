@@ -45,12 +45,12 @@ def seen(text: str) -> dict[str, tuple[str, str]]:
 
 def serving(node: str) -> list[str]:
     """Return what shows files of images to ranks of a node, one process each."""
-    return on_cluster(["pgrep", "-a", "squashfuse"], "--node", node).stdout.splitlines()
+    return on_cluster(["pgrep", "-a", "squashfuse"], node=node).stdout.splitlines()
 
 
 def leftovers() -> str:
     """Return what a job has left on the nodes: files, and processes that serve an image."""
-    mounts = [on_cluster(["grep", "squashfuse", "/proc/mounts"], "--node", n).stdout for n in NODES]
+    mounts = [on_cluster(["grep", "squashfuse", "/proc/mounts"], node=n).stdout for n in NODES]
     return "".join([left_on_nodes(), *mounts, *serving("n1"), *serving("n2")])
 
 
@@ -137,7 +137,7 @@ def test_a_node_that_cannot_mount_says_so_and_runs_the_file(login: Login) -> Non
     login.write("looker.py", LOOKER)
     hide = ["mount", "--bind", "/dev/null", "/usr/bin/squashfuse_ll"]
     try:
-        assert on_cluster(hide, "--node", "n2", "--as", "root").returncode == 0
+        assert on_cluster(hide, node="n2", user="root").returncode == 0
         words = (*FOUR, "--stage-image", "mount", "--follow", "looker.py", "--", "fail")
         done = login.launch(*words)
         said = login.runner("logs", "--all").stdout
@@ -147,7 +147,7 @@ def test_a_node_that_cannot_mount_says_so_and_runs_the_file(login: Login) -> Non
         why = "not mounted, each rank mounts it itself: there is no squashfuse_ll here"
         assert f"image on n2: {why}" in said
     finally:
-        on_cluster(["umount", "/usr/bin/squashfuse_ll"], "--node", "n2", "--as", "root")
+        on_cluster(["umount", "/usr/bin/squashfuse_ll"], node="n2", user="root")
     assert leftovers() == ""
 
 
@@ -157,7 +157,7 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
     login.write("looker.py", LOOKER)
     try:
         for node, size in nodes.items():
-            mounted = on_cluster(["bash", "-c", tiny.format(size)], "--node", node, "--as", "root")
+            mounted = on_cluster(["bash", "-c", tiny.format(size)], node=node, user="root")
             assert mounted.returncode == 0, mounted.stderr
         words = (*FOUR, "--stage-image", "unpack", "--follow", "looker.py")
         done = login.launch(*words, env={"TMPDIR": "/mnt/tiny"})
@@ -171,10 +171,10 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
         assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
         assert "SEES" not in done.stdout
         for node in nodes:
-            assert on_cluster(["ls", "/mnt/tiny"], "--node", node).stdout == ""
+            assert on_cluster(["ls", "/mnt/tiny"], node=node).stdout == ""
     finally:
         for node in nodes:
-            on_cluster(["umount", "/mnt/tiny"], "--node", node, "--as", "root")
+            on_cluster(["umount", "/mnt/tiny"], node=node, user="root")
 
 
 def test_where_no_program_can_run_a_file_can(login: Login) -> None:
@@ -183,7 +183,7 @@ def test_where_no_program_can_run_a_file_can(login: Login) -> None:
     login.write("short.py", "print('TRAINED', flush=True)")
     words = ("-N", "1", "--nodelist", "n1", "--controller", "gloo", "--follow", "short.py")
     try:
-        mounted = on_cluster(["bash", "-c", mount], "--node", "n1", "--as", "root")
+        mounted = on_cluster(["bash", "-c", mount], node="n1", user="root")
         assert mounted.returncode == 0, mounted.stderr
         for asked, code in (("unpack", 92), ("node-local", 0)):
             done = login.launch("--stage-image", asked, *words, env={"TMPDIR": "/mnt/mute"})
@@ -192,7 +192,7 @@ def test_where_no_program_can_run_a_file_can(login: Login) -> None:
             refused = "no program can run in /mnt/mute, which is mounted noexec" in said
             assert (refused, "TRAINED" in said) == (code == 92, code == 0), said
     finally:
-        on_cluster(["umount", "/mnt/mute"], "--node", "n1", "--as", "root")
+        on_cluster(["umount", "/mnt/mute"], node="n1", user="root")
 
 
 def test_auto_says_why(login: Login) -> None:

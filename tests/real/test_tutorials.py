@@ -44,8 +44,7 @@ from recipes.lightning_mnist import HorovodStrategy
 @pytest.fixture
 def place(login: Login) -> Login:
     """A folder with the scripts."""
-    for file in SCRIPTS.glob("*.py"):
-        login.write(file.name, file.read_text(encoding="utf-8"))
+    login.write_all(SCRIPTS.glob("*.py"))
     return login
 
 

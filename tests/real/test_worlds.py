@@ -68,8 +68,7 @@ def marked(names: Iterable[str], *often: str) -> list[Any]:
 @pytest.fixture
 def place(login: Login) -> Login:
     """A folder with the scripts."""
-    for file in SCRIPTS.glob("*.py"):
-        login.write(file.name, file.read_text(encoding="utf-8"))
+    login.write_all(SCRIPTS.glob("*.py"))
     return login
 
 

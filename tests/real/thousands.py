@@ -115,5 +115,5 @@ def thousands(login: Login) -> Iterator[Thousands]:
 
 
 def _root(script: str) -> None:
-    done = on_cluster(["bash", "-ec", script], "--as", "root")
+    done = on_cluster(["bash", "-ec", script], user="root")
     assert done.returncode == 0, done.stdout + done.stderr

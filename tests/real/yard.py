@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, new_folder, on_cluster
 
 MAKE = "bash /opt/kit/tests/real/tiny.sh"
 # As root, in a mount namespace of its own: what is mounted there ends with the script.
@@ -31,7 +31,7 @@ class Yard(Login):
     def as_root(self, script: str) -> Done:
         """Run a shell script as root in the folder."""
         setup = f"cd {shlex.quote(self.folder)}; export PATH=/opt/runner/bin:$PATH\n"
-        return on_cluster([*PRIVATE, setup + script], "--as", "root")
+        return on_cluster([*PRIVATE, setup + script], user="root")
 
     def fresh(self, name: str, **files: str) -> str:
         """Make an empty folder with definitions, NAME=body, on the small image; return its path."""
@@ -54,8 +54,7 @@ class Yard(Login):
 @pytest.fixture(scope="module")
 def yard() -> Iterator[Yard]:
     """One for all tests of a module."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/ada/yard.XXXXXX"]).stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder(name="yard")
     made = Yard(folder)
     try:
         made.sh(f"chmod 755 .; mkdir base scratch; cd base; {MAKE}; mv *.sif ..; rm -rf ../base")

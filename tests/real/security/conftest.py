@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.real.conftest import IMAGE, Done, Login, on_cluster
+from tests.real.conftest import IMAGE, Done, Login, new_folder, on_cluster, write
 
 NODES = ("login", "n1", "n2")
 SECONDS_TO_START = 120
@@ -23,8 +23,8 @@ class Stranger:
 
     def run(self, *argv: str, node: str = "login", timeout: float = 120) -> Done:
         """Run a command of bob's on a node, in his folder."""
-        options = ("--as", "bob", "--node", node)
-        return on_cluster(["env", "-C", self.folder, *argv], *options, timeout=timeout)
+        command = ["env", "-C", self.folder, *argv]
+        return on_cluster(command, node=node, user="bob", timeout=timeout)
 
     def sh(self, script: str, node: str = "login") -> str:
         """Return the output of a shell script of bob's that must succeed."""
@@ -42,9 +42,7 @@ class Stranger:
 
     def write(self, name: str, text: str) -> str:
         """Write a file in bob's folder; return its path."""
-        path = f"{self.folder}/{name}"
-        self.sh(f"cat > {shlex.quote(path)} <<'THE END'\n{text}\nTHE END")
-        return path
+        return write(f"{self.folder}/{name}", text, "bob")
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,9 @@ def start(
 @pytest.fixture
 def bob() -> Iterator[Stranger]:
     """The other user; his processes and files are removed afterwards."""
-    folder = on_cluster(["mktemp", "-d", "/scratch/bob/test.XXXXXX"], "--as", "bob").stdout.strip()
-    assert folder, "the cluster is down; start it: make cluster-up"
+    folder = new_folder("bob")
     yield Stranger(folder)
     for node in NODES:
         script = "pkill -KILL -u bob; find /tmp /dev/shm /scratch/shared -xdev -user bob -delete"
-        on_cluster(["bash", "-c", script], "--as", "root", "--node", node)
-    on_cluster(["rm", "-rf", folder], "--as", "root")
+        on_cluster(["bash", "-c", script], user="root", node=node)
+    on_cluster(["rm", "-rf", folder], user="root")

@@ -53,7 +53,7 @@ def shared(bob: Stranger) -> Iterator[str]:
     """A folder in which everybody may write, and nobody removes what is another's."""
     folder = bob.sh("d=$(mktemp -d /scratch/shared/XXXXXX); chmod 1777 $d; echo $d").strip()
     yield folder
-    on_cluster(["rm", "-rf", folder], "--as", "root")
+    on_cluster(["rm", "-rf", folder], user="root")
 
 
 def there(login: Login, folder: str, *words: str) -> Done:
@@ -120,11 +120,11 @@ def test_adas_file_that_everybody_may_write_is_refused(login: Login) -> None:
 def test_a_profile_of_bobs_among_the_sites(login: Login, bob: Stranger, shared: str) -> None:
     bob.sh(f"printf '[detect]\\nhosts = [\"*\"]\\n' > {shared}/bobs.toml")
     sites = {"RUNNER_SITES_PATH": shared}
-    on_cluster(["chown", "root", shared], "--as", "root")
+    on_cluster(["chown", "root", shared], user="root")
     done = login.runner("sites", env=sites)
     assert done.returncode == USAGE
     assert f"{shared}/bobs.toml belongs to bob" in done.stderr
-    on_cluster(["chown", "bob", shared], "--as", "root")
+    on_cluster(["chown", "bob", shared], user="root")
     assert "bobs" in login.runner("sites", env=sites).stdout  # ada named bob's own folder
 
 
@@ -181,7 +181,7 @@ def test_an_old_unsquashfs_does_not_unpack_it(login: Login, bob: Stranger, home:
 
 def test_a_run_folder_of_bobs_takes_no_run(login: Login, bob: Stranger, shared: str) -> None:
     bob.sh(f"mkdir -m 777 {shared}/runs")
-    on_cluster(["chown", "root", shared], "--as", "root")
+    on_cluster(["chown", "root", shared], user="root")
     program = login.write("s.sh", "true")
     login.sh("python3 -m venv --without-pip env")
     words = ["--runtime", "none", "--controller", "none", "--image", f"{login.folder}/env"]

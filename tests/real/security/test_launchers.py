@@ -68,7 +68,7 @@ def test_a_strangers_pickle_in_the_agents_store_is_not_loaded(
     assert job.log.count("| DONE") == 2
     assert login.sh("ls").split().count("proof") == 0
     for node in ("n1", "n2"):
-        left = on_cluster(["ls", "-A", "/tmp"], "--as", "root", "--node", node).stdout
+        left = on_cluster(["ls", "-A", "/tmp"], user="root", node=node).stdout
         assert "torchelastic" not in left
 
 

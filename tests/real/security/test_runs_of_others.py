@@ -116,10 +116,10 @@ def test_a_run_is_not_made_where_another_user_could_replace_it(login: Login, bob
 def test_a_project_folder_of_somebody_else_is_good_enough(login: Login) -> None:
     """Its owner was given it by the site: nobody else could have made it there."""
     script = 'd=$(mktemp -d /scratch/team.XXXXXX); chown bob:ada "$d"; chmod 2770 "$d"; echo "$d"'
-    folder = on_cluster(["bash", "-ec", script], "--as", "root").stdout.strip()
+    folder = on_cluster(["bash", "-ec", script], user="root").stdout.strip()
     try:
         trainer = login.write("trainer.py", "print('RAN')")
         done = Login(folder).launch("--wait", trainer)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
-        on_cluster(["rm", "-rf", folder], "--as", "root")
+        on_cluster(["rm", "-rf", folder], user="root")

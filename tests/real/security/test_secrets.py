@@ -63,7 +63,7 @@ def scanned(login: Login) -> Iterator[dict[str, dict[str, list[str]]]]:
     scan = login.write("scan.py", SCAN)
     start = f"setsid python3 {scan} {login.folder} < /dev/null > /dev/null 2>&1 &"
     for node in NODES:
-        on_cluster(["bash", "-c", start], "--as", "root", "--node", node)
+        on_cluster(["bash", "-c", start], user="root", node=node)
     seen: dict[str, dict[str, list[str]]] = {}
     try:
         yield seen

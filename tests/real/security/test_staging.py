@@ -96,7 +96,7 @@ def test_who_watches_for_the_name_comes_too_late(place: Place, bob: Stranger) ->
     bob.sh(
         f"mkdir -m 777 {name}; cd {name}; printf '{EVIL}' > .image.sif; chmod 755 .image.sif", "n1"
     )
-    done = on_cluster(["bash", f"{job.folder}/code/enter", "true"], "--node", "n1")
+    done = on_cluster(["bash", f"{job.folder}/code/enter", "true"], node="n1")
     assert done.returncode == 75, done.stdout + done.stderr
     assert "what the job has staged is not on this node" in done.stderr
 
@@ -132,7 +132,7 @@ def test_a_folder_in_which_others_may_rename_is_not_used(place: Place, bob: Stra
     try:
         for node, mode in zip(NODES, ("1777", "777")):
             asked = ["bash", "-c", mount.format(mode)]
-            assert on_cluster(asked, "--node", node, "--as", "root").returncode == 0
+            assert on_cluster(asked, node=node, user="root").returncode == 0
         job = held(place.login, "--stage-image", "node-local", env={"TMPDIR": "/mnt/open"})
         assert release(job) == 92, job.log
         assert "/mnt/open is writable by everybody and has no sticky bit" in job.log
@@ -141,4 +141,4 @@ def test_a_folder_in_which_others_may_rename_is_not_used(place: Place, bob: Stra
         assert bob.sh("ls -A /mnt/open", "n2") == ""
     finally:
         for node in NODES:
-            on_cluster(["umount", "/mnt/open"], "--node", node, "--as", "root")
+            on_cluster(["umount", "/mnt/open"], node=node, user="root")
