@@ -22,6 +22,8 @@ from . import beside
 
 CHECKOUT = Path(__file__).parents[2]
 IMAGE = "/scratch/ada/images/horovod_cpu.sif"
+# The same, for modules with the mark `unpacked`: they test what happens in a job.
+UNPACKED = "/scratch/ada/unpacked"
 # The nodes claim more CPUs than this machine has; more threads than real ones only wait.
 FEW_THREADS = {"RUNNER_CPUS_PER_TASK": "1"}
 ONE_BY_ONE = ("test_explain_frameworks.py", "test_launch.py", "test_worlds.py")
@@ -70,6 +72,7 @@ class Login:
     """A folder of ada's on the shared scratch, in which commands run."""
 
     folder: str
+    image: str = IMAGE
 
     def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> Done:
         """Run a command in the folder."""
@@ -82,7 +85,7 @@ class Login:
 
     def launch(self, *words: str, env: Mapping[str, str] | None = None) -> Done:
         """Run `runner launch` with the image."""
-        return self.runner("launch", "--image", IMAGE, *words, env=env)
+        return self.runner("launch", "--image", self.image, *words, env=env)
 
     def sh(self, script: str) -> str:
         """Return the output of a shell script that must succeed."""
@@ -134,6 +137,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def cluster_of_this_worker() -> Iterator[None]:
     """The first worker of pytest-xdist has the cluster of `make cluster-up`, others their own."""
+    beside.unpack(State.locate())
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
         yield
     else:
@@ -142,8 +146,8 @@ def cluster_of_this_worker() -> Iterator[None]:
 
 
 @pytest.fixture
-def login() -> Iterator[Login]:
+def login(request: pytest.FixtureRequest) -> Iterator[Login]:
     """An empty folder of ada's; removed afterwards."""
     folder = new_folder()
-    yield Login(folder)
+    yield Login(folder, UNPACKED if request.node.get_closest_marker("unpacked") else IMAGE)
     on_cluster(["bash", "-c", LEAVE, "bash", folder])

@@ -10,7 +10,7 @@ import json
 import shlex
 from typing import Any
 
-from .conftest import IMAGE, Done, Login
+from .conftest import UNPACKED, Done, Login
 
 # A real allreduce: its sum shows that all ranks took part, once each.
 TRAINER = """
@@ -53,7 +53,7 @@ def prepare(login: Login) -> None:
 
 def shim(controller: str, *options: str, run_dir: str = "run", trainer: str = "place.py") -> str:
     """Return the words of one rank, as text for a shell in the folder."""
-    container = ["apptainer", "exec", "--bind", "/scratch", IMAGE]
+    container = ["apptainer", "exec", "--bind", "/scratch", UNPACKED]
     rank = ["python3", "injob", "rank", "--controller", controller, "--run-dir", run_dir, *options]
     return shlex.join([*container, *rank, "--", trainer])
 

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from .conftest import IMAGE, Done, Login
+from .conftest import UNPACKED, Done, Login
 
 OPTIONS = ["--epochs", "3", "--batch-size", "32", "--warmup-epochs", "0", "--dropout", "0"]
 
@@ -19,7 +19,7 @@ def ranks(login: Login, count: int, recipe: str, *words: str, disk: str = "") ->
     With `disk`, its size, the folder disk is a file system, whose checkpoints are shown at the end.
     """
     mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "python", "-m", f"recipes.{recipe}"]
-    argv = ["apptainer", "exec", IMAGE, *mpirun, *OPTIONS, *words]
+    argv = ["apptainer", "exec", UNPACKED, *mpirun, *OPTIONS, *words]
     if disk:
         look = (
             "cd disk/run/checkpoints; for f in *.json; do sha256sum ${f%.json}.ckpt; cat $f; done"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import IMAGE, Login
+from .conftest import Login
+
+pytestmark = pytest.mark.unpacked
 
 WORLDS = Path(__file__).parent / "worlds"
 MPICH = """\
@@ -31,5 +33,5 @@ def test_horovodrun_knows_mpich_4_and_names_the_interface(login: Login) -> None:
     login.sh(f"chmod +x {login.write('bin/mpirun', MPICH)}")
     command = "horovodrun --mpi -np 2 --network-interface lo true"
     path = f"PATH={login.folder}/bin:$PATH"
-    done = login.sh(f"apptainer exec {IMAGE} sh -c '{path} {command}'")
+    done = login.sh(f"apptainer exec {login.image} sh -c '{path} {command}'")
     assert "-iface lo" in done

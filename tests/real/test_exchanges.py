@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Login
 
+pytestmark = pytest.mark.unpacked
+
 SCRIPT = Path(__file__).parent / "worlds" / "exchanges.py"
 
 

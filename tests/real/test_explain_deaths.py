@@ -13,7 +13,7 @@ from tests.cluster.design import MEMORY, PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, new_folder, on_cluster
 
 ON_RANK_1 = """
 import ctypes, os, sys, time
@@ -58,7 +58,7 @@ def login() -> Iterator[Login]:
 
 def folder() -> Iterator[Login]:
     name = new_folder()
-    yield Login(name)
+    yield Login(name, UNPACKED)
     on_cluster(["rm", "-rf", name])
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Login
 
+pytestmark = pytest.mark.unpacked
+
 WORLD = """\
 import os, datetime, torch, torch.distributed as dist
 rank, size = os.environ["SLURM_PROCID"], os.environ["SLURM_NTASKS"]

@@ -9,7 +9,7 @@ import pytest
 from .conftest import Login
 from .test_recipes import ranks, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 
 # The synthetic reviews with the opposite labels, as files.
 WRITE_REVERSED = """

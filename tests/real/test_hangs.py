@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, Login
+from .conftest import Login
+
+pytestmark = pytest.mark.unpacked
 
 AFTER = 5  # seconds
 HANG = """
@@ -120,7 +122,7 @@ def test_follow_tells_it_and_a_quiet_training_is_left_alone(
 ) -> None:
     """Of a job whose optimizers step, in the same lines and without a word, nothing is told."""
     file = login.write("train.py", DDP)
-    command = ["runner", "launch", "--image", IMAGE, "-N", "2", "--stall-after", str(AFTER)]
+    command = ["runner", "launch", "--image", login.image, "-N", "2", "--stall-after", str(AFTER)]
     words = shlex.join([*command, "--follow", file, "sleep"])
     login.sh(f"nohup {words} > follow.out 2>&1 &")
     login.sh("for i in $(seq 600); do grep -q 'no new line' follow.out && exit; sleep 0.2; done; "

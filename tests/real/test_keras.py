@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Login
 
+pytestmark = pytest.mark.unpacked
+
 WORLDS = Path(__file__).parent / "worlds"
 BOTH_KERASES = ("--env", "TF_USE_LEGACY_KERAS=1")
 

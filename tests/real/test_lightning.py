@@ -11,7 +11,7 @@ import pytest
 from .conftest import Login
 from .test_recipes import ranks, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 
 # Rank 1 is asked to stop in the middle of the second epoch.
 STOPPED = """

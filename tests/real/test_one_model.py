@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from .built import build
-from .conftest import IMAGE, Done, Login
+from .conftest import IMAGE, UNPACKED, Done, Login
+
+pytestmark = pytest.mark.unpacked
 
 SCRIPTS = Path(__file__).parent / "worlds"
 TORCH, KERAS = "trainings.py", "trainings_tf.py"
@@ -22,13 +24,12 @@ FOLLOWED = ("--nodes", "2", "--follow", "--all")
 @pytest.fixture
 def place(login: Login) -> Login:
     """A folder with the trainings and the shim."""
-    for name in (TORCH, KERAS):
-        login.write(name, (SCRIPTS / name).read_text(encoding="utf-8"))
+    login.write_all(SCRIPTS / name for name in (TORCH, KERAS))
     login.sh("cp -r /opt/kit/runners/injob injob")
     return login
 
 
-def two_ranks(place: Login, controller: str, *trainer: str, image: str = IMAGE) -> Done:
+def two_ranks(place: Login, controller: str, *trainer: str, image: str = UNPACKED) -> Done:
     """Run a trainer as two ranks in one container; `controller` "tf" sets TF_CONFIG."""
     how = ["none", "--tf-config"] if controller == "tf" else [controller]
     shim = ["python3", "injob", "rank", "--tasks", "2", "--controller", *how]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, Done, Login
+from .conftest import UNPACKED, Done, Login
 
 MNIST_TRAINERS = ["torch_mnist", "tf_mnist"]
 
@@ -63,7 +63,7 @@ exec python "$@"
 def ranks(login: Login, count: int, *argv: str) -> Done:
     """Run `python argv...` as `count` ranks in the image, on the login node."""
     mpirun = ["mpirun", "--oversubscribe", "-np", str(count), "sh", "-c", PLACE, "sh", *argv]
-    return login.run("apptainer", "exec", IMAGE, *mpirun, env={"OMP_NUM_THREADS": "1"})
+    return login.run("apptainer", "exec", UNPACKED, *mpirun, env={"OMP_NUM_THREADS": "1"})
 
 
 def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: s
 
 def test_a_log_has_lines_of_steps(login: Login) -> None:
     log = login.sh(
-        f"apptainer exec {IMAGE} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
+        f"apptainer exec {UNPACKED} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
     )
     assert re.search(
         r"(?m)^  step 20/90  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$", log

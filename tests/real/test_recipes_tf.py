@@ -10,7 +10,7 @@ from .conftest import Login
 from .test_recipes import ranks, train
 from .test_recipes_torch import NEARLY_ALL, PLAIN, SPOIL, curve, same, synthetic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 
 # Rank 1 alone is asked to stop, within an epoch and within the warm-up.
 STOP_IN_STEP_40 = """

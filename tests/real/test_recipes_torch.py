@@ -11,7 +11,7 @@ import pytest
 from .conftest import Login
 from .test_recipes import ranks, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 
 # All ranks together take 1436 of 1438 samples in a step, so the next one has 2: on two of four
 # ranks one each, and none on the others.

@@ -13,7 +13,7 @@ from tests.cluster.design import PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import IMAGE, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, new_folder, on_cluster
 
 # Runs a recipe whose steps and checkpoints take so long, on any machine.
 SLOW = """
@@ -73,7 +73,7 @@ def preempting() -> Iterator[None]:
 def login(preempting: None) -> Iterator[Login]:
     """An empty folder of ada's there; removed afterwards."""
     folder = new_folder()
-    yield Login(folder)
+    yield Login(folder, UNPACKED)
     on_cluster(["rm", "-rf", folder])
 
 
@@ -117,7 +117,7 @@ def final_checkpoint(login: Login, folder: str) -> str:
 def uninterrupted(login: Login, recipe: str) -> dict[str, Any]:
     """Train with the same options and nothing in between; return the result."""
     ranks = f"mpirun --oversubscribe -np 2 python -m recipes.{recipe} {' '.join(SHORT)}"
-    login.sh(f"OMP_NUM_THREADS=1 apptainer exec {IMAGE} {ranks} --output whole")
+    login.sh(f"OMP_NUM_THREADS=1 apptainer exec {UNPACKED} {ranks} --output whole")
     value: dict[str, Any] = json.loads(login.sh("cat whole/result.json"))
     return value
 
@@ -198,7 +198,7 @@ def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login
     assert final_checkpoint(login, "runs/slow-1") == before
     assert login.runner("wait", id).returncode == 86
     login.sh("rm slow-disk")
-    inside = f"apptainer exec {IMAGE} python -m recipes.torch_mnist {' '.join(SHORT)}"
+    inside = f"apptainer exec {UNPACKED} python -m recipes.torch_mnist {' '.join(SHORT)}"
     told = login.sh(f"{inside} --output on --resume runs/slow-1")
     assert "resumed at step 90, epoch 2" in told
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import IMAGE, Done, Login
+from .conftest import UNPACKED, Done, Login
+
+pytestmark = pytest.mark.unpacked
 
 SCRIPTS = Path(__file__).parent / "tutorials"
 # The four files of MNIST, of 64 and 16 pictures of noise, where torchvision looks for them.
@@ -84,7 +86,7 @@ def test_import_keras(place: Login) -> None:
 
 def test_folders_of_pictures(place: Login) -> None:
     place.write("pictures.py", DRAW_PICTURES)
-    place.sh(f"apptainer exec {IMAGE} python3 pictures.py")
+    place.sh(f"apptainer exec {UNPACKED} python3 pictures.py")
     done = followed(place, "image_folder.py", "--", "pets")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trained by 2 on ['cats', 'dogs']" in done.stdout

@@ -13,6 +13,8 @@ import pytest
 from .conftest import Login
 from .places import BARE
 
+pytestmark = pytest.mark.unpacked
+
 SCRIPTS = Path(__file__).parent / "worlds"
 
 
