@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from .conftest import IMAGE, Login
+import pytest
+
+from .conftest import IMAGE, Login, new_folder, on_cluster
 
 WAITING = "import sys, time; print('started', flush=True); time.sleep(int(sys.argv[1]))"
 
@@ -29,6 +32,18 @@ def explained(login: Login, id: str) -> dict[str, Any]:
     """Return what `runner explain` says."""
     value: dict[str, Any] = json.loads(login.runner("explain", "--json", id).stdout)
     return value
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old() -> Iterator[tuple[Login, str, str]]:
+    """A job that reaches its time limit, and one that has ended by then; they start first.
+
+    Slurm's shortest limit is a minute, and so is MinJobAge here, after which it forgets a job: the
+    other tests of this file run meanwhile.
+    """
+    login = Login(new_folder())
+    yield login, start(login, 300, "--time", "1"), start(login, 0)
+    on_cluster(["rm", "-rf", login.folder])
 
 
 def test_a_life_in_states(login: Login) -> None:
@@ -92,23 +107,6 @@ def test_output_goes_where_the_user_says(login: Login) -> None:
     assert "started" in login.runner("logs", id).stdout
 
 
-def test_time_limit_and_a_job_that_slurm_has_forgotten(login: Login) -> None:
-    """Slurm's shortest limit is a minute, and so is MinJobAge here, after which it forgets."""
-    late = start(login, 300, "--time", "1")
-    early = start(login, 0)
-    assert login.runner("wait", late).returncode == 83
-    assert explained(login, late)["name"] == "time-limit"
-    assert "--time 00:02:00" in explained(login, late)["fix"]["text"]
-    assert explained(login, late)["other_fixes"] == [], "the trainer saves nothing"
-    deadline = time.monotonic() + 150
-    while early in login.sh("squeue -h --states=all -o %i"):
-        assert time.monotonic() < deadline
-        time.sleep(5)
-    login.sh("! sacct 2>/dev/null")
-    assert facts(login, early)["state"] == "COMPLETED"
-    assert facts(login, late)["state"] == "TIMEOUT"
-
-
 def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
     id = start(login, 0)
     login.runner("wait", id)
@@ -149,3 +147,18 @@ def test_launch_for_programs(login: Login) -> None:
     answer = json.loads(done.stdout)
     assert (answer["state"], answer["exit_code"], answer["result"]) == ("COMPLETED", 0, None)
     assert login.sh(f"ls {answer['folder']}/job.sbatch")
+
+
+def test_time_limit_and_a_job_that_slurm_has_forgotten(old: tuple[Login, str, str]) -> None:
+    login, late, early = old
+    assert login.runner("wait", late).returncode == 83
+    assert explained(login, late)["name"] == "time-limit"
+    assert "--time 00:02:00" in explained(login, late)["fix"]["text"]
+    assert explained(login, late)["other_fixes"] == [], "the trainer saves nothing"
+    deadline = time.monotonic() + 150
+    while early in login.sh("squeue -h --states=all -o %i"):
+        assert time.monotonic() < deadline
+        time.sleep(5)
+    login.sh("! sacct 2>/dev/null")
+    assert facts(login, early)["state"] == "COMPLETED"
+    assert facts(login, late)["state"] == "TIMEOUT"
