@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
 from runners.cli import cli, exit_codes
+from runners.core.errors import RunnerError
 from runners.settings import config, trainer_options, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
@@ -22,7 +24,6 @@ else:
 
 ROOT = documents.ROOT
 PAGES = {documents.name(page): page for page in documents.pages()}
-TYPED = list(documents.commands())
 COMMANDS = dict(reference.commands())
 # A heading's anchor has no punctuation, and dashes for spaces.
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -68,22 +69,41 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     assert len(PAGES["README.md"].read_text(encoding="utf-8").splitlines()) <= 250
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_and_an_example(name: str) -> None:
-    command = COMMANDS[name]
-    assert command.help
-    assert "Example" in (command.epilog or "")
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
-    undocumented = [p.name for p in options if not p.help]
+# Each of these tests looks at all pages, or all commands, and names what is wrong with any.
+
+
+def test_every_command_has_help_and_an_example() -> None:
+    wrong = [
+        name
+        for name, command in COMMANDS.items()
+        if not command.help or "Example" not in (command.epilog or "")
+    ]
+    assert wrong == []
+    options = [(name, p) for name, command in COMMANDS.items() for p in command.params]
+    undocumented = [
+        f"{name}: {p.name}"
+        for name, p in options
+        if isinstance(p, click.Option) and not p.hidden and not p.help
+    ]
     assert undocumented == []
 
 
-@pytest.mark.parametrize(("block", "command"), TYPED, ids=[f"{b.page}: {c}" for b, c in TYPED])
-def test_every_command_parses(block: documents.Block, command: str) -> None:
-    words = runner_words(command)
-    if not words:
-        assert command not in block.on_cluster, "it does nothing of ours"
-        return
+def test_every_command_parses() -> None:
+    wrong = []
+    for block, command in documents.commands():
+        words = runner_words(command)
+        try:
+            if words:
+                check_values(words)
+            else:
+                assert command not in block.on_cluster, "it does nothing of ours"
+        except (AssertionError, ValueError, click.ClickException, RunnerError) as error:
+            wrong.append(f"{block.page}: {command}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def check_values(words: list[str]) -> None:
+    """Parse a command; raise what it would refuse."""
     values = parse(words)
     given = {s.name: values.get(s.name.replace("-", "_")) for s in SETTINGS.values()}
     if words[0] == "scale":
@@ -108,10 +128,18 @@ def equivalents(page: str) -> list[str]:
     return [span for span in spans if not span.startswith(NOT_OURS) and span != "runner"]
 
 
-@pytest.mark.parametrize(
-    ("page", "typed"), [(page, typed) for page in TUTORIALS for typed in equivalents(page)]
-)
-def test_the_tables_of_the_tutorials(page: str, typed: str) -> None:
+def test_the_tables_of_the_tutorials() -> None:
+    wrong = []
+    for page in TUTORIALS:
+        for typed in equivalents(page):
+            try:
+                check_equivalent(typed)
+            except (AssertionError, ValueError, click.ClickException, RunnerError) as error:
+                wrong.append(f"{page}: {typed}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def check_equivalent(typed: str) -> None:
     """A command, options of one, or a packaged trainer with arguments; `-- ...` are arguments."""
     words = [word for word in runner_words(typed) or shlex.split(typed) if word != "..."]
     name, *rest = words
@@ -157,28 +185,38 @@ def test_a_wrong_option_would_be_found() -> None:
         parse(["launch", "--controller", "mpl", "torch_mnist"])
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_commands_stand_in_consoles(name: str) -> None:
-    for block in documents.blocks(PAGES[name]):
-        assert bool(block.commands) == (block.language == "console"), block.text
+def blocks() -> Iterator[documents.Block]:
+    return (block for page in PAGES.values() for block in documents.blocks(page))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
-    for link in LINK.findall(PAGES[name].read_text(encoding="utf-8")):
-        if "://" in link:
-            continue
+def all_of(pattern: str | re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of a page and what a pattern finds in it."""
+    for name, page in PAGES.items():
+        for match in re.findall(pattern, page.read_text(encoding="utf-8")):
+            yield name, match
+
+
+def test_commands_stand_in_consoles() -> None:
+    wrong = [b for b in blocks() if bool(b.commands) != (b.language == "console")]
+    assert wrong == []
+
+
+def test_links_lead_somewhere() -> None:
+    wrong = []
+    for name, link in all_of(LINK):
         path, _, anchor = link.partition("#")
         target = (PAGES[name].parent / path).resolve() if path else PAGES[name]
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+        if "://" not in link and not (
+            target.exists() and (not anchor or anchor in anchors(target))
+        ):
+            wrong.append((name, link))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_files_of_ours_exist(name: str) -> None:
-    text = PAGES[name].read_text(encoding="utf-8")
-    for path in re.findall(r"`((?:runners|recipes|containers|tests)/[\w./-]+)`", text):
-        assert (ROOT / path).exists(), path
+def test_files_of_ours_exist() -> None:
+    found = list(all_of(r"`((?:runners|recipes|containers|tests)/[\w./-]+)`"))
+    assert found
+    assert [(name, path) for name, path in found if not (ROOT / path).exists()] == []
 
 
 def test_the_map_has_every_room() -> None:
@@ -187,12 +225,12 @@ def test_the_map_has_every_room() -> None:
     assert set(re.findall(r"^\|[ \d]*\| `(\w+)/` \|", text, re.MULTILINE)) == rooms
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_make_targets_exist(name: str) -> None:
+def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    text = PAGES[name].read_text(encoding="utf-8")
-    for target in re.findall(r"(?:`|^\$ )make ([a-z][a-z-]+)\b", text, re.MULTILINE):
-        assert re.search(rf"^[a-z -]*\b{target}\b[a-z -]*:", makefile, re.MULTILINE), target
+    heads = " ".join(re.findall(r"^([a-z -]+):", makefile, re.MULTILINE)).split()
+    named = list(all_of(re.compile(r"(?:`|^\$ )make ([a-z][a-z-]+)\b", re.MULTILINE)))
+    assert named
+    assert [(name, target) for name, target in named if target not in heads] == []
 
 
 def test_the_forges_steps_are_targets_of_make() -> None:
@@ -203,12 +241,11 @@ def test_the_forges_steps_are_targets_of_make() -> None:
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_settings_in_toml_are_valid(name: str) -> None:
-    for block in documents.blocks(PAGES[name]):
+def test_settings_in_toml_are_valid() -> None:
+    for block in blocks():
         if block.language == "toml":
             tables = tomllib.loads(block.text)
-            config.check_table(name, tables.get("launch", {}))
+            config.check_table(block.page, tables.get("launch", {}))
 
 
 def test_exit_codes_are_all_documented() -> None:
@@ -243,9 +280,8 @@ def test_every_variable_that_a_job_exports_is_documented() -> None:
     assert unknown <= {"PATH", "SINGULARITY_NO_EVAL"}
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_shown_lines_stand_in_the_trainers(name: str) -> None:
-    for block in documents.blocks(PAGES[name]):
+def test_shown_lines_stand_in_the_trainers() -> None:
+    for block in blocks():
         if "lines of" in block.marks:
             file = ROOT / "recipes" / "minimal" / f"{block.marks['lines of']}.py"
             lines = iter(file.read_text(encoding="utf-8").splitlines())
