@@ -207,7 +207,7 @@ BURN = """
 import resource, sys
 block = bytearray(100 << 20)
 block[::4096] = b"x" * len(block[::4096])
-sys.stderr.write("y" * 5_000_000 + "\n")
+sys.stderr.write("y" * 5_000_000 + "\\n")
 while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.7:
     pass
 used = resource.getrusage(resource.RUSAGE_SELF)
