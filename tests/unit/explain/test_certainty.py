@@ -330,6 +330,10 @@ srun: error: spank: x11.so: Plugin file not found
 /home/u/.bashrc: line 12: ml: command not found
 Lmod has detected the following error: The following module(s) are unknown: "cuda/12"
 0@n0 | sh: 1: nvcc: not found
+0@n0 | -- Could NOT find OpenMP_CXX (missing: OpenMP_CXX_FLAGS OpenMP_CXX_LIB_NAMES)
+0@n0 | WARNING: apex is not installed, fused kernels are off: No module named 'amp_C'
+0@n0 | gcs_rpc_client.h:179: Failed to connect to GCS at address 10.0.0.1:6379 within 5 seconds.
+pyxis: imported docker image: nvcr.io#nvidia/pytorch:24.01-py3
 0@n0 | step 1 loss 2.3 errors 0 failed 0
 """  # noqa: E501
 
