@@ -46,7 +46,6 @@ GROUPS = {
         "convert": ("images.convert", "Convert a Dockerfile, or a batch script; check the script."),
         "pull": ("images.registry", "Pull an image and store it by its digest."),
         "push": ("images.registry", "Push an image to a registry."),
-        "registry": ("images.registry", "Log in to and out of a registry."),
         "images": ("images.images", "List the stored images; remove unused ones."),
         "inspect": ("images.verify", "Show an image's metadata."),
         "verify": ("images.verify", "Verify an image: signature, digest, contents, two ranks."),

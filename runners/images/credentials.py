@@ -3,8 +3,7 @@
 Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
 `apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older
 versions ~/.apptainer/docker-config.json), there also Docker's credential helpers.
-A password is never an argument, never in a message, and written by the runtime alone. It is given
-as such (RFC 7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io,
+A password is never an argument, never in a message, and never written. It is given as such (RFC 7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io,
 ghcr.io and Docker Hub want even of those who pull without a login.
 """
 
@@ -15,14 +14,14 @@ import binascii
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ..core import http, runtime_pull, shell
+from ..core import http, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.files import DAMAGED
 from .reference import HUB, HUB_SERVER
@@ -111,28 +110,6 @@ def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | 
             except DAMAGED:
                 raise SystemFault(f"{program} did not say who we are") from None
     return None
-
-
-def login(host: str, user: str, password: str) -> None:
-    """Let the runtime keep the password where it and `find` look for it."""
-    _registry("login", host, ["--username", user, "--password-stdin"], password)
-
-
-def logout(host: str) -> None:
-    """Let the runtime forget the password; raise Refused when there was none."""
-    if "no existing login" in _registry("logout", host):
-        remedy = f"{runtime_pull.command()} registry list"
-        raise Refused(f"there was no login for {host} to forget", remedy=remedy)
-
-
-def _registry(verb: str, host: str, options: Sequence[str] = (), stdin: str = "") -> str:
-    program = runtime_pull.command()
-    argv = [program, "registry", verb, *options, f"docker://{host}"]
-    answer = shell.run(argv, stdin=stdin)
-    if answer.code:
-        what = f"{program} registry {verb} failed"
-        raise SystemFault(what, answer.err, "Apptainer 1.3 or newer has it")
-    return answer.err
 
 
 def header(challenge: str, base: str, scope: str, who: Credentials | None) -> str:

@@ -100,12 +100,9 @@ def image_name(text: str) -> str:
     return name
 
 
-def registry_name(text: str) -> str:
-    """Return the registry that a user means: its host, or any address there."""
-    host = (text.partition("://")[2] or text).partition("/")[0]
-    if not HOST.fullmatch(host):
-        raise UsageError(f"{text!r} names no registry", remedy="a host, such as ghcr.io")
-    return HUB if host in HUB_NAMES else host
+def login(host: str) -> str:
+    """Return the command that keeps a password for a registry where `credentials` looks for it."""
+    return f"apptainer registry login --username NAME docker://{host}"
 
 
 def checked_digest(text: str) -> str:
@@ -151,7 +148,7 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
         raise UsageError(
             f"this {scheme}:// address holds a name or password before the @",
             "it would be seen in the process list",
-            f"runner registry login -u NAME {after}",
+            login(after.partition("/")[0]),
         )
 
 

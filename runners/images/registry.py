@@ -21,8 +21,7 @@ from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from ..core.files import DAMAGED
 from . import credentials
-from .credentials import Credentials
-from .reference import DIGEST, Reference
+from .reference import DIGEST, Reference, login
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
 INDEXES = f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json"
@@ -54,13 +53,11 @@ class Manifest:
 class Registry:
     """One repository of a registry; a token lives as long as this object.
 
-    `plain` is http instead of https, `action` what the token shall allow. We are `who`, if not
-    the user whose credentials are kept here.
+    `plain` is http instead of https, `action` what the token shall allow.
     """
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
         self.reference, self.host, self.secret = reference, reference.registry, ""
-        self.who: Credentials | None = None
         self.plain = plain
         self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
@@ -96,7 +93,7 @@ class Registry:
     def _login(self, error: HTTPError) -> bool:
         """Whether there is another secret than what was refused; a token ends after minutes."""
         refused, challenge = self.secret, error.headers.get("WWW-Authenticate", "")
-        who = self.who or credentials.find(self.host)
+        who = credentials.find(self.host)
         self.secret = credentials.header(challenge, self.base, self.scope, who)
         return self.secret not in ("", refused)
 
@@ -205,23 +202,8 @@ class Registry:
         return Refused(
             f"{self.host} refuses access to {self.reference.repository or 'itself'}, {us}",
             f"{evidence}\nsome registries answer the same if the image does not exist",
-            f"runner registry login -u NAME {self.host}",
+            login(self.host),
         )
-
-
-def check(host: str, plain: bool, user: str, password: str) -> None:
-    """Raise Refused when the registry does not take this password, else a RunnerError.
-
-    `apptainer registry login` 1.4.5 stores whatever it is given.
-    """
-    server = Registry(Reference("docker", "", "", host), plain)
-    server.who = Credentials(user, password, "the login")
-    try:
-        server.ask("")
-    except HTTPError as error:
-        if error.code in (401, 403):
-            raise Refused(f"{host} does not know {user} with this password") from None
-        raise server.fault(error) from None
 
 
 def _blob(entry: dict[str, Any]) -> Blob:

@@ -1,9 +1,7 @@
-"""Commands for registries and releases: pull, push, registry, release."""
+"""Commands for registries and releases: pull, push, release."""
 
 from __future__ import annotations
 
-import getpass
-import sys
 from typing import Any
 
 import click
@@ -122,51 +120,6 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
         return
     click.echo(f"{target.source}: {pushed.digest}", err=True)
     click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
-
-
-@click.group("registry")
-def registry_command() -> None:
-    """Log in to and out of a registry; credentials are stored as by `apptainer registry login`."""
-
-
-@registry_command.command("login", epilog="Example: runner registry login -u ada ghcr.io")
-@click.argument("host")
-@click.option("-u", "--username", required=True, help="user name; for nvcr.io: $oauthtoken")
-@click.option("--password-stdin", is_flag=True, help="read the password from standard input")
-@common_options.no_https
-def login_command(host: str, username: str, password_stdin: bool, plain: bool) -> None:
-    """Log in to the registry HOST and store the credentials.
-
-    The password is read from the terminal or from standard input: other users can see arguments.
-    """
-    from ...images import credentials, registry
-
-    host = reference.registry_name(host)
-    password = _password(password_stdin)
-    registry.check(host, plain or runtime_pull.plain(), username, password)
-    credentials.login(host, username, password)
-    click.echo(f"logged in to {host} as {username}", err=True)
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        return sys.stdin.readline().rstrip("\r\n")
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "there is no terminal to ask for the password", remedy="--password-stdin < FILE"
-        )
-    return getpass.getpass()
-
-
-@registry_command.command("logout", epilog="Example: runner registry logout ghcr.io")
-@click.argument("host")
-def logout_command(host: str) -> None:
-    """Remove the stored credentials for the registry HOST."""
-    from ...images import credentials
-
-    host = reference.registry_name(host)
-    credentials.logout(host)
-    click.echo(f"logged out of {host}", err=True)
 
 
 @click.command("release", epilog=RELEASE_EXAMPLE)

@@ -105,18 +105,6 @@ def test_names() -> None:
             reference.image_name(bad)
 
 
-@pytest.mark.parametrize(
-    ("text", "host"),
-    [
-        ("ghcr.io", "ghcr.io"),
-        ("oras://reg.org:5000/team/train:v1", "reg.org:5000"),
-        ("https://index.docker.io/v1/", "docker.io"),
-    ],
-)
-def test_the_registry_that_is_meant(text: str, host: str) -> None:
-    assert reference.registry_name(text) == host
-
-
 @pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080"])
 def test_loopback(host: str) -> None:
     assert is_loopback(host)
