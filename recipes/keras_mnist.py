@@ -49,8 +49,7 @@ def parser() -> options.Parser:
     add("--warmup-epochs", type=options.at_least(0), default=3, help="epochs to N times it")
     add("--schedule", choices=("constant", "cosine"), default="constant", help="of the rate")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
-    add("--timeline", action="store_true", help="write Horovod's timeline into --output")
+    parser.add_horovod(adasum=False)
     return parser
 
 
@@ -168,7 +167,7 @@ def main() -> None:
     # Horovod: from here on another seed on each rank, for dropout that differs.
     run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer), drop_last=True)
+    run.begin(len(data.y_train), run_tf.State(world, model, optimizer), drop_last=True)
     skipped = {run.epoch - 1: run.taken // run.shards.per_step}
     called = [*callbacks(args, world, run.shards, skipped), Recorder(run)]
     # A call of fit for each epoch, because the first and the last one may be parts of epochs.

@@ -43,15 +43,13 @@ def parser() -> options.Parser:
     """Define the options of this trainer beside those of all."""
     parser = options.Parser("lightning_mnist", "Train a small network on digits, with Lightning.")
     add = parser.add_argument
-    exchanges = ("horovod", "ddp")
-    add("--exchange", choices=exchanges, default="horovod", help="what averages the gradients")
+    add("--exchange", choices=("horovod", "ddp"), default="horovod", help="averages the gradients")
     add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
     add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
     add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     parser.add_horovod()
     return parser
 
@@ -120,9 +118,8 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         if number % self.args.batches_per_allreduce == 0:
             self.losses = torch.zeros((), device=self.run.device)
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            self.run.rate = ranks.learning_rate(self.args, self.world.size, self.run.epochs_done)
-            for group in self.trainer.optimizers[0].param_groups:
-                group["lr"] = self.run.rate
+            rate = ranks.learning_rate(self.args, self.world.size, self.run.epochs_done)
+            self.run.set_rate(self.trainer.optimizers[0], rate)
 
     def training_step(self, part: Any, number: int) -> torch.Tensor:
         """Return the loss of one part, of which all ranks' mean is that of their samples."""
@@ -182,12 +179,9 @@ def make_trainer(args: Namespace, world: Ranks, device: torch.device) -> lightni
 
 
 def read_options(world: Ranks) -> Namespace:
-    args = parser().parse_args()
-    if args.exchange == "ddp" and (args.adasum or args.fp16_allreduce or args.timeline):
-        raise UserError(
-            "--adasum, --fp16-allreduce and --timeline are Horovod's: not with --exchange ddp"
-        )
-    ranks.check_adasum(args, world)
+    args = ranks.check(parser().parse_args(), world)
+    if args.exchange == "ddp" and args.fp16_allreduce:
+        raise UserError("--fp16-allreduce is Horovod's here: not with --exchange ddp")
     return args
 
 

@@ -85,9 +85,16 @@ class Parser(BareParser):
         text = "autocast to it; default: bf16 on GPUs with bfloat16 units, else fp32"
         add("--precision", choices=("bf16", "fp32"), help=text)
 
-    def add_horovod(self) -> None:
+    def add_accumulation(self) -> None:
+        """Add the number of backward passes of a step."""
+        text = "gradient accumulation steps"
+        self.add_argument("--batches-per-allreduce", type=at_least(1), default=1, help=text)
+
+    def add_horovod(self, adasum: bool = True) -> None:
         """Add what Horovod can do with gradients."""
         add = self.add_argument
         add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
-        add("--adasum", action="store_true", help="combine gradients by Adasum, not by their mean")
+        if adasum:
+            text = "combine gradients by Adasum, not by their mean"
+            add("--adasum", action="store_true", help=text)
         add("--timeline", action="store_true", help="write Horovod's timeline into --output")

@@ -118,14 +118,16 @@ def threads(local_size: int) -> int:
     return cpus if bound else max(1, cpus // local_size)
 
 
-def check_adasum(args: Namespace, ranks: Ranks) -> None:
-    """Raise `UserError` where Horovod 0.28 has no Adasum."""
-    if not args.adasum:
-        return
-    if ranks.size & (ranks.size - 1):
+def check(args: Namespace, ranks: Ranks) -> Namespace:
+    """Return the options. Raises `UserError` where Horovod, or its Adasum, cannot do them."""
+    exchange, adasum = getattr(args, "exchange", "horovod"), getattr(args, "adasum", False)
+    if exchange != "horovod" and (adasum or args.timeline):
+        raise UserError(f"--adasum and --timeline are Horovod's: not with --exchange {exchange}")
+    if adasum and ranks.size & (ranks.size - 1):
         raise UserError(f"--adasum needs 2, 4, 8, 16, ... ranks, not {ranks.size}")
-    if ranks.controller != "mpi":
+    if adasum and ranks.controller != "mpi":
         raise UserError("--adasum needs the MPI controller, and this run has Gloo's")
+    return args
 
 
 @dataclass(frozen=True)

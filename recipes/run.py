@@ -38,8 +38,6 @@ class Run(SavedRun):
             self.agreed_step, self.agree_at = self.step, self.step + 1
             self.losses, self.marks = [], [self.mark()]
             yield self.epoch
-            if self.taken >= self.shards.whole:
-                self.epoch, self.taken, self.loss_sum, self.seconds = self.epoch + 1, 0, 0.0, 0.0
 
     def batches(self) -> Iterator[Batch]:
         for batch in self.shards.batches(self.epoch, self.taken):
@@ -59,6 +57,13 @@ class Run(SavedRun):
     def epochs_done(self) -> float:
         """How many epochs of training there were before this step."""
         return self.epoch - 1 + (self.batch.taken - self.batch.total) / self.shards.count
+
+    def test_parts(self, count: int, at_once: int) -> list[Any]:
+        """Return this rank's share of `count` test samples in parts of `at_once`."""
+        import numpy as np
+
+        share = np.arange(self.ranks.rank, count, self.ranks.size)
+        return [share[start : start + at_once] for start in range(0, len(share), at_once)]
 
     def read(self, source: Callable[[], Any], blank: Any = None) -> Any:
         """Return `source()`, and count the time that it takes.

@@ -81,14 +81,14 @@ class Run(run.Run):
         `predict` returns logits and labels of some samples. Nothing is exchanged here: shares
         differ in size and may be empty.
         """
-        share = np.arange(self.ranks.rank, count, self.ranks.size)
+        parts = self.test_parts(count, at_once)
         loss, right = tf.constant(0.0), tf.constant(0, tf.int64)
-        for start in range(0, len(share), at_once):
-            logits, labels = predict(share[start : start + at_once])
+        for part in parts:
+            logits, labels = predict(part)
             loss += tf.reduce_sum(losses(logits, labels))
             hits = tf.equal(tf.argmax(logits, 1), tf.cast(labels, tf.int64))
             right += tf.reduce_sum(tf.cast(hits, tf.int64))
-        return [float(loss), float(right), len(share)]
+        return [float(loss), float(right), sum(map(len, parts))]
 
     def start_profiler(self, folder: str, first: int, last: int) -> Any:
         return Profiler(folder, first, last)
@@ -117,23 +117,17 @@ def draw(seeds: Mapping[str, Any], *numbers: int) -> None:
         state.assign(generator.integers(2**31, size=tuple(state.shape)))
 
 
-def state_of(ranks: Ranks, model: Any, optimizer: Any) -> State:
-    """Return what a checkpoint has of a model and an optimizer of Keras 3."""
-    same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
-    return State(ranks, same, {v.path: v for v in model.non_trainable_weights}, seeds(model))
-
-
 class State:
-    """Variables by name, as a checkpoint: numpy's npz.
+    """Model and optimizer of Keras 3 as a checkpoint: their variables by name, in numpy's npz.
 
     `same` are equal on all ranks. Each rank has its own of `moving`, the moving means of its
     batches, and of `random`, the states of its random numbers; their names begin with the rank.
     """
 
-    def __init__(
-        self, ranks: Ranks, same: dict[str, Any], moving: dict[str, Any], random: dict[str, Any]
-    ) -> None:
-        self.ranks, self.same, self.moving, self.random = ranks, same, moving, random
+    def __init__(self, ranks: Ranks, model: Any, optimizer: Any) -> None:
+        self.ranks, self.random = ranks, seeds(model)
+        self.same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
+        self.moving = {v.path: v for v in model.non_trainable_weights}
 
     def signature(self) -> str:
         every = {**self.same, **self.moving}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -118,11 +117,6 @@ class Run(run.Run):
         profiler.start()
         return profiler
 
-    def test_parts(self, count: int, at_once: int) -> list[Any]:
-        """Return this rank's share of `count` test samples in parts of `at_once`."""
-        share = np.arange(self.ranks.rank, count, self.ranks.size)
-        return [share[start : start + at_once] for start in range(0, len(share), at_once)]
-
     def evaluate(
         self, model: nn.Module, parts: list[Any], predict: Callable[[Any], Any]
     ) -> list[float]:
@@ -141,6 +135,12 @@ class Run(run.Run):
                 sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
         model.train()
         return [*sums.tolist(), sum(map(len, parts)) * self.each]
+
+    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        """Set the learning rate of all parameter groups."""
+        self.rate = rate
+        for group in optimizer.param_groups:
+            group["lr"] = rate
 
     def gpu_name(self) -> str:
         return torch.cuda.get_device_name() if self.on_gpu else ""
@@ -211,13 +211,6 @@ def pass_of_step(network: nn.Module, last: bool) -> Any:
         network.set_requires_gradient_sync(last)
     wait = hasattr(network, "no_sync") and not last
     return network.no_sync() if wait else contextlib.nullcontext()
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> float:
-    """Set the learning rate of all parameter groups, and return it."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    return rate
 
 
 def clip_and_step(model: nn.Module, optimizer: Any, most: float) -> None:

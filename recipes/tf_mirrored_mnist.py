@@ -49,8 +49,7 @@ def parser() -> options.Parser:
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
     add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     add("--compile", action="store_true", help="compile the computation of gradients by XLA")
     return parser
 
@@ -145,22 +144,10 @@ def read_options(world: Ranks) -> tuple[Namespace, str]:
     return args, run_tf.pick_device(args, world)
 
 
-def main() -> None:
-    workers = Workers()  # Mirrored: find the other ranks.
-    world = workers.ranks()
-    # Mirrored: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    run = run_tf.Run(args, world, "tf_mirrored_mnist", device, data.describe())
-
-    tf.keras.utils.set_random_seed(args.seed)
-    strategy = workers.strategy
-    with strategy.scope():  # Mirrored: all ranks start from the variables of rank 0.
-        model = build_model(args, data)
-        optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
-        optimizer.build(model.trainable_variables)
-    # Mirrored: from here on another seed on each rank, for dropout that differs.
-    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+def functions(
+    strategy: tf.distribute.Strategy, args: Namespace, model: Any, optimizer: Any, data: Any
+) -> tuple[Any, Any]:
+    """Return what computes gradients, and what does the last pass of a step."""
     x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
     indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
 
@@ -179,7 +166,7 @@ def main() -> None:
     def step_of_replica(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
         loss, *mine = run_tf.add(before, gradients(part, weight))
         # Mirrored: Keras' optimizer takes the sum over all replicas.
-        means = [gradient / world.size for gradient in mine]
+        means = [gradient / strategy.num_replicas_in_sync for gradient in mine]
         optimizer.apply_gradients(zip(means, model.trainable_variables))
         return loss
 
@@ -193,11 +180,32 @@ def main() -> None:
     def one_pass(part: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
         return strategy.run(gradients, args=(part, weight))
 
+    return one_pass, step
+
+
+def main() -> None:
+    workers = Workers()  # Mirrored: find the other ranks.
+    world = workers.ranks()
+    # Mirrored: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_tf.Run(args, world, "tf_mirrored_mnist", device, data.describe())
+
+    tf.keras.utils.set_random_seed(args.seed)
+    strategy = workers.strategy
+    with strategy.scope():  # Mirrored: all ranks start from the variables of rank 0.
+        model = build_model(args, data)
+        optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+    # Mirrored: from here on another seed on each rank, for dropout that differs.
+    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+    gradients, step = functions(strategy, args, model, optimizer, data)
+
     def predict(part: Any) -> tuple[tf.Tensor, Any]:
         return model(data.x_test[part], training=False), data.y_test[part]
 
     # Mirrored: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer))
+    run.begin(len(data.y_train), run_tf.State(world, model, optimizer))
     for _ in run.epochs():
         for batch in run.batches():  # Mirrored: this rank's samples of a step.
             # Mirrored: the rate grows with the number of ranks, after a warm-up.
@@ -207,7 +215,7 @@ def main() -> None:
             *parts, last = run_tf.passes(batch)
             before: list[Any] = []
             for part in parts:
-                before = run_tf.add(before, one_pass(*map(tf.constant, part)))
+                before = run_tf.add(before, gradients(*map(tf.constant, part)))
             run.step_done(step(*map(tf.constant, last), before))
         run.epoch_done(lambda: run.evaluate(len(data.y_test), predict))
     run.finish((v.numpy() for v in model.trainable_variables), exchange="mirrored")

@@ -42,8 +42,7 @@ def parser() -> options.Parser:
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
     add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     add("--compile", action="store_true", help="compile the computation of gradients by XLA")
     parser.add_horovod()
     return parser
@@ -67,29 +66,15 @@ def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
 
 
 def read_options(world: ranks.Ranks) -> tuple[Namespace, str]:
-    args = parser().parse_args()
-    ranks.check_adasum(args, world)
+    args = ranks.check(parser().parse_args(), world)
     return args, run_tf.pick_device(args, world)
 
 
-def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
-    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    run = run_tf.Run(args, world, "tf_mnist", device, data.describe())
-
-    tf.keras.utils.set_random_seed(args.seed)
-    model = build_model(args, data)
-    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
-    optimizer.build(model.trainable_variables)
-    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
-    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
-    # Horovod: from here on another seed on each rank, for dropout that differs.
-    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+def functions(args: Namespace, model: Any, optimizer: Any, data: digits.Digits) -> tuple[Any, Any]:
+    """Return what computes gradients, and what does the last pass of a step."""
     x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
     indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
-    fp16 = args.fp16_allreduce
+    compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
 
     @tf.function(
         input_signature=[indices, tf.TensorSpec([])], autograph=False, jit_compile=args.compile
@@ -107,24 +92,40 @@ def main() -> None:
     def step(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
         """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
         loss, *mine = run_tf.add(before, gradients(part, weight))
+        op = hvd.Adasum if args.adasum else hvd.Average
         # Horovod: the mean over all ranks; each sets out while others are still computed.
         means = [
-            hvd.allreduce(
-                gradient,
-                op=hvd.Adasum if args.adasum else hvd.Average,
-                compression=hvd.Compression.fp16 if fp16 else hvd.Compression.none,
-                name=f"gradient.{number}",
-            )
+            hvd.allreduce(gradient, op=op, compression=compression, name=f"gradient.{number}")
             for number, gradient in enumerate(mine)
         ]
         optimizer.apply_gradients(zip(means, model.trainable_variables))
         return loss
 
+    return gradients, step
+
+
+def main() -> None:
+    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
+    args, device = ranks.together(world, lambda: read_options(world))
+    data = ranks.together(world, lambda: digits.load(args.data))
+    run = run_tf.Run(args, world, "tf_mnist", device, data.describe())
+
+    tf.keras.utils.set_random_seed(args.seed)
+    model = build_model(args, data)
+    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
+    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
+    # Horovod: from here on another seed on each rank, for dropout that differs.
+    run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
+    gradients, step = functions(args, model, optimizer, data)
+
     def predict(part: Any) -> tuple[tf.Tensor, Any]:
         return model(data.x_test[part], training=False), data.y_test[part]
 
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
-    run.begin(len(data.y_train), run_tf.state_of(world, model, optimizer))
+    run.begin(len(data.y_train), run_tf.State(world, model, optimizer))
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's samples of a step.
             # Horovod: the rate grows with the number of ranks, after a warm-up.

@@ -26,8 +26,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 # Before the import, which reads them; see tf_mnist.py.
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -61,8 +59,7 @@ def parser() -> options.Parser:
     add("--weight-decay", type=options.at_least(0.0), default=1e-4, help=decay)
     smoothing = "share of the label spread over all classes"
     add("--label-smoothing", type=options.at_least(0.0, below=1), default=0.0, help=smoothing)
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     workers = "threads that decode images; default: the rank's CPUs"
     add("--workers", type=options.at_least(0), help=workers)
     add("--compile", action="store_true", help="compile the computation of gradients by XLA")
@@ -132,15 +129,13 @@ class State(run_tf.State):
 
 
 def read_options(world: Ranks) -> tuple[Namespace, str]:
-    args = images.check(parser().parse_args())
-    ranks.check_adasum(args, world)
+    args = ranks.check(images.check(parser().parse_args()), world)
     return args, run_tf.pick_device(args, world)
 
 
 def functions(args: Namespace, model: Any, optimizer: Any, data: Any) -> tuple[Any, Any, Any]:
     """Return what computes gradients, does the last pass of a step, and gives logits of a test."""
-    half = (0.5, 0.5, 0.5)
-    mean, std = (data.mean, data.std) if data else (half, half)
+    mean, std = (data.mean, data.std) if data else ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     pixels = tf.TensorSpec([None, args.image_size, args.image_size, 3], tf.uint8)
 
     def predict(x: tf.Tensor, training: bool) -> tf.Tensor:
@@ -191,10 +186,9 @@ def averaged(args: Namespace, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
 def evaluate(run: run_tf.Run, state: State, test_on: Any, test: Any) -> Any:
     """Return this rank's sum of losses, right answers and number of images."""
     state.average_statistics()
-    size, at_once = run.ranks.size, run.args.batch_size
-    share = np.arange(run.ranks.rank, len(test), size)
-    keys = [(0, share[i : i + at_once]) for i in range(0, len(share), at_once)]
-    stream = run_tf.read_ahead(run.args, test, keys)
+    at_once = run.args.batch_size
+    parts = run.test_parts(len(test), at_once)
+    stream = run_tf.read_ahead(run.args, test, [(0, part) for part in parts])
 
     def predict_next(part: Any) -> tuple[tf.Tensor, Any]:
         x, labels = next(stream)
@@ -227,8 +221,7 @@ def main() -> None:
     # Horovod: all ranks start from the weights and the optimizer state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
     gradients, step, test_on = functions(args, model, optimizer, data)
-    every = run_tf.state_of(world, model, optimizer)
-    state = State(world, every.same, every.moving, every.random)
+    state = State(world, model, optimizer)
 
     steps = STEPS[device] * args.batch_size * args.batches_per_allreduce * world.size
     # A short last step is left out: the mean over one image, or none, is no mean.
@@ -247,8 +240,8 @@ def main() -> None:
             x, y = run.read(lambda: next(stream), blank)
             run.step_done(step(x, y, last[1], before))
         run.epoch_done((lambda: evaluate(run, state, test_on, data.test)) if data else None)
-    flops = FLOPS * (args.image_size / 224) ** 2
-    known = run.utilization(flops) if args.model == "resnet50" else {}
+    large = args.model == "resnet50"
+    known = run.utilization(FLOPS * (args.image_size / 224) ** 2) if large else {}
     run.finish((v.numpy() for v in model.trainable_variables), **known)
 
 

@@ -17,14 +17,11 @@ What is distributed in this file is marked `# DDP:`.
 
 from __future__ import annotations
 
-import contextlib
 from argparse import Namespace
 
 import torch
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
-from torch.nn.parallel import DistributedDataParallel
 
 from recipes import digits, options, ranks, run_torch
 
@@ -38,8 +35,7 @@ def parser() -> options.Parser:
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
     add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     add("--compile", action="store_true", help="compile the model by torch.compile")
     add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
     return parser
@@ -60,16 +56,6 @@ def build_model(args: Namespace, data: digits.Digits) -> nn.Module:
     )
 
 
-def distribute(args: Namespace, model: nn.Module, device: torch.device) -> nn.Module:
-    """Return the model whose backward() averages the gradients over all ranks."""
-    # DDP: all ranks start from the weights of rank 0.
-    ids = [device] if device.type == "cuda" else None
-    parallel = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-    if args.fp16_allreduce:
-        parallel.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    return parallel
-
-
 def main() -> None:
     world = run_torch.find_ranks()  # DDP: find the other ranks.
     # DDP: an error on any rank is printed once and ends all of them.
@@ -83,7 +69,8 @@ def main() -> None:
     model = build_model(args, data).to(device)
     on_gpu = device.type == "cuda"
     optimizer = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=0.9, fused=on_gpu)
-    parallel = distribute(args, model, device)
+    # DDP: all ranks start from the weights of rank 0; backward() averages the gradients over all.
+    parallel = run_torch.with_ddp(model, args.fp16_allreduce)
     # DDP: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + world.rank)
     forward = torch.compile(parallel) if args.compile else parallel
@@ -98,16 +85,13 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # DDP: this rank's samples of a step.
             # DDP: the rate grows with the number of ranks, after a warm-up.
-            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
-            for group in optimizer.param_groups:
-                group["lr"] = run.rate
+            run.set_rate(optimizer, ranks.learning_rate(args, world.size, run.epochs_done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # DDP: a part may be empty here and not on other ranks, which wait for this one.
             for number, part in enumerate(batch.parts, 1):
                 # DDP: the last backward pass of a step exchanges what all of them added up.
-                last = number == len(batch.parts)
-                with contextlib.nullcontext() if last else parallel.no_sync():
+                with run_torch.pass_of_step(parallel, number == len(batch.parts)):
                     with run_torch.autocast(args, device):
                         logits = forward(x[part])
                         loss = functional.cross_entropy(logits, y[part], reduction="sum")

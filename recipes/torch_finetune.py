@@ -50,10 +50,8 @@ def parser() -> options.Parser:
     rate = "learning rate for one rank; N ranks have sqrt(N) times it"
     add("--base-lr", type=options.at_least(0.0), default=0.0005, help=rate)
     add("--warmup-epochs", type=options.at_least(0.0), default=1, help="epochs to sqrt(N) times it")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
-    add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
-    add("--timeline", action="store_true", help="write Horovod's timeline into --output")
+    parser.add_accumulation()
+    parser.add_horovod(adasum=False)
     return parser
 
 
@@ -186,7 +184,7 @@ def main() -> None:
         for batch in run.batches():  # Horovod: this rank's texts of a step.
             # Horovod: Adam's rate grows with the square root of the number of ranks.
             rate = ranks.learning_rate(args, world.size, run.epochs_done, power=0.5)
-            run.rate = run_torch.set_rate(optimizer, rate)
+            run.set_rate(optimizer, rate)
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for part in batch.parts:

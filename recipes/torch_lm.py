@@ -48,7 +48,7 @@ def parser() -> options.Parser:
     parser = options.Parser("torch_lm", "Train a GPT-like language model on tokens.")
     add = parser.add_argument
     exchanges = ("horovod", "ddp", "fsdp")
-    add("--exchange", choices=exchanges, default="horovod", help="what averages the gradients")
+    add("--exchange", choices=exchanges, default="horovod", help="averages the gradients")
     add("--synthetic", action="store_true", help="measure the speed with random tokens")
     add("--context", type=options.at_least(1), default=64, help="context length (block size)")
     add("--width", type=options.at_least(1), default=128, help="embedding dimension")
@@ -62,11 +62,9 @@ def parser() -> options.Parser:
     rate = "learning rate for one rank; N ranks have sqrt(N) times it"
     add("--base-lr", type=options.at_least(0.0), default=0.002, help=rate)
     add("--warmup-epochs", type=options.at_least(0.0), default=0.2, help="linear, then a cosine")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     add("--compile", action="store_true", help="compile the model by torch.compile")
-    add("--fp16-allreduce", action="store_true", help="exchange gradients in float16")
-    add("--timeline", action="store_true", help="write Horovod's timeline into --output")
+    parser.add_horovod(adasum=False)
     return parser
 
 
@@ -74,15 +72,13 @@ def check(args: Namespace, world: Ranks) -> Namespace:
     """Return complete settings. Raises `UserError` for what does not go together."""
     if args.width % args.heads:
         raise UserError(f"--width {args.width} is no multiple of --heads {args.heads}")
-    if args.timeline and args.exchange != "horovod":
-        raise UserError(f"--timeline is Horovod's: not with --exchange {args.exchange}")
     if args.exchange == "fsdp" and world.size == 1:
         raise UserError("--exchange fsdp: one rank has nothing to shard. Give --exchange ddp")
     if args.exchange == "fsdp" and args.fp16_allreduce:
         raise UserError("--fp16-allreduce is not for --exchange fsdp, which reduces in float32")
     if args.synthetic:
         args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
-    return args
+    return ranks.check(args, world)
 
 
 class Layer(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
@@ -93,9 +89,8 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch is not installed where ty
         self.heads = heads
         self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
+        wide = 4 * width
+        self.mlp = nn.Sequential(nn.Linear(width, wide), nn.GELU(), nn.Linear(wide, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, length, width) to the same shape."""
@@ -220,8 +215,7 @@ def main() -> None:
     device = ranks.together(world, lambda: run_torch.pick_device(args, world))
     data, vocabulary = load(args, world)
     about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
-    unit = {"unit": "tokens", "each": args.context}
-    run = run_torch.Run(args, world, "torch_lm", device, about, **unit)
+    run = run_torch.Run(args, world, "torch_lm", device, about, unit="tokens", each=args.context)
 
     torch.manual_seed(args.seed)
     model = LanguageModel(args, vocabulary).to(device)
@@ -237,7 +231,7 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's sequences of a step.
             done = run.epoch - 1 + batch.taken / run.shards.count
-            run.rate = run_torch.set_rate(optimizer, learning_rate(args, world.size, done))
+            run.set_rate(optimizer, learning_rate(args, world.size, done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # A part may be empty here and not on other ranks, which wait for this one.

@@ -34,8 +34,7 @@ def parser() -> options.Parser:
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
     add("--warmup-epochs", type=options.at_least(0.0), default=3, help="epochs to N times it")
     add("--dropout", type=options.at_least(0.0, below=1), default=0.5, help="dropout probability")
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     add("--compile", action="store_true", help="compile the model by torch.compile")
     parser.add_horovod()
     return parser
@@ -74,8 +73,7 @@ def distribute(
 def main() -> None:
     world = ranks.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all of them.
-    args = ranks.together(world, lambda: parser().parse_args())
-    ranks.together(world, lambda: ranks.check_adasum(args, world))
+    args = ranks.together(world, lambda: ranks.check(parser().parse_args(), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
     device = ranks.together(world, lambda: run_torch.pick_device(args, world))
     data = ranks.together(world, lambda: digits.load(args.data))
@@ -100,9 +98,7 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's samples of a step.
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
-            for group in optimizer.param_groups:
-                group["lr"] = run.rate
+            run.set_rate(optimizer, ranks.learning_rate(args, world.size, run.epochs_done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.

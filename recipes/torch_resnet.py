@@ -31,7 +31,7 @@ from torch import distributed, nn
 from torch.nn import functional
 
 from recipes import images, options, ranks, read_ahead, run_torch
-from recipes.ranks import Ranks, UserError
+from recipes.ranks import Ranks
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -45,8 +45,7 @@ def parser() -> options.Parser:
     """Define the options of this trainer beside those of all."""
     parser = options.Parser("torch_resnet", "Train a ResNet on images.")
     add = parser.add_argument
-    exchanges = ("horovod", "ddp")
-    add("--exchange", choices=exchanges, default="horovod", help="what averages the gradients")
+    add("--exchange", choices=("horovod", "ddp"), default="horovod", help="averages the gradients")
     add("--model", choices=("resnet50", "resnet20"), default="resnet50", help="20: for CIFAR-10")
     add("--synthetic", action="store_true", help="measure the speed with random images")
     add("--image-size", type=options.at_least(1), help="pixels, for resnet50; default 224")
@@ -61,8 +60,7 @@ def parser() -> options.Parser:
     add("--weight-decay", type=options.at_least(0.0), default=1e-4, help=decay)
     smoothing = "share of the label spread over all classes"
     add("--label-smoothing", type=options.at_least(0.0, below=1), default=0.0, help=smoothing)
-    accumulation = "gradient accumulation steps"
-    add("--batches-per-allreduce", type=options.at_least(1), default=1, help=accumulation)
+    parser.add_accumulation()
     workers = "processes that decode images; default: the rank's CPUs with a GPU, else 0"
     add("--workers", type=options.at_least(0), help=workers)
     add("--compile", action="store_true", help="compile the model by torch.compile")
@@ -127,13 +125,6 @@ class ResNet(nn.Module):  # type: ignore[misc]  # as above
         for stage in self.stages:
             x = getattr(self, stage)(x)
         return self.fc(functional.adaptive_avg_pool2d(x, 1).flatten(1))
-
-
-def check(args: Namespace) -> Namespace:
-    """Return complete settings. Raises `UserError` for what does not go together."""
-    if args.exchange == "ddp" and (args.adasum or args.timeline):
-        raise UserError("--adasum and --timeline are Horovod's: not with --exchange ddp")
-    return images.check(args)
 
 
 def distribute(
@@ -214,8 +205,7 @@ def evaluate(run: run_torch.Run, state: State, feed: read_ahead.Images, test: An
 def main() -> None:
     # Horovod: find the other ranks.
     world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
-    args = ranks.together(world, lambda: check(parser().parse_args()))
-    ranks.together(world, lambda: ranks.check_adasum(args, world))
+    args = ranks.together(world, lambda: ranks.check(images.check(parser().parse_args()), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
     device = ranks.together(world, lambda: run_torch.pick_device(args, world))
     data: Any = images.load(args, world)
@@ -239,8 +229,7 @@ def main() -> None:
     blank = torch.zeros(2, 3, args.image_size, args.image_size, device=device)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's images of a step.
-            rate = ranks.decayed_rate(args, world.size, run.epochs_done)
-            run.rate = run_torch.set_rate(optimizer, rate)
+            run.set_rate(optimizer, ranks.decayed_rate(args, world.size, run.epochs_done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for number, _ in enumerate(batch.parts, 1):
@@ -252,8 +241,8 @@ def main() -> None:
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
         run.epoch_done((lambda: evaluate(run, state, feed, data.test)) if data else None)
-    flops = FLOPS * (args.image_size / 224) ** 2
-    known = run.utilization(flops) if args.model == "resnet50" else {}
+    large = args.model == "resnet50"
+    known = run.utilization(FLOPS * (args.image_size / 224) ** 2) if large else {}
     run.finish(run_torch.arrays(model.parameters()), exchange=EXCHANGE, **known)
 
 

@@ -3,8 +3,9 @@
 Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
 `apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older
 versions ~/.apptainer/docker-config.json), there also Docker's credential helpers.
-A password is never an argument, never in a message, and never written. It is given as such (RFC 7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io,
-ghcr.io and Docker Hub want even of those who pull without a login.
+A password is never an argument, never in a message, and never written. It is given as such (RFC
+7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io, ghcr.io and
+Docker Hub want even of those who pull without a login.
 """
 
 from __future__ import annotations

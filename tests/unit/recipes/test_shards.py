@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recipes.ranks import Batch, Shards, UserError, check_adasum, learning_rate, threads
+from recipes.ranks import Batch, Shards, UserError, check, learning_rate, threads
 
 from .one_rank import one_rank
 
@@ -157,16 +157,16 @@ def test_threads(
 
 @pytest.mark.parametrize("size", [1, 2, 4, 16])
 def test_adasum_takes_powers_of_two_with_mpi(size: int) -> None:
-    check_adasum(asked(adasum=True), replace(one_rank(size=size), controller="mpi"))
+    check(asked(adasum=True), replace(one_rank(size=size), controller="mpi"))
 
 
 @pytest.mark.parametrize("size", [3, 6, 12])
 def test_adasum_refuses_other_numbers_of_ranks(size: int) -> None:
     with pytest.raises(UserError, match=rf"--adasum needs 2, 4, .* ranks, not {size}"):
-        check_adasum(asked(adasum=True), one_rank(size=size))
-    check_adasum(asked(), one_rank(size=size))
+        check(asked(adasum=True), one_rank(size=size))
+    check(asked(), one_rank(size=size))
 
 
 def test_adasum_refuses_gloo() -> None:
     with pytest.raises(UserError, match="--adasum needs the MPI controller"):
-        check_adasum(asked(adasum=True), one_rank(size=2))
+        check(asked(adasum=True), one_rank(size=2))
