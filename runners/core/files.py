@@ -6,15 +6,21 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import __version__
 from . import atomic
 from .errors import Refused, SystemFault
 
 LARGEST = 256 << 20  # bytes of JSON
+KINDS: Mapping[str, Any] = {
+    "str": str, "int": int, "bool": bool,
+    "float": (int, float), "Mapping[str, str]": dict,
+}
+Made = TypeVar("Made")
 # What comes of others' JSON: of another form, deeper than any, with numbers that are no sizes.
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -92,6 +98,26 @@ def write_versioned(path: Path, form: int, value: Mapping[str, Any], private: bo
 def write_json(path: Path, value: Any, private: bool = False) -> None:
     """Write by rename, so that nobody reads half a file; `private` is for its owner alone."""
     atomic.write_text(path, json.dumps(value, indent=2) + "\n", private)
+
+
+def made(cls: Callable[..., Made], table: Mapping[str, Any], readers: Mapping[str, Any]) -> Made:
+    """Return a dataclass of a JSON object, its fields checked by their annotations.
+
+    `readers` make values of what is no type of JSON's. Raises one of DAMAGED.
+    """
+    annotations = {each.name: str(each.type) for each in fields(cls)}  # type: ignore[arg-type]
+
+    def value(annotation: str, item: Any) -> Any:
+        kind = annotation.removesuffix(" | None")
+        if item is None and kind != annotation:
+            return None
+        if kind in readers:
+            return readers[kind](item)
+        if not isinstance(item, KINDS[kind]):
+            raise ValueError(f"{item!r} is no {kind}")
+        return item
+
+    return cls(**{name: value(annotations[name], item) for name, item in table.items()})
 
 
 def recall(path: Path, form: int) -> dict[str, Any]:

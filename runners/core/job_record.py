@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
-from .files import DAMAGED, entries, read_versioned, write_versioned
+from .files import DAMAGED, entries, made, read_versioned, write_versioned
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
 # A job's number goes to programs of the scheduler, for which it must not look like an option.
 ID = re.compile(r"\w[\w.+\[\]-]*")
-KINDS: Mapping[str, Any] = {
-    "str": str,
-    "int": int,
-    "bool": bool,
-    "float": (int, float),
-    "Mapping[str, str]": dict,
-}
 
 
 class JobState(Enum):
@@ -187,23 +180,13 @@ def load(paths: JobPaths) -> Job:
     record = read_versioned(paths.job, JOB_FORM)
     if record is None:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
-    typed = record.pop("typed", None)
     try:
-        job = Job(**record, typed=command_line.read(typed) if typed else CommandLine())
-        _check(job)
+        job = made(Job, record, {"CommandLine": command_line.read})
+        if not ID.fullmatch(job.id):
+            raise ValueError(f"{job.id!r} is no job's number")
         return job
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.job}", str(error)) from None
-
-
-def _check(job: Job) -> None:
-    """Raise ValueError for a record that no job can have: another user may have written it."""
-    for each in fields(job)[:-1]:
-        value, kind = getattr(job, each.name), str(each.type).removesuffix(" | None")
-        if not isinstance(value, KINDS[kind]) and not (value is None and kind != each.type):
-            raise ValueError(f"{each.name} is {value!r}")
-    if not ID.fullmatch(job.id):
-        raise ValueError(f"{job.id!r} is no job's number")
 
 
 def exit_code(paths: JobPaths) -> int | None:

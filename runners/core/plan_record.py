@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from enum import Enum
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from .errors import SystemFault
-from .files import DAMAGED, read_json, write_json
+from .files import DAMAGED, made, read_json, write_json
 from .job_record import JobPaths
 from .model import Controller, ImageAccess
 from .plan import Cpus, Gpus, Interruption, Launching, Plan, Staging, Wireup
@@ -22,10 +21,7 @@ DECISIONS: Mapping[str, Any] = {
     "staging": Staging,
     "interruption": Interruption,
 }
-# By the annotations of their fields.
-ENUMS: Mapping[str, type[Enum]] = {"Controller": Controller, "ImageAccess": ImageAccess}
-KINDS: Mapping[str, type] = {"str": str, "int": int, "bool": bool}
-Decision = TypeVar("Decision")
+ENUMS = {"Controller": Controller, "ImageAccess": ImageAccess}
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,15 @@ class PlanRecord:
         return self.wireup.mpi if self.wireup else None
 
 
-def as_data(made: Plan) -> dict[str, Any]:
+def as_data(plan: Plan) -> dict[str, Any]:
     """Return the plan's decisions and choices, as they are written down."""
-    decisions = {name: asdict(getattr(made, name)) for name in DECISIONS}
-    choices = [asdict(choice) for choice in made.choices]
+    decisions = {name: asdict(getattr(plan, name)) for name in DECISIONS}
+    choices = [asdict(choice) for choice in plan.choices]
     return {"version": VERSION, **decisions, "choices": choices}
 
 
-def write(paths: JobPaths, made: Plan) -> None:
-    write_json(paths.plan, as_data(made), private=True)
+def write(paths: JobPaths, plan: Plan) -> None:
+    write_json(paths.plan, as_data(plan), private=True)
 
 
 def read(paths: JobPaths) -> PlanRecord:
@@ -81,24 +77,7 @@ def read(paths: JobPaths) -> PlanRecord:
     try:
         choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
-        decisions = {name: _decision(kind, content[name]) for name, kind in kinds.items()}
+        decisions = {name: made(kind, content[name], ENUMS) for name, kind in kinds.items()}
         return PlanRecord(choices, **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
-
-
-def _decision(kind: Callable[..., Decision], value: Mapping[str, Any]) -> Decision:
-    """Return a decision as a value; raise ValueError or TypeError for what is none."""
-    annotations = {each.name: str(each.type) for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _typed(annotations[name], item) for name, item in value.items()})
-
-
-def _typed(annotation: str, value: Any) -> Any:
-    kind = annotation.removesuffix(" | None")
-    if value is None and kind != annotation:
-        return None
-    if kind in ENUMS:
-        return ENUMS[kind](value)
-    if not isinstance(value, KINDS[kind]):
-        raise ValueError(f"{value!r} is no {kind}")
-    return value

@@ -17,7 +17,7 @@ import pytest
 from runners.core import download, http
 from runners.core.errors import NotFound, NotVerified, Refused, SystemFault
 from runners.images import credentials, reference, sources
-from runners.images.registry import Registry, check
+from runners.images.registry import Registry
 
 from ..core.test_sif import make_sif
 from .test_store import Silent
@@ -115,9 +115,6 @@ def test_a_token_is_bought_with_the_password(site: Site, monkeypatch: pytest.Mon
     asked = "/token?service=here&scope=repository%3Ateam%2Ftrain%3Apull"
     assert paths.count(asked) == 1, "one token for all requests"
     site.answers["/v2/"] = (200, {}, b"{}")
-    check(site.host, True, "ada", "pw")
-    with pytest.raises(Refused, match="does not know ada with this password"):
-        check(site.host, True, "ada", "wrong")
 
 
 def test_a_password_does_not_follow_a_redirect(site: Site, tmp_path: Path) -> None:
