@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Union
@@ -181,10 +180,6 @@ def verified(place: ReleaseSource, plain: bool, version: str = __version__) -> V
     signer, key = pgp.verify(raw, signature, Path(place.key), name)
     return Verified(origin, read(raw, version, name), signer, raw, signature, key)
 
-
-def here(env: Mapping[str, str], plain: bool) -> Verified:
-    """Return the release of this version from the source that is set; raise as `verified`."""
-    return verified(prebuilt.place(env), plain)
 
 
 def written(release: Release) -> bytes:

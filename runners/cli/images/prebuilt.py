@@ -36,8 +36,8 @@ class Offer:
 
 
 def look(short: str, arch: str, plain: bool) -> Offer:
-    """Return what the source has for `cpu` or `gpu`. Raises as `release.here`, and Refused."""
-    verified = release.here(os.environ, plain)
+    """Return what the source has for `cpu` or `gpu`. Raises as `release.verified`, and Refused."""
+    verified = release.verified(prebuilt.place(os.environ), plain)
     reference, image = verified.image(short, arch)
     told = f"release {verified.release.version}, signed by {verified.signer}"
     return Offer(reference, image, told)
