@@ -74,6 +74,8 @@ def functions(args: Namespace, model: Any, optimizer: Any, data: digits.Digits) 
     """Return what computes gradients, and what does the last pass of a step."""
     x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
     indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
+    # Horovod: how gradients are combined and sent.
+    op = hvd.Adasum if args.adasum else hvd.Average
     compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
 
     @tf.function(
@@ -92,7 +94,6 @@ def functions(args: Namespace, model: Any, optimizer: Any, data: digits.Digits) 
     def step(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
         """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
         loss, *mine = run_tf.add(before, gradients(part, weight))
-        op = hvd.Adasum if args.adasum else hvd.Average
         # Horovod: the mean over all ranks; each sets out while others are still computed.
         means = [
             hvd.allreduce(gradient, op=op, compression=compression, name=f"gradient.{number}")
