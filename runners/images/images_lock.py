@@ -78,7 +78,7 @@ def record(path: Path, entry: Entry) -> None:
     cannot be written.
     """
     try:
-        lock = store.pulls() / f"{FILE}.{digest.of_text(str(path))[:16]}"
+        lock = store.pulls() / f"{digest.of_text(str(path))[:16]}.lock"
         with exclusive(lock, Silent(), "pulls too"):
             others = [other for other in read(path) if other.name != entry.name]
             atomic.write_text(path, text([*others, entry]))
