@@ -17,8 +17,11 @@ from .errors import Refused, SystemFault
 
 LARGEST = 256 << 20  # bytes of JSON
 KINDS: Mapping[str, Any] = {
-    "str": str, "int": int, "bool": bool,
-    "float": (int, float), "Mapping[str, str]": dict,
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "float": (int, float),
+    "Mapping[str, str]": dict,
 }
 Made = TypeVar("Made")
 # What comes of others' JSON: of another form, deeper than any, with numbers that are no sizes.

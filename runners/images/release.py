@@ -181,7 +181,6 @@ def verified(place: ReleaseSource, plain: bool, version: str = __version__) -> V
     return Verified(origin, read(raw, version, name), signer, raw, signature, key)
 
 
-
 def written(release: Release) -> bytes:
     """Return the list, the same bytes for the same release."""
     return json.dumps({"form": FORM, **asdict(release)}, indent=1, sort_keys=True).encode() + b"\n"
