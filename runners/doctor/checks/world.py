@@ -26,7 +26,6 @@ def check(ranks: list[Record], expected: int) -> list[Finding]:
     looks = (
         _one_world(ranks, expected),
         _places(ranks),
-        _launcher(ranks),
         _gpus(ranks),
         _image(ranks),
     )
@@ -82,21 +81,6 @@ def _wrong(ranks: list[Record], by: str, kind: str, who: str) -> list[str]:
         if numbers != list(range(len(group))) or sizes != {len(group)}:
             mismatches.append(f"{who.format(name)} has {kind} ranks {numbers}")
     return mismatches
-
-
-def _launcher(ranks: list[Record]) -> Finding | None:
-    """Slurm's own numbers, where it started the ranks, should be Horovod's."""
-    pairs = (("SLURM_PROCID", "rank"), ("SLURM_LOCALID", "local_rank"))
-    other = [
-        f"{record['host']}: {name}={record['told'][name]}, Horovod's {word} {record[word]}"
-        for record in ranks
-        for name, word in pairs
-        if name in record["told"] and int(record["told"][name]) != record[word]
-    ]
-    if not other or any(record["local_size"] == record["size"] for record in ranks):
-        return None  # on one node mpirun may have started them all within one task
-    says = "Horovod's rank numbers differ from Slurm's: bindings by task are not by rank"
-    return ABOUT.warning("numbers", says, "\n".join(other), change(controller="gloo"))
 
 
 def _gpus(ranks: list[Record]) -> Finding | None:

@@ -14,15 +14,7 @@ from typing import Any
 from .. import run_files
 from . import frameworks, interfaces
 
-# Variables by which launchers tell a rank its place
-TOLD = (
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_MPI_TYPE",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "PMI_RANK",
-)
+# Variables by which somebody chose how the ranks meet
 CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
 # Of the image file:
 WHOLE = 64 * 2**20  # up to this size every byte is read; above it, samples
@@ -68,7 +60,6 @@ def look_around() -> dict[str, Any]:
         "cpus_of_node": os.cpu_count(),
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "shared_memory": shared_memory.f_bavail * shared_memory.f_frsize,
-        "told": {name: os.environ[name] for name in TOLD if name in os.environ},
         "variables": {name: os.environ[name] for name in CHOSEN if name in os.environ},
         "interfaces": [asdict(item) for item in interfaces.interfaces()],
         "ports": [asdict(port) for port in interfaces.ports()],

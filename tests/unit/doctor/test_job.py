@@ -79,7 +79,6 @@ UNEVEN = [
         (SWAPPED, 4, "places", FAILURE),
         ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
         (UNEVEN, 3, "places", OK),
-        ([record(0), record(1), record(2, told={"SLURM_PROCID": "3"})], 4, "numbers", WARNING),
         ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
         (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
         ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),

@@ -33,7 +33,6 @@ def record(rank: int, **changes: Any) -> Record:
         "device": "cpu",
         "gpu": "",
         "shared_memory": 10**10,
-        "told": {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local)},
         "variables": {"HOROVOD_CONTROLLER": "gloo"},
         "locked_memory": -1,
         "interfaces": [ETH],
