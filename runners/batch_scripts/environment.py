@@ -58,6 +58,9 @@ def _folder(word: Word | None) -> Word | None:
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if layer.name not in APPTAINER:
         draft.add("runtime", layer.name)
+    if not image.pieces:
+        image = literal("<image>", layer.line)
+        draft.open.append(Note(layer.line, "<image>: the script leaves its name empty"))
     draft.add("image", script.job.get("image") if image.text == OF_DIRECTIVE else image)
     if modules := script.job.get("module"):
         text = f"--module={modules}: the site's profile decides it"

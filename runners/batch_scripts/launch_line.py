@@ -49,7 +49,7 @@ def _draft(script: Script, step: Step) -> Draft:
     problems = [*_problems(step)]
     draft.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    draft.possible = not (hopeless or script.job.hetjob or _needs_cluster(script))
+    draft.possible = not (hopeless or script.job.hetjob or _needs_cluster(script, step))
     for condition in command.conditions if not step.part else ():
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
@@ -79,10 +79,11 @@ def _problems(step: Step) -> Iterator[Note]:
         yield Note(step.line, "the rounds of this loop run together")
 
 
-def _needs_cluster(script: Script) -> bool:
-    """Whether the script starts a cluster, such as Ray's, for its training."""
-    names = (steps.of(command).names[:1] for command in script.content.commands)
-    return any(CLUSTERS.intersection(each) for each in names)
+def _needs_cluster(script: Script, step: Step) -> bool:
+    """Whether the script starts a cluster, such as Ray's, for a training."""
+    holding = set(step.command.conditions)
+    commands = (each for each in script.content.commands if holding.issuperset(each.conditions))
+    return any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in commands)
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:
@@ -164,7 +165,10 @@ def _instead(command: Command, script: Script) -> str:
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
-    if any(word.has(RUN) for word in command.arguments):
+    own = [
+        piece for word in steps.of(command).program for piece in word.unknown if piece.kind == RUN
+    ]
+    if any(piece.source.startswith("$") for piece in own):  # no pattern of files
         return "it needs what only the job knows, and the launch does not run it"
     after = script.steps and all(step.line < command.line for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
@@ -208,7 +212,7 @@ def of_loops(script: Script) -> Iterator[Note]:
         launches = [step for step in script.steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
         if any(word.has(BRANCH) for step in launches for word in step.program):
-            text = "a loop of many rounds: a launch for each, or one with --array for all"
+            text = "a loop: a launch for each of its rounds, or one with --array for all"
         yield Note(line, text)
     if len(script.steps) > 1 and all(step.command.conditions for step in script.steps):
         text = f"conditions decide which of the {len(script.steps)} launches run"

@@ -19,7 +19,7 @@ from .words import Word, literal
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
 UNLOADING = programs.names("unload rm del")
-VERBS = programs.names("load add purge reset use list swap switch restore avail spider")
+VERBS = UNLOADING | programs.names("load add purge reset use list swap switch restore avail spider")
 NOWHERE = Site()
 
 
@@ -66,7 +66,8 @@ class Script:
             names = [word for word in words if not word.startswith("-")]
             if command.name not in MODULES or command.line > line:
                 continue
-            verb = names.pop(0) if names[:1] and names[0] in VERBS | UNLOADING else "load"
+            told = command.name == "module" or VERBS.intersection(names[:1])
+            verb = names.pop(0) if names and told else "load"
             if verb in ("purge", "reset"):
                 loaded.clear()
             elif verb in UNLOADING:

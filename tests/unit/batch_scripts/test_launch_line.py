@@ -540,7 +540,17 @@ def test_modules_of_shifter_are_the_sites() -> None:
 
 def test_a_long_loop_is_an_array_or_a_loop_of_launches() -> None:
     notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "notes")
-    assert "1: a loop of many rounds: a launch for each, or one with --array for all" in notes
+    assert "1: a loop: a launch for each of its rounds, or one with --array for all" in notes
+
+
+def test_a_cluster_of_another_branch_is_not_needed() -> None:
+    text = f"if x; then ray start --head\nelse {RUN} python t.py; fi\n{RUN} python t.py"
+    assert read(text).drafts[-1].possible
+
+
+def test_a_pattern_of_files_needs_no_job() -> None:
+    notes = said(f"module is-loaded x\nmv *.old old/\n{RUN} python t.py", "lost")
+    assert notes == ["2: mv *.old old/: no training; do it before the launch, where it is needed"]
 
 
 def test_a_monitor_beside_a_training_is_no_launch() -> None:
@@ -573,6 +583,11 @@ OPEN = {
         "{run} python t.py $HOME/unet/$2 -e $3",
         "-- '<$HOME/unet/$2>' -e '<$3>'",
         "1: $2: it is an argument of the script",
+    ),
+    "an image without a name": (
+        'SIF=""\nsrun apptainer exec "$SIF" python t.py',
+        "--image '<image>'",
+        "2: <image>: the script leaves its name empty",
     ),
     "a long list": (
         "for i in {{0..279}}; do {run} python t.py $i; done",
