@@ -255,7 +255,7 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
 
 
 def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None:
-    for word in command.arguments[1:]:
+    for word in (each for each in command.arguments[1:] if not each.start.startswith("-")):
         if profile and word.text in profile.module_use:
             draft.leave_out(command.line, f"{command.text}: the site's profile does it")
         else:

@@ -151,7 +151,9 @@ class Simple:
             self.scope.sourced = self.scope.sourced or not harmless
         elif command.name == "shift" and self.scope.arguments:
             self.scope.arguments = self.scope.arguments[1:]
-        elif command.name in ("read", "mapfile", "readarray") and not command.inputs:
+        elif command.name == "read" and command.document and "-d" in options:
+            self._assign(options[-1], command.document)
+        elif command.name in ("read", "mapfile", "readarray"):
             self._hide(options[-1:], command.line)
         elif command.name in ("let", "getopts"):
             names = [re.match(r"\w*", option) for option in options]

@@ -102,9 +102,8 @@ class Step:
     def direct(self) -> bool:
         """Whether the ranks of its agent are the same without it, as far as its options tell."""
         options = {option.name for option in self.agent.options.options}
-        legacy = self.agent.name == "torch.distributed.launch" and "use-env" not in options
         shells = sum(layer.kind == "shell" for layer in self.layers)
-        plain = self.agent.name.startswith("torch") and not legacy and shells < 2
+        plain = self.agent.name.startswith("torch") and shells < 2
         return plain and options.isdisjoint(("max-restarts", "run-path"))
 
     def place(self, kind: str) -> int:

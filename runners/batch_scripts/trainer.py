@@ -46,7 +46,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         return
     words = list(step.program) if step.layer("shell") else [*map(_met, step.program)]
     if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
-        plain = "/" not in words[0].text or step.image is None
+        plain = words[0].text.isalnum() or (step.image is None and "/" in words[0].text)
         words = words[1:] if plain else words
     words = _swept(draft, job, words)
     if _needs_shell(step, words, draft):

@@ -322,6 +322,20 @@ WHOLE = {
         "export PATH=$PATH:/x/bin\nml torch\nsrun python t.py",
         "--runtime none --module torch t.py",
     ),
+    "a text by read": (
+        "read -r -d '' CMD <<EOF\nsource e && python t.py\nEOF\n"
+        'srun apptainer exec i.sif bash -c "$CMD"',
+        "--image i.sif -- bash -c 'source e && python t.py'",
+    ),
+    "a Python by its version": (
+        "module use -a /m\nsrun python3.9 t.py",
+        "--runtime none --module-use /m python3.9 -- t.py",
+    ),
+    "an old agent in an environment": (
+        "srun apptainer exec i.sif bash -c 'source e; python -m torch.distributed.launch"
+        " --nproc_per_node 2 t.py'",
+        "--ntasks-per-node 2 --image i.sif -- bash -c 'source e; exec python t.py'",
+    ),
     "a module by an argument": (
         "module load x $1\nsrun python t.py",
         "--runtime none --module x t.py",
