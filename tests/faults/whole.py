@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 
 from runners.core.job_record import JobPaths
+from runners.injob.rank.rendezvous.connections import NAME as RENDEZVOUS
 
 
 def problems(root: Path) -> list[str]:
     """Return what is half-written in a run's folder; nothing when all is whole."""
     paths = JobPaths(root)
     found = [f"{path.name} is left" for path in root.rglob("*.part*")]
+    # A rank that waits for rank 0's addresses makes their file, empty until rank 0 writes it.
+    waits = [path for path in root.glob(RENDEZVOUS) if not path.stat().st_size]
     files = [
-        *root.glob("*.json"),
+        *(path for path in root.glob("*.json") if path not in waits),
         *paths.failures.glob("*.json"),
         *paths.checkpoints.glob("*.json"),
     ]
