@@ -126,5 +126,3 @@ def test_the_slurm_of_this_machine_takes_over_the_cpus(login: Login, parser: str
     login.sh("echo > train.py; sbatch --wait job.sh || true")
     assert "CPUS 2" in login.sh("cat job.log")
     assert convert(login, parser, "--check", "job.sh") == (0, "")
-    _, text = convert(login, parser, "job.sh")
-    assert "does not take over --cpus-per-task since Slurm 22.05" in text
