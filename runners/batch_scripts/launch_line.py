@@ -177,7 +177,7 @@ def _instead(command: Command, script: Script) -> str:
 def _is_read(outputs: Iterable[Word], script: Script) -> bool:
     """Whether a training is told of a file that a command writes."""
     files = {word.text.rpartition("/")[2] for word in outputs} - {"", "null"}
-    told = " ".join(word.text for step in script.steps for word in step.program)
+    told = " ".join(word.text for step in script.steps for word in [*step.program, *step.shell])
     return any(file in told for file in files)
 
 

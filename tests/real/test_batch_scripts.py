@@ -44,6 +44,14 @@ export WORLD_SIZE=$SLURM_NTASKS OMP_NUM_THREADS=1
 ARGS=(--name "two words" --job $SLURM_JOB_NAME --of $SLURM_JOB_PARTITION)
 srun apptainer exec {IMAGE} bash -c 'RANK=$SLURM_PROCID python train.py "$@"' _ "${{ARGS[@]}}"
 """
+AGENT_JOB = f"""#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 -t 5 -J agents
+#SBATCH --output=job.log
+HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+echo 'set -- nothing' > env.sh
+srun apptainer exec {IMAGE} bash -c "source ./env.sh && torchrun --nnodes 2 --nproc_per_node 2 \\
+    --rdzv_backend c10d --rdzv_endpoint $HEAD:29477 train.py --job $SLURM_JOB_NAME"
+"""
 HOROVOD_JOB = f"""#!/bin/bash
 #SBATCH -N 2
 #SBATCH -n 4
@@ -71,7 +79,9 @@ def answer(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "job"), [(DDP, DDP_JOB), (HOROVOD, HOROVOD_JOB)], ids=["ddp", "horovod"]
+    ("trainer", "job"),
+    [(DDP, DDP_JOB), (DDP, AGENT_JOB), (HOROVOD, HOROVOD_JOB)],
+    ids=["ddp", "agents", "horovod"],
 )
 def test_the_line_does_what_the_script_does(
     login: Login, parser: str, trainer: str, job: str

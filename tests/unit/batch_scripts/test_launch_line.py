@@ -699,6 +699,10 @@ LOST = {
         f"mkdir -p out/$SLURM_JOB_ID\n{RUN} python t.py",
         "1: mkdir -p out/$SLURM_JOB_ID: it needs what only the job knows",
     ),
+    "a file that a text reads": (
+        f"echo A=1 > env.sh\n{RUN} bash -c 'source env.sh; python t.py'",
+        "1: echo A=1: write env.sh before the launch",
+    ),
     "a file that a filter writes": (
         f"sed s/a/b/ c.in > c.yaml\n{RUN} python t.py c.yaml",
         "1: sed s/a/b/ c.in: write c.yaml before the launch",
