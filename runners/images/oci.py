@@ -221,13 +221,14 @@ def archive(made: Layout, name: str, target: Path) -> None:
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}
     (made.folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
     (made.folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
+    blobs = made.folder / BLOBS
     files = [made.folder / "oci-layout", made.folder / "index.json"]
-    files += sorted((made.folder / BLOBS).iterdir())
+    files += [blobs.parent, blobs, *sorted(blobs.iterdir())]  # Apptainer 1.4 makes no folders
     try:
         with atomic.new_file(target) as part, tarfile.open(part, "w") as tar:
             for file in files:
                 os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
-                file.chmod(0o644)
+                file.chmod(0o755 if file.is_dir() else 0o644)
                 oci_layer.add(tar, made.folder, str(file.relative_to(made.folder)))
     except OSError as error:
         raise disk_space.fault(target, error) from None
