@@ -113,9 +113,12 @@ def cancelled(login: Login, job: str) -> None:
 
 
 def test_one_mount_for_the_ranks_of_a_node_outlives_a_warning(login: Login) -> None:
-    """The warning goes to all processes of each step, as this cluster has no control groups."""
+    """The warning goes to all processes of each step, as this cluster has no control groups.
+
+    So the plan chooses the mount itself.
+    """
     login.write("looker.py", LOOKER)
-    words = (*FOUR, "--stage-image", "mount", "--signal", "USR1@60", "--parsable", "looker.py")
+    words = (*FOUR, "--signal", "USR1@60", "--parsable", "looker.py")
     job = running(login, words)
     for node in NODES:
         (one,) = serving(node)
