@@ -128,9 +128,18 @@ def test_a_tool_that_is_not_there_ends_the_rank_before_the_training(tmp_path: Pa
 
 
 def test_signals_reach_the_trainer_and_not_its_profiler(tmp_path: Path, tool: Path) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
     trainer = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: (print('saved', flush=True), sys.exit(91)))\n"
+        "import os, pathlib, signal, sys, time\n"
+        f"saved = pathlib.Path({str(saved)!r})\n"
+        "def save(*_):\n"
+        "    print('saved', flush=True)\n"
+        "    (saved / str(os.getpid())).touch()\n"
+        "    while len(os.listdir(saved)) < 2:  # the first to end would end the other\n"
+        "        time.sleep(0.01)\n"
+        "    sys.exit(91)\n"
+        "signal.signal(signal.SIGUSR1, save)\n"
         "print('ready', flush=True)\n"
         "time.sleep(30)\n"
     )
