@@ -107,7 +107,7 @@ def find(image: Path) -> Image | None:
 def fill(image: Image, folder: Path) -> None:
     """Write what %post sources and apt reads while the image is built into a new folder."""
     folder.mkdir()
-    machine = parse_release(OS_RELEASE.read_text("utf-8") if OS_RELEASE.is_file() else "")
+    machine = _this_release()
     found = machine_sources(os.environ) or list(deb822(image.official()))
     fitting = for_release(found, machine, image.codename) or list(deb822(image.official()))
     lines = [_with_key(source, number, folder).line() for number, source in enumerate(fitting)]
@@ -125,10 +125,14 @@ def parse_release(text: str) -> dict[str, str]:
     return {name: value.strip("\"'") for name, equals, value in found if equals}
 
 
+def _this_release() -> dict[str, str]:
+    return parse_release(OS_RELEASE.read_text("utf-8") if OS_RELEASE.is_file() else "")
+
+
 def machine_sources(environ: Mapping[str, str]) -> list[Source]:
     """Return the sources of this machine, or those of the archive that a build was told to use."""
     if mirror := environ.get(MIRROR):
-        name = parse_release(OS_RELEASE.read_text("utf-8")).get("VERSION_CODENAME", "stable")
+        name = _this_release().get("VERSION_CODENAME", "stable")
         suites = (name, f"{name}-updates")
         return [Source(mirror.rstrip("/"), suite, "main", {}) for suite in suites]
     parts = APT / "sources.list.d"

@@ -7,6 +7,7 @@ An ordinary user builds in one of four ways (Apptainer's user guide, "Fakeroot f
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -164,8 +165,9 @@ def needs_emulation(wanted: str) -> bool:
     if wanted == architecture():
         return False
     interpreter = f"qemu-{MACHINES[wanted]}"
+    line = re.compile(rf"^interpreter \S*{interpreter}(-static)?$", re.MULTILINE)
     entries = [path.read_text() for path in BINFMT.glob("*qemu*")]
-    if not any(text.startswith("enabled") and interpreter in text for text in entries):
+    if not any(text.startswith("enabled") and line.search(text) for text in entries):
         what = f"this machine, {architecture()}, runs no programs for {wanted}"
         raise Refused(what, f"{BINFMT} has no {interpreter}", EMULATION)
     return True

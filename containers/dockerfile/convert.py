@@ -31,7 +31,7 @@ LOST = {
     "EXPOSE": "a container has the network of its host: nothing to do",
     "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
-    "ONBUILD": "write it into the definitions that start from this image",
+    "ONBUILD": "nothing that starts from this image or stage runs it: write it after their FROM",
 }
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.

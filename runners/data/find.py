@@ -123,7 +123,7 @@ def measured(dataset: Dataset, seconds: float = SECONDS) -> Dataset:
             files += 1
             try:
                 size += os.stat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:  # a dangling link; `runner data check` names it
+            except FileNotFoundError:  # a dangling link
                 continue
             if files >= FILES or time.monotonic() > deadline:
                 return replace(dataset, size=size, files=files, at_least=True)

@@ -82,7 +82,7 @@ def _elsewhere(facts: Facts, check: Remedy) -> Remedy:
 
 def _data(facts: Facts, named: Named) -> Remedy:
     if data := facts.job.typed.text("data"):
-        return command("runner", "data", "check", data.rpartition("=")[2])
+        return command("ls", "-l", data.rpartition("=")[2])
     name = dataset_in(named["what"])
     return change(data=name, first=f"runner data fetch {name}") if name else FETCH
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +131,7 @@ def sign(image: Path, wanted: str = "") -> Signature:
     """Sign with the key that `wanted` names, or the only one; return who has signed now.
 
     Raises UsageError for a key or passphrase that is wrong, Refused where it cannot be signed,
-    NotVerified when its signatures do not hold.
+    NotVerified when its signatures do not hold. When anything fails the file is as it was.
     """
     _check_file(image)
     keys = known_keys(secret=True)
@@ -141,7 +143,8 @@ def sign(image: Path, wanted: str = "") -> Signature:
         return before
     # A later `runner build` shall not take the signed image for one that somebody put there.
     built = build_record.read(image)
-    found = _sign(image, number)
+    with _undone_on_failure(image):
+        found = _sign(image, number)
     if built:
         build_record.write(image, built.key, digest_cache.digest(image))
     return found
@@ -183,3 +186,23 @@ def _sign(image: Path, number: int) -> Signature:
         words = f"{found.message}\n{found.evidence}"
         raise NotVerified(f"the new signature of {image} does not hold", words, found.remedy)
     return found
+
+
+@contextmanager
+def _undone_on_failure(image: Path) -> Iterator[None]:
+    """Put back what lies before the objects, and cut off what was added behind them.
+
+    Signing writes nothing else (github.com/apptainer/sif, AddObject).
+    """
+    before, seen = image.stat(), digest_cache.stamp(image)
+    with image.open("rb") as file:
+        head = file.read(min(item.offset for item in sif.objects(image)))
+    try:
+        yield
+    except BaseException:
+        if digest_cache.stamp(image) != seen:
+            with image.open("r+b") as file:
+                file.write(head)
+                file.truncate(before.st_size)
+            os.utime(image, ns=(before.st_atime_ns, before.st_mtime_ns))
+        raise

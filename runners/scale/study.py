@@ -24,7 +24,7 @@ from . import measure
 from .measure import Measured, NotMeasured
 from .study_request import Point, StudyRequest, as_json, from_json
 
-SCHEMA = 1
+SCHEMA = 2  # of study.json
 # What may grow from one call to the next, and what only says how the runs are read.
 MAY_CHANGE = ("sizes", "variants", "repeats", "drop")
 
@@ -89,6 +89,9 @@ def load(paths: StudyPaths) -> StudyRecord:
     if value is None:
         raise NotFound(f"{paths.root} is no scaling study", f"{paths.asked} does not exist")
     try:
+        if (schema := value["schema"]) != SCHEMA:
+            evidence = f"its schema is {schema}, this runner's {SCHEMA}"
+            raise SystemFault(f"cannot read {paths.asked}", evidence, "a new study: --study DIR")
         question = from_json(value["question"])
         words, references = tuple(value["words"]), tuple(value["references"])
         return StudyRecord(question, words, value["cwd"], references)

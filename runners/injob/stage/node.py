@@ -67,7 +67,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     say(what, message)
     above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if os.path.basename(above) != "code":
-        return  # by hand, from where runner is installed: there is no run
+        return  # not a copy in a run's folder
     path = os.path.join(os.path.dirname(above), "failures", f"rank-{what}-{host()}.json")
     which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}

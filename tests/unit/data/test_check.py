@@ -106,6 +106,8 @@ def test_mnist_that_is_not_the_published_one(tmp_path: Path) -> None:
     report = check(folder)
     assert report.facts["checksums"] == "of mnist, as published"
     assert len(report.faults) == 4
+    next(folder.iterdir()).unlink()
+    assert "missing" in [what for _, what in check(folder).faults]
 
 
 def test_of_two_datasets_with_the_same_names_the_nearer_one_is_meant(

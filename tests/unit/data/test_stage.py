@@ -240,7 +240,7 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
 
 def test_the_helper_is_python_of_2016() -> None:
     """Enterprise systems in use have 3.6 as the node's own Python."""
-    shared = ("__init__", "__main__", "failure_kinds", "processes", "run_files")
+    shared = ("__init__", "__main__", "failure_kinds", "processes", "run_files", "ssh")
     paths = [Path(injob.HERE, f"{name}.py") for name in shared]
     for path in (*paths, *Path(injob.HERE, STAGE).glob("*.py")):
         ast.parse(path.read_text(), feature_version=(3, 6))

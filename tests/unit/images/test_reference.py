@@ -9,7 +9,7 @@ import pytest
 from runners.core.errors import NotFound, UsageError
 from runners.core.machine import is_loopback
 from runners.images import reference
-from runners.images.reference import parse
+from runners.images.reference import parse, target
 
 DIGEST = "sha256:" + "a1" * 32
 
@@ -69,6 +69,19 @@ def test_the_runtime_is_given_a_tag_or_a_digest_but_not_both() -> None:
 def test_what_is_malformed(text: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
         parse(text)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("library://a/b", "apptainer push IMAGE library:"),
+        ("docker-archive:b.tar", "runner push IMAGE oci-archive:FILE"),
+    ],
+)
+def test_what_others_push(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match="nothing that runner pushes to") as error:
+        target(text)
     assert words in str(error.value)
 
 
