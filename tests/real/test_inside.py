@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from runners.core.job_record import JOB_FORM
 from tests import documents
 
 from .conftest import IMAGE, Done, Login, on_cluster
@@ -317,6 +318,12 @@ with SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard") as board:
 """
 
 
+OLD = {
+    "form": JOB_FORM, "id": "1", "name": "old", "scheduler": "slurm", "log": "", "submitted": 1.0,
+    "state": "COMPLETED", "image": IMAGE,
+}  # fmt: skip
+
+
 class TestTensorBoard:
     @pytest.mark.slow
     def test_runs_are_shown_to_who_has_the_token(self, login: Login) -> None:
@@ -338,17 +345,15 @@ class TestTensorBoard:
         login.runner("cancel", shown["id"])
 
     def test_a_run_without_events_is_told(self, login: Login) -> None:
-        job = {"id": "1", "name": "old", "scheduler": "slurm", "log": "", "submitted": 1.0}
         login.sh("mkdir old")
-        login.write("old/job.json", json.dumps({**job, "state": "COMPLETED", "image": IMAGE}))
+        login.write("old/job.json", json.dumps(OLD))
         done = login.runner("tensorboard", "--dry-run", "old")
         assert done.returncode == 0, done.stderr
         assert "warning: old has written nothing for TensorBoard so far" in done.stderr
 
     def test_on_the_node_itself_only(self, login: Login) -> None:
         login.sh("mkdir -p old/tensorboard; touch old/tensorboard/events.out.tfevents.1.n1.1.0")
-        job = {"id": "1", "name": "old", "scheduler": "slurm", "log": "", "submitted": 1.0}
-        login.write("old/job.json", json.dumps({**job, "state": "COMPLETED", "image": IMAGE}))
+        login.write("old/job.json", json.dumps(OLD))
         shown = session(login, "tensorboard", "--loopback", "-w", "n2", "old")
         target = f"{shown['port']}:127.0.0.1:{shown['port']}"
         assert re.fullmatch(rf"ssh -N -J ada@\S+ -L {target} ada@n2", shown["ssh"])
