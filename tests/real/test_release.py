@@ -14,7 +14,6 @@ from . import built, servers
 from .conftest import Login, new_folder, on_cluster
 from .desk import FAULT, NOT_VERIFIED, REFUSED, USAGE, Desk, desk, digest_of
 from .servers import Server
-from .terminal import terminal
 
 __all__ = ["desk"]  # pytest looks for fixtures among a module's names
 STEM = f"horovod_cpu-{__version__}-{architecture()}"
@@ -220,28 +219,22 @@ def test_any_client_takes_the_image(workshop: Workshop, registry: Server) -> Non
     workshop.sh(f"{pull}; cmp out.sif ours/horovod_cpu.sif; rm out.sif")
 
 
-def test_a_launch_without_its_image_asks_at_a_terminal(
+def test_a_launch_without_its_image_names_what_gets_it(
     workshop: Workshop, desk: Desk, registry: Server
 ) -> None:
     settings(desk, f"oras://{registry.host}/kit", workshop.key)
     env = {"RUNNER_SCRATCH": f"{desk.folder}/scratch", "APPTAINER_NOHTTPS": "1"}
     held = ["--sbatch-arg=--hold", desk.write("train.py", "pass")]
-    launch = ["runner", "launch", "--image", "horovod_cpu.sif", *held]
-    with terminal(desk, *launch, env=env) as screen:
-        screen.see("the image horovod_cpu.sif does not exist")
-        screen.see(f"pull .* MB from oras://{registry.host}/kit/horovod_cpu:.*signed by")
-        screen.see("build +about 13 minutes")
-        screen.see(r"which \(pull, build, neither\) \[pull\]")
-        screen.type("neither\r")
-        screen.see("try: runner pull cpu")
-        assert screen.end() == USAGE
+    launch = ["launch", "--image", "horovod_cpu.sif", "--parsable", *held]
+    done = desk.runner(*launch, env=env)
+    assert done.returncode == USAGE
+    assert "the image horovod_cpu.sif does not exist" in done.stderr
+    assert "try: runner pull cpu\n  try: runner build cpu" in done.stderr
     assert desk.runs() == []
-    with terminal(desk, *launch, env=env) as screen:
-        screen.see("which")
-        screen.type("\r")
-        job = screen.see(r"job (\d+) submitted")[1]
-        assert screen.end() == 0
-    assert desk.runner("cancel", job).returncode == 0
+    assert desk.runner("pull", "cpu", env=env).returncode == 0
+    done = desk.runner(*launch, env=env)
+    assert done.returncode == 0, done.stderr
+    assert desk.runner("cancel", done.stdout.strip()).returncode == 0
     link = desk.sh("readlink scratch/images/horovod_cpu.sif").strip()
     digest = digest_of(workshop, "ours/horovod_cpu.sif")
     assert link == f"{digest.replace(':', '-')}.sif"
