@@ -42,18 +42,25 @@ SIGNATURES: tuple[Signature, ...] = (
     signals.OUT_OF_MEMORY,
     *imports.FROM_OUTSIDE,
     *rendezvous.BY_PLAN,
-    *signatures.SIGNATURES,
+    signatures.PARTICULAR,
     *ended_by_slurm.NOT_STARTED,
     *rendezvous.SIGNATURES,
     *imports.SIGNATURES,
     *file_errors.SIGNATURES,
     *training.SIGNATURES,
     *signals.SIGNATURES,
+    *unrecognised.NO_SPACE,
+    signatures.GENERAL,
     *unrecognised.SIGNATURES,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
 # What only repeats an error, or how a rank ended
-REPEATING = (signals.CRASHED, *unrecognised.SIGNATURES)
+REPEATING = (
+    signals.CRASHED,
+    *unrecognised.NO_SPACE,
+    signatures.GENERAL,
+    *unrecognised.SIGNATURES,
+)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),

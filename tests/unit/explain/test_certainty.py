@@ -246,7 +246,7 @@ def test_a_reason_in_the_log_is_found_where_the_error_has_none(tmp_path: Path) -
 
 def test_a_warning_in_the_log_is_not_the_cause_of_another_error(tmp_path: Path) -> None:
     log = "0@n0 | NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4b000\n"
-    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "rank-exception"
+    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "key-missing"
 
 
 @pytest.mark.parametrize(
