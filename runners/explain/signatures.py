@@ -224,7 +224,8 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
         silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:
         return as_sure_as_told(facts, certainty, because)
-    most = Certainty.UNSURE if ended == signal.SIGKILL else Certainty.LIKELY
+    unsure = ended == signal.SIGKILL or match.entry.general
+    most = Certainty.UNSURE if unsure else Certainty.LIKELY
     if ORDER.index(most) <= ORDER.index(certainty):
         return certainty, because
     return most, "its log has this line, and it ended without an error of its own"
