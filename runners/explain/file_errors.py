@@ -27,10 +27,6 @@ FULL = "No space left on device"
 QUOTA = "Disk quota exceeded"
 SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
 MISSING = r"(?:No such file or directory|NotADirectoryError: .*): "
-READ_ONLY = (
-    ", which is read-only: an image cannot be written to; OUTPUT_DIR is the folder for what a "
-    "trainer writes"
-)
 PATH = re.compile(r"'(/[^']*)'")
 
 
@@ -128,20 +124,15 @@ ROWS = (
     ),
     Row(
         "read-only",
-        r"Read-only file system: '(?P<path>[^']+)'",
-        "{who} writes to {path}" + READ_ONLY,
+        r"Read-only file system(?P<path>(?:: '[^']+')?)",
+        "{who} writes to a read-only file system{path}; an image cannot be written to, and "
+        "OUTPUT_DIR is the folder for what a trainer writes",
     ),
-    Row("read-only", r"Read-only file system", "{who} writes" + READ_ONLY),
     Row(
         "permission-denied",
         r"Permission denied: '(?P<path>[^']+)'",
         "{who} cannot open {path}: permission denied",
         _look,
-    ),
-    Row(
-        "permission-denied",
-        r"PermissionError|Errno 13",
-        "{who} cannot open a file: permission denied",
     ),
 )
 SIGNATURES = (

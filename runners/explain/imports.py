@@ -80,7 +80,7 @@ def _without_bind(facts: Facts, named: Named) -> Remedy:
 
 GLIBC = Row(
     "glibc-mismatch",
-    r"version [`'](?P<version>GLIBC_[\d.]+)' not found \(required by (?P<by>[^)]+)\)",
+    r"version [`'](?P<version>GLIBC_[\d.]+)' not found \(required by (?P<by>(?!/\.sing)[^)]+)\)",
     "{by} needs {version}, which the image's own C library does not have: it was built on a newer "
     "system than the image",
     _without_bind,

@@ -35,6 +35,8 @@ from .explanation import (
 from .facts import Facts, LogPattern
 from .finding_helpers import EDITOR
 
+# What only repeats an error, or names its family
+LAST = (*unrecognised.NO_SPACE, signatures.GENERAL, *unrecognised.SIGNATURES)
 # What the run's facts tell comes before other programs' messages, and these before what is general
 SIGNATURES: tuple[Signature, ...] = (
     *container.SIGNATURES,
@@ -42,18 +44,18 @@ SIGNATURES: tuple[Signature, ...] = (
     signals.OUT_OF_MEMORY,
     *imports.FROM_OUTSIDE,
     *rendezvous.BY_PLAN,
-    *signatures.SIGNATURES,
+    signatures.PARTICULAR,
     *ended_by_slurm.NOT_STARTED,
     *rendezvous.SIGNATURES,
     *imports.SIGNATURES,
     *file_errors.SIGNATURES,
     *training.SIGNATURES,
     *signals.SIGNATURES,
-    *unrecognised.SIGNATURES,
+    *LAST,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
 # What only repeats an error, or how a rank ended
-REPEATING = (signals.CRASHED, *unrecognised.SIGNATURES)
+REPEATING = (signals.CRASHED, *LAST)
 NOTHING = {
     JobState.PENDING: (PENDING, "the job has not started"),
     JobState.RUNNING: (RUNNING, "nothing has failed so far"),

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -126,8 +126,7 @@ class Match:
     @property
     def rank(self) -> tuple[int, int, int]:
         """The lowest is the best: the surest, then the most particular, then the first in text."""
-        sure = ORDER.index(self.entry.certainty) + self.entry.general
-        return sure, -len(self.entry.match), self.at
+        return ORDER.index(self.entry.certainty), -len(self.entry.match), self.at
 
 
 @lru_cache(maxsize=1)
@@ -148,9 +147,10 @@ def _read(file: Path) -> Iterator[Entry]:
         yield Entry(**values, about=file.stem)
 
 
-def matches(text: Text) -> list[Match]:
-    """Return all entries that fit, the best first."""
-    fit = (_match(entry, text.of(entry.where)) for entry in entries())
+def matches(text: Text, general: bool = False) -> list[Match]:
+    """Return all particular entries that fit, or all general ones, the best first."""
+    ours = (entry for entry in entries() if entry.general is general)
+    fit = (_match(entry, text.of(entry.where)) for entry in ours)
     return sorted(filter(None, fit), key=lambda each: each.rank)
 
 
@@ -180,12 +180,12 @@ def _match(entry: Entry, text: str) -> Match | None:
     return Match(entry, min(one.start() for one in found), found[0][0], named)
 
 
-def judge(facts: Facts) -> Explanation | None:
+def judge(facts: Facts, general: bool = False) -> Explanation | None:
     """Return what the best signature says: of the rank's own error, else of the log."""
     if facts.kind not in ENDED:
         return None
     text = text_of(facts)
-    best = next(iter(matches(text)), None)
+    best = next(iter(matches(text, general)), None)
     return _explanation(best, text, facts) if best else None
 
 
@@ -224,7 +224,8 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
         silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:
         return as_sure_as_told(facts, certainty, because)
-    most = Certainty.UNSURE if ended == signal.SIGKILL else Certainty.LIKELY
+    unsure = ended == signal.SIGKILL or match.entry.general
+    most = Certainty.UNSURE if unsure else Certainty.LIKELY
     if ORDER.index(most) <= ORDER.index(certainty):
         return certainty, because
     return most, "its log has this line, and it ended without an error of its own"
@@ -280,4 +281,5 @@ def _cut(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
 
 
-SIGNATURES = (Signature("", judge),)
+PARTICULAR = Signature("", judge)
+GENERAL = Signature("", partial(judge, general=True))

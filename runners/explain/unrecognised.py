@@ -104,9 +104,11 @@ def unknown(facts: Facts) -> Explanation:
     return finding(cause, (*record, *seen), logs(facts), Certainty.UNSURE, because)
 
 
-SIGNATURES = (
+NO_SPACE = (
     Signature("disk-full", full, (WARNED,)),
     Signature("disk-full", records_lost, state=JobState.FAILED),
+)
+SIGNATURES = (
     Signature("rank-exception", exception),
     Signature("peer-lost", lost_peer),
     Signature("trainer-gave-up", own_words),

@@ -183,7 +183,7 @@ except OSError as error:
 """
 WELL = Cause("well", NOISE, explained="completed")
 PYTHON = (
-    Cause("noisy", NOISE + "raise KeyError('weights')", explained="rank-exception",
+    Cause("noisy", NOISE + "raise KeyError('weights')", explained="key-missing",
           said="KeyError: 'weights'", shown="noisy.py\", line 8", fix="+8 "),
     # The error was handled, and nobody knows why it ended: the line is shown, as a guess.
     Cause("silent", NOISE + "import os\nos._exit(9)", explained="disk-full", certainty="unsure"),

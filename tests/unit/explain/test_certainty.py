@@ -246,7 +246,7 @@ def test_a_reason_in_the_log_is_found_where_the_error_has_none(tmp_path: Path) -
 
 def test_a_warning_in_the_log_is_not_the_cause_of_another_error(tmp_path: Path) -> None:
     log = "0@n0 | NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4b000\n"
-    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "rank-exception"
+    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "key-missing"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +335,11 @@ Lmod has detected the following error: The following module(s) are unknown: "cud
 0@n0 | gcs_rpc_client.h:179: Failed to connect to GCS at address 10.0.0.1:6379 within 5 seconds.
 pyxis: imported docker image: nvcr.io#nvidia/pytorch:24.01-py3
 0@n0 | step 1 loss 2.3 errors 0 failed 0
+0@n0 | OSError: [Errno 9] Bad file descriptor
+0@n0 | W0823 10:09:44.04 2451 gen_comm_id_helper.cc:120] connect addr=127.0.0.1:47731 failed 1 times with reason: Connection refused retry after 1 seconds
+0@n0 | mkdir: cannot create directory 'out': File exists
+0@n0 | [n1:1] mca_base_component_repository_open: unable to open mca_btl_openib: librdmacm.so.1: cannot open shared object file
+srun: error: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1
 """  # noqa: E501
 
 

@@ -175,7 +175,7 @@ def test_keras_2_is_offered_as_the_script_imports_it(
 
 def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> None:
     error = (0, 1.0, "AttributeError: 'SGD' object has no attribute 'lr'")
-    assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "rank-exception"
+    assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "attribute-missing"
     log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "/x/horovod/_keras/callbacks.py"\n0@n0 | {error[2]}\n'
     said = explained(tmp_path / "keras", log, error)
     assert (said.name, said.certainty.value) == ("keras-2-optimizer", "likely")
@@ -183,7 +183,7 @@ def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> No
 
 def test_no_json_is_tf_configs_only_where_tensorflow_reads_it(tmp_path: Path) -> None:
     error = (0, 1.0, "JSONDecodeError: Expecting property name: line 1 column 2 (char 1)")
-    assert explained(tmp_path / "own", "", error).name == "rank-exception"
+    assert explained(tmp_path / "own", "", error).name == "json-not-read"
     file = "/x/cluster_resolver/tfconfig_cluster_resolver.py"
     log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "{file}", line 40\n0@n0 | {error[2]}\n'
     assert explained(tmp_path / "tf", log, error).name == "tf-config-json"

@@ -38,7 +38,7 @@ def test_a_rank_that_lost_another_is_not_to_blame(tmp_path: Path, name: str, wor
     leave(paths, 1, 1.0, problem)
     leave(paths, 0, 2.0, failure.of_exception(1, KeyError("weights"), ["KeyError: 'weights'"]))
     why = explain(paths, job, FAILED)
-    assert (why.name, why.rank) == ("rank-exception", 0), why
+    assert (why.name, why.rank) == ("key-missing", 0), why
 
 
 @pytest.mark.parametrize(
