@@ -127,6 +127,8 @@ class Job:
 
     def given(self) -> Mapping[str, str]:
         """Return the variables of the job that the directives fix."""
+        if not self.scheduler:
+            return {}  # the command line of sbatch may have asked for any
         values = {
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),

@@ -92,9 +92,10 @@ class Expander:
 
     def _concatenated(self, node: Node, split: bool) -> list[list[Piece]]:
         texts = [grammar.source(child) for child in node.children]
-        if texts[0] == "{" and texts[2:] == ["}"]:
+        expands = any("," in text or ".." in text for text in texts)  # {A} is no list
+        if expands and texts[0] == "{" and texts[2:] == ["}"]:
             return [[text] for text in texts[1].split(",")]
-        if "{" in texts and "}" in texts:
+        if expands and "{" in texts and "}" in texts:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:

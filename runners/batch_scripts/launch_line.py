@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ OF_COUNTS = names(
     "nproc-per-node num-processes num-gpus num-nodes standalone multi-gpu module m no-python"
     " use-env tee redirects log-dir role local-ranks-filter"
 )
+BLANK = re.compile(r"<[A-Za-z][\w -]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
@@ -53,14 +55,26 @@ def _draft(script: Script, step: Step) -> Draft:
     for condition in command.conditions if not step.part else ():
         draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(draft, step)
+    _blanks(draft)
     return draft
+
+
+def _blanks(draft: Draft) -> None:
+    """Say which places of the line the script itself leaves open, as <account>."""
+    shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
+    words = [value for _, value in draft.options if value] + draft.arguments[int(shell) :]
+    told = " ".join(note.text for note in draft.open)
+    for word in words:
+        draft.open += [
+            Note(word.line, f"{blank}: the script leaves it open")
+            for blank in BLANK.findall(word.known or "")
+            if blank not in told
+        ]
 
 
 def _of_agent(draft: Draft, step: Step) -> None:
     """Say what of an agent's surroundings is lost."""
     agent, direct = step.agent, not draft.has("launcher")
-    if agent and step.environment and step.image is not None and not direct:
-        draft.lose(step.line, f"{step.environment.text}: {agent.name} is the image's own")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
     for each in step.inner if agent and step.shell and not direct else ():
@@ -75,6 +89,11 @@ def _problems(step: Step) -> Iterator[Note]:
     for word in () if step.fed else command.inputs:
         text = f"{command.name} < {word.text}: ranks of runner read no input"
         yield Note(word.line, text)
+    own = [step.environment, *map(environment.activated, step.inner)]
+    for each in own if step.agent and step.image is not None and not step.direct else ():
+        if each:
+            text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
+            yield Note(step.line, text)
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
 
@@ -187,6 +206,8 @@ def _known(command: Command, script: Script) -> bool:
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
     programs = {command.name, *step.names[:1]}
+    if command.name == "exec" and not command.arguments:
+        return True  # its redirections are those of a log
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""

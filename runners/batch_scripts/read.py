@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .content import Content
+from .content import BRANCH_OF, Content
 from .scope import Scope, Value, hidden
 from .simple import MOST_IN_ALL, Simple
 from .substitute import printed
@@ -138,13 +138,14 @@ class _Reader(Simple):
         if holds or (holds is False and (alone or not branches)):
             self._children(branches[0] if branches else ())
             return
-        with self._with(conditions=(*self.state.conditions, label)):
-            for nodes in branches:
-                self.scope.variables.clear()
-                self.scope.variables.update(before)
+        for number, nodes in enumerate(branches, 1):
+            self.scope.variables.clear()
+            self.scope.variables.update(before)
+            branch = f"{label}{BRANCH_OF}{number}" if len(branches) > 1 else label
+            with self._with(conditions=(*self.state.conditions, branch)):
                 self._children(nodes)
-                now = self.scope.variables.items()
-                changed.update({n: v for n, v in now if not _same(before.get(n), v)})
+            now = self.scope.variables.items()
+            changed.update({n: v for n, v in now if not _same(before.get(n), v)})
         for name, value in changed.items():
             self.scope.variables[name] = hidden(value, name, BRANCH)
 
@@ -175,7 +176,8 @@ class _Reader(Simple):
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:
             if child.type == "case_item":
-                with self._branch(f"the case of line {self._line(child)}"):
+                label = f"the case of line {self._line(node)}{BRANCH_OF}{self._line(child)}"
+                with self._branch(label):
                     self._children(child.children)
 
     def read_for_statement(self, node: Node) -> None:

@@ -42,6 +42,9 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     for option in step.starter.options.options if step.starter.name == "srun" else ():
         if not step.part or option.name not in ("nodelist", "relative", "exclude"):
             _srun(draft, option)
+    if not job.scheduler:
+        text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
+        draft.notes.append(Note(0, text))
     _counts(draft, job, step)
 
 
@@ -176,7 +179,8 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
     here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
-    if here and (job.nodes or 1) > 1:
+    told = agent.count("nnodes", "num-machines", "num-nodes")
+    if here and (job.nodes or 1) > 1 and told != job.nodes:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.errors import UsageError
 from ..core.site import Site
 from . import directives, programs, read, steps
-from .content import Command, Content
+from .content import Command, Content, exclude
 from .directives import Job
 from .options import Option, Options
 from .scope import Scope
@@ -58,13 +58,17 @@ class Script:
             yield command
             yield from steps.of(command).inner
 
-    def modules(self, line: int) -> dict[str, int]:
-        """The environment modules that are loaded at a line, as far as they are known."""
+    def modules(self, line: int, conditions: Sequence[str] = ()) -> dict[str, int]:
+        """The environment modules that are loaded at a line, as far as they are known.
+
+        Those of a branch that `conditions` exclude are not.
+        """
         loaded: dict[str, int] = {}
         for command in self.content.commands:
             words = [each.text for each in command.arguments if not each.unknown]
             names = [word for word in words if not word.startswith("-")]
-            if command.name not in MODULES or command.line > line:
+            other = exclude(conditions, command.conditions)
+            if command.name not in MODULES or command.line > line or other:
                 continue
             told = command.name == "module" or VERBS.intersection(names[:1])
             verb = names.pop(0) if names and told else "load"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -141,7 +142,8 @@ class Simple:
             folder = target
             if above is not None and not target.text.startswith(("/", "$", "~")):
                 folder = join((above, target), "/", target.line)
-            self._change(folder)
+            known = folder.known and literal(posixpath.normpath(folder.text), target.line)
+            self._change(known or folder)
         elif command.name == "popd" and self.pushed:
             self._change(self.pushed.pop())
         elif command.name == "set" and "pipefail" in options:
@@ -156,8 +158,19 @@ class Simple:
         elif command.name in ("read", "mapfile", "readarray"):
             self._hide(options[-1:], command.line)
         elif command.name in ("let", "getopts"):
-            names = [re.match(r"\w*", option) for option in options]
-            self._hide([match[0] for match in names if match and match[0]], command.line)
+            for option in options:
+                self._let(option.replace(" ", ""), command.line)
+
+    def _let(self, text: str, line: int) -> None:
+        """Assign what `let NAME=...` computes."""
+        name, _, expression = text.partition("=")
+        root = grammar.parse(f"$(({expression}))") if name.isidentifier() else None
+        node = next(grammar.below(root, "arithmetic_expansion"), None) if root else None
+        number = self.expander.arithmetic(node).known if node and expression else None
+        if number is not None:
+            self._assign(name, literal(number, line))
+        elif match := re.match(r"\w+", text):
+            self._hide([match[0]], line)
 
     def _change(self, folder: Word | None) -> None:
         self.state = replace(self.state, folder=folder)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from . import options, programs
+from . import grammar, options, programs
 from .content import Command
 from .options import Options
 from .read import read
 from .scope import Scope
 from .step import Layer, Step
-from .words import Piece, Unknown, Word, literal, made, root_of
+from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
 def of(command: Command) -> Step:
@@ -88,6 +88,8 @@ class _Reader(Step):
             self._set(value.split(","))
         if name == "shifter":
             self.image = read_.get("image") or literal(programs.OF_DIRECTIVE, line)
+        elif name.endswith("_wrapper"):  # CSC's, which runs in the image of a module
+            self.image = literal(f"<image of {name}>", line)
         elif self.program:
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
@@ -143,7 +145,7 @@ class _Reader(Step):
         outer = dict(self.env)
         more = self._script(words[place], words[place + 2 :])
         if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
-            self.shell = words[place:]
+            self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
             agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(
                 programs.AGENTS
             )
@@ -152,18 +154,11 @@ class _Reader(Step):
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
-        names, parts = dict[str, Word](), list[str]()
-        for piece in word.pieces:
-            if isinstance(piece, Unknown):
-                names[f"PIECE_{len(names)}"] = made([piece], word.line)
-                parts.append(f"${{PIECE_{len(names) - 1}}}")
-            else:
-                parts.append(piece)
+        text, names = _named(word)
         known = {**self.command.exports, **self.env}
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
         scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)
-        text = "".join(parts)
         content = read(text, scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
@@ -206,6 +201,31 @@ class _Reader(Step):
             return False
         self.program = rest or self.program
         return bool(rest)
+
+
+def _named(word: Word) -> tuple[str, dict[str, Word]]:
+    """Return a text with variables for its unknown pieces, and what these stand for."""
+    names, parts = dict[str, Word](), list[str]()
+    for piece in word.pieces:
+        if isinstance(piece, Unknown):
+            names[f"PIECE_{len(names)}"] = made([piece], word.line)
+            parts.append(f"${{PIECE_{len(names) - 1}}}")
+        else:
+            parts.append(piece)
+    return "".join(parts), names
+
+
+def _for_ranks(word: Word) -> Word:
+    """Return a text in which the shell of each rank expands what it knows too."""
+    text, names = _named(word)
+    fixed = " ".join(map(grammar.source, grammar.below(grammar.parse(text), "raw_string")))
+    kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
+    own = [isinstance(p, Unknown) and p.kind == RUN and on_rank(p) for p in word.pieces]
+    pieces = (
+        p.source if mine and isinstance(p, Unknown) and p not in kept else p
+        for p, mine in zip(word.pieces, own)
+    )
+    return made(pieces, word.line)
 
 
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:

@@ -12,7 +12,6 @@ from .words import (
     ADDRESS,
     HOST,
     LOOKUP,
-    PORT,
     RUN,
     WHO_KNOWS,
     Piece,
@@ -21,6 +20,7 @@ from .words import (
     escaped,
     literal,
     made,
+    on_rank,
 )
 
 OF_HOROVODRUN = {
@@ -30,7 +30,8 @@ OF_HOROVODRUN = {
 }
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
-PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host")
+COUNTS = ("np", "num-proc", "verbose")
+PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
@@ -66,7 +67,10 @@ def _horovodrun(draft: Draft, option: Option) -> None:
         draft.add("controller", option.name)
     elif name:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
-    elif option.name not in PLACES:
+    elif option.name in PLACES:
+        dashes = "-" if len(option.name) == 1 else "--"
+        draft.leave_out(option.line, f"{dashes}{option.name} {option.text}: runner places ranks")
+    elif option.name not in COUNTS:
         draft.lose(option.line, f"horovodrun --{option.name}")
 
 
@@ -101,10 +105,10 @@ def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
         return False
     if _prepares(step) or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
-    on_rank = [word for word in words if any(_on_rank(piece) for piece in word.unknown)]
+    ranks_own = [word for word in words if any(on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     inside = _inside(step) is not None and not (step.agent and step.image is None)
-    return (bool(on_rank) and not hopeless) or bool(draft.exports) or inside
+    return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
 
 
 def _prepares(step: Step) -> bool:
@@ -123,14 +127,8 @@ def _in_container(path: str, draft: Draft) -> bool:
     return False
 
 
-def _on_rank(piece: Unknown) -> bool:
-    name = piece.source[1:].removeprefix("{").removesuffix("}")
-    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
-    return piece.kind == LOOKUP or (piece.kind == RUN and own)
-
-
 def _expandable(word: Word) -> bool:
-    return all(_on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
+    return all(on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
 
 
 def _met(word: Word) -> Word:
@@ -200,7 +198,7 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
             items = " ".join(literal(value).quoted() for value in piece.values)
             definition = f"{piece.source[2:].partition('[')[0]}=({items})"
             draft.definitions += [definition] if definition not in draft.definitions else []
-        pieces.append(piece.source if _on_rank(piece) else piece)
+        pieces.append(piece.source if on_rank(piece) else piece)
     return [*pieces, '"']
 
 

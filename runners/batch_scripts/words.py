@@ -151,6 +151,13 @@ def unknown(source: str, kind: str, line: int) -> Word:
     return Word((Unknown(source, kind, line),), line)
 
 
+def on_rank(piece: Unknown) -> bool:
+    """Whether the shell of a rank has a piece's value too."""
+    name = piece.source[1:].removeprefix("{").removesuffix("}")
+    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
+    return piece.kind == LOOKUP or (piece.kind == RUN and own)
+
+
 def root_of(path: Word, end: str) -> Word:
     """Return what stands before the last of `end` in a path; a name alone gets `./`."""
     folder = join(path.split(end)[:-1], end, path.line)

@@ -23,6 +23,7 @@ def nv_missing(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
         given = layer.has("nv", "rocm", "nvccli") or layer.options.problem
+        given = given or layer.name.endswith("_wrapper")  # it adds what the module's image needs
         if layer.name in APPTAINER and not given and not SWITCHES & set(step.variables):
             what = "--nv is missing: the container sees no GPU"
             yield layer.line, what, f"{layer.name} {step.action} --nv ..."

@@ -431,6 +431,39 @@ WHOLE = {
         "--nodes 2 --ntasks-per-node 2 --runtime none --module-use /apps/modules"
         " --module PyTorch/2.1 --module OpenMPI/4.1 t.py",
     ),
+    "numbers by let": (
+        "#PBS -l select=2:system=polaris\nN=`wc -l < $PBS_NODEFILE`\nlet R=${N}*4 \"B = R * 2\"\n"
+        "mpiexec -n $R -ppn 4 --line-buffer apptainer exec i.sif python t.py --batch $B",
+        "--site polaris --scheduler pbs --nodes 2 --ntasks-per-node 4 --image i.sif"
+        " t.py -- --batch 16",
+    ),
+    "the job's number in a text": (
+        "#SBATCH -n 2\nsrun apptainer exec i.sif bash -c \"nvidia-smi | tee gpus.txt;"
+        " python t.py --out out/$SLURM_JOB_ID\"",
+        "--ntasks 2 --image i.sif"
+        " -- bash -c 'nvidia-smi | tee gpus.txt; python t.py --out out/$SLURM_JOB_ID'",
+    ),
+    "modules of one's own": (
+        "#SBATCH -n 2\nexport MODULEPATH=$MODULEPATH:$HOME/modules\nmodule load a\nsrun python t.py",
+        "--ntasks 2 --runtime none --module-use $HOME/modules --module a t.py",
+    ),
+    "folders and back": (
+        "#SBATCH -n 2\ncd a\ncd ..\nsrun python t.py {1} -o x_%q{RANK}",
+        "--ntasks 2 --runtime none t.py -- '{1}' -o 'x_%q{RANK}'",
+    ),
+    "modules of another branch": (
+        "#SBATCH -n 2\nif [ -f a ]; then\nmodule load a\nsrun dask-scheduler &\nelse\n"
+        "module load b\nsrun python t.py\nfi",
+        "--ntasks 2 --runtime none --module b t.py",
+    ),
+    "an agent that is told of the job's nodes": (
+        "#SBATCH -N 2\ntorchrun --nnodes=2 --nproc_per_node=4 t.py",
+        "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py",
+    ),
+    "a flag of a site's podman-hpc": (
+        "#SBATCH -n 2\nsrun podman-hpc run --nccl-cu13 --rm --gpu i:1 python t.py",
+        "--ntasks 2 --runtime podman-hpc --image i:1 --nv t.py",
+    ),
     "deepspeed": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"
         " t.py --deepspeed c.json",
@@ -610,9 +643,9 @@ OPEN = {
     ),
     "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
     "a number that is counted": (
-        "let n=2*4\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $n$m --k $k",
-        "'<$n$m>' --k 3",
-        "1: $n: a command",
+        "let n=2*4 p++\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $p$m --k $k",
+        "'<$p$m>' --k 3",
+        "1: $p: a command",
     ),
     "a default of the job": (
         "A=${{A:-x_$SLURM_JOB_ID}}\n{run} python t.py $A",
@@ -671,6 +704,21 @@ OPEN = {
         "cd '<$TMPDIR>' &&",
         "1: $TMPDIR: only the job",
     ),
+    "what the submission asks for": (
+        "horovodrun -np $SLURM_NTASKS python t.py",
+        "--ntasks '<$SLURM_NTASKS>'",
+        "1: $SLURM_NTASKS: only the job",
+    ),
+    "a wrapper of the site": (
+        "srun singularity_wrapper exec torchrun --nproc_per_node=2 t.py",
+        "--image '<image of singularity_wrapper>'",
+        "1: <image of singularity_wrapper>",
+    ),
+    "a blank of the script": (
+        "#SBATCH --account=<account>\n{run} python t.py",
+        "'<account>'",
+        "1: <account>: the script leaves it open",
+    ),
     "a range of nodes": ("#SBATCH --nodes=2-4\n{run} python t.py", "'<2-4>'", "1: --nodes=2-4"),
 }
 
@@ -690,6 +738,14 @@ LOST = {
     "an instance of an image": (
         "apptainer exec instance://one python t.py",
         "1: instance://one: give the image itself",
+    ),
+    "an agent in an environment of the container": (
+        f"{RUN} bash -c 'source /e/bin/activate; accelerate launch t.py'",
+        "1: runner starts the image's own accelerate, not that of /e",
+    ),
+    "an option without its value": (
+        "srun --mpi --ntasks 4 python t.py",
+        "1: the option --mpi is not known",
     ),
     "a cluster of its own": (
         "srun -n1 ray start --head --block &\npython t.py",
@@ -820,6 +876,8 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "the rounds of a loop",
         "a container that was not made",
         "a cluster of its own",
+        "an agent in an environment of the container",
+        "an option without its value",
         "an instance of an image",
     ],
 )
