@@ -37,8 +37,7 @@ class Directive:
 class Job:
     """What a script asks of its scheduler ("" for none).
 
-    `late` are lines of directives after the first command, `unread` those not understood, with the
-    reason.
+    `late` are directives after the first command, `unread` those not understood, with the reason.
     """
 
     scheduler: str = ""
@@ -117,10 +116,7 @@ class Job:
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other job is on the nodes, as far as the script tells.
-
-        Perlmutter's queues for whole nodes go with -C; ALCF gives whole nodes only.
-        """
+        """Whether no other job is on the nodes: whole ones are -C on Perlmutter, all at ALCF."""
         whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
         alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
         return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
@@ -197,7 +193,6 @@ def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
 
 
 def _add(job: Job, text: str, line: int) -> None:
-    """Add the options of one line."""
     try:
         words = [literal(word, line) for word in shlex.split(text, comments=True)]
     except ValueError as error:

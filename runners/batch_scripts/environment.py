@@ -24,7 +24,6 @@ CONDAS = ("conda", "mamba", "micromamba")
 
 
 def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
-    """Add image, binds, variables and modules."""
     draft.folder = _folder(step.command.folder or draft.folder)
     if draft.folder is not None:
         draft.note(draft.folder)
@@ -71,7 +70,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
         if volume:
             draft.add("bind", volume)
-    for option in layer.options.options:
+    for option in layer.options:
         name, value, line = option.name, option.value, option.line
         if name in ("bind", "volume", "volumes", "container-mounts") and value:
             _binds(draft, value, layer.name)
@@ -103,7 +102,6 @@ def _binds(draft: Draft, value: Word, runtime: str) -> None:
 
 
 def _environment(draft: Draft, script: Script, step: Step) -> None:
-    """Add the virtual or conda environment that is active."""
     draft.add("runtime", "none")
     before = _before(script, step, *step.inner)
     active = [each for each in map(activated, before) if each]

@@ -13,50 +13,37 @@ from . import environment, resources, steps, trainer
 from .content import Command
 from .draft import Draft, Note
 from .environment import CONDAS, them
-from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
+from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, NAMES, OF_SHELL, TOOLS, is_python
 from .script import MODULES, Script
 from .simple import HARMLESS
 from .step import Step
 from .words import BRANCH, RUN, Word
 
-# Options of agents that runner gives them, and others that are counts or change no rank.
-GIVEN = (
-    *("rdzv", "master", "main-process", "machine-rank", "node-rank", "same-network", "nnodes"),
-    *("num-machines", "hostfile"),
-)
-OF_COUNTS = names(
-    "nproc-per-node num-processes num-gpus num-nodes standalone multi-gpu module m no-python"
-    " use-env tee redirects log-dir role local-ranks-filter"
-)
+GIVEN, OF_COUNTS = tuple(NAMES["given"]), NAMES["of_counts"]
 BLANK = re.compile(r"<[A-Za-z][\w -]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
-# Options of mpirun that say where ranks are.
-PLACING = names("bind-to map-by rank-by hostfile machinefile host H cpu-bind hosts")
+PLACING = NAMES["placing"]
 
 
-def drafts(script: Script) -> list[Draft]:
-    """Return a launch line for each step that starts a training."""
-    return [_draft(script, step) for step in script.steps]
-
-
-def _draft(script: Script, step: Step) -> Draft:
-    draft, command = Draft(step.line), step.command
-    profile = _site(draft, script)
-    resources.add(draft, script.job, step)
-    environment.add(draft, script, step, profile)
-    trainer.add(draft, script.job, step)
-    _of_agent(draft, step)
+def draft(script: Script, step: Step) -> Draft:
+    """Return the launch line of a step that starts a training."""
+    made, command = Draft(step.line), step.command
+    profile = _site(made, script)
+    resources.add(made, script.job, step)
+    environment.add(made, script, step, profile)
+    trainer.add(made, script.job, step)
+    _of_agent(made, step)
     problems = [*_problems(step)]
-    draft.lost += problems
+    made.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    draft.possible = not (hopeless or script.job.hetjob or _needs_cluster(script, step))
+    made.possible = not (hopeless or script.job.hetjob or _needs_cluster(script, step))
     for condition in command.conditions if not step.part else ():
-        draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
-    _left_out(draft, step)
-    _blanks(draft)
-    return draft
+        made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
+    _left_out(made, step)
+    _blanks(made)
+    return made
 
 
 def _blanks(draft: Draft) -> None:
@@ -73,7 +60,6 @@ def _blanks(draft: Draft) -> None:
 
 
 def _of_agent(draft: Draft, step: Step) -> None:
-    """Say what of an agent's surroundings is lost."""
     agent, direct = step.agent, not draft.has("launcher")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
@@ -99,14 +85,12 @@ def _problems(step: Step) -> Iterator[Note]:
 
 
 def _needs_cluster(script: Script, step: Step) -> bool:
-    """Whether the script starts a cluster, such as Ray's, for a training."""
     holding = set(step.command.conditions)
     commands = (each for each in script.content.commands if holding.issuperset(each.conditions))
     return any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in commands)
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:
-    """Return the profile of the site; add it where the script names the machine."""
     job = script.job
     if not job.scheduler or job.scheduler == "slurm":
         return script.site.profile
@@ -131,18 +115,17 @@ def _filesystems(profile: Profile | None) -> str:
 
 
 def _left_out(draft: Draft, step: Step) -> None:
-    """Say what of the step itself runner does."""
     agent, starter, command = step.agent, step.starter, step.command
-    given = [o.name for o in agent.options.options if o.name.startswith(GIVEN)]
+    given = [o.name for o in agent.options if o.name.startswith(GIVEN)]
     if given:
         text = ", ".join(f"--{name}" for name in given)
         draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
-    for option in agent.options.options:
+    for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
         if option.name not in given and option.name not in OF_COUNTS and not default:
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
     if starter.name not in ("", "srun", "horovodrun"):
-        placing = dict.fromkeys(o.name for o in starter.options.options if o.name in PLACING)
+        placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
         if placing:
             draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
     outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
@@ -164,14 +147,13 @@ def others(script: Script) -> Iterator[Note]:
     starting = {step.line for step in script.steps}
     for command in content.commands:
         own = command.line in starting or command.within or _known(command, script)
-        if not own and not _for_log(command, script):
+        if not own:
             yield Note(command.line, f"{command.text}: {_instead(command, script)}")
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
 
 
 def _instead(command: Command, script: Script) -> str:
-    """Say of a command that starts no training what to do with it."""
     program = steps.of(command).names
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
@@ -217,14 +199,6 @@ def _known(command: Command, script: Script) -> bool:
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
     return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
-
-
-def _for_log(command: Command, script: Script) -> bool:
-    """Whether this makes the folder of a log that the launch does not write."""
-    words = [word for each in script.content.commands if each.name == "tee" for word in each.words]
-    words += [word for step in script.steps for word in step.command.outputs]
-    folder = command.words[-1].text.rstrip("/") + "/"
-    return command.name == "mkdir" and any(word.text.startswith(folder) for word in words)
 
 
 def of_loops(script: Script) -> Iterator[Note]:

@@ -56,7 +56,6 @@ class Options:
     problem: str = ""
 
     def get(self, *names: str) -> Word | None:
-        """Return the last value of an option of these names."""
         values = [option.value for option in self.options if option.name in names]
         return values[-1] if values else None
 

@@ -155,7 +155,8 @@ class _Reader(Simple):
         """Whether `[ A = B ]`, `-z` or `-n` holds, None where the script alone does not tell."""
         tests = [node for node in nodes if node.is_named]
         below = tests[0].named_children if len(tests) == 1 else []
-        if len(below) != 1 or tests[0].type != "test_command" or self._in_loop:
+        in_loop = any("the loop of" in label for label in self.state.conditions)
+        if len(below) != 1 or tests[0].type != "test_command" or in_loop:
             return None
         sides = [child for child in below[0].children if child.type != "test_operator"]
         signs = [child for child in below[0].children if not child.is_named or child not in sides]
@@ -168,10 +169,6 @@ class _Reader(Simple):
         if sign in ("=", "==", "-eq", "!=", "-ne") and len(words) == 2:
             return (words[0] == words[1]) is (sign in ("=", "==", "-eq"))
         return None
-
-    @property
-    def _in_loop(self) -> bool:
-        return any("the loop of" in label for label in self.state.conditions)
 
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:
@@ -226,7 +223,6 @@ class _Reader(Simple):
             self.walk(body)
 
     def _substitute(self, node: Node) -> Word:
-        """Read $(...) and return what it prints, as far as that is known."""
         first = len(self.content.commands)
         before, state = self.scope, self.state
         self._enter(before.copy())
@@ -239,7 +235,6 @@ class _Reader(Simple):
 
 
 def _first(node: Node) -> str:
-    """Return the name of the first command below a node."""
     name = next(grammar.below(node, "command_name"), None)
     return grammar.source(name).rpartition("/")[2] if name else node.type
 

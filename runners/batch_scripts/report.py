@@ -31,8 +31,7 @@ class Report:
 
 
 def make(script: Script) -> Report:
-    """Return what there is to say of a script."""
-    drafts = launch_line.drafts(script)
+    drafts = [launch_line.draft(script, step) for step in script.steps]
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
     notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
@@ -63,7 +62,6 @@ def _launch(report: Report, draft: Draft) -> Iterator[str]:
 
 
 def findings_as_text(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield two lines for each finding: what will happen, and the right form."""
     for each in findings:
         yield f"{_place(each.line)}{each.code}: {each.what}"
         yield f"    right: {each.right}"

@@ -6,18 +6,13 @@ from ..settings.table import SETTINGS
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .options import Option
-from .programs import GRAMMARS
+from .programs import GRAMMARS, NAMES
 from .step import Layer, Step
 from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
-# Options of srun about its own output and end, which the launch settles.
-OF_OUTPUT = (
-    *("label", "unbuffered", "kill-on-bad-exit", "wait", "quiet", "verbose", "exclusive", "exact"),
-    *("overlap", "jobid", "disable-status", "input", "pty", "propagate", "output", "error"),
-    *("export", "job-name", "time", "partition", "account", "interactive", "mpi", "cpu-bind"),
-)
+OF_OUTPUT = NAMES["of_output"]
 OF_CHUNKS = ("system", "ncpus", "select")
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
@@ -27,19 +22,14 @@ REASONS = {
     ("", "wrap"): "--wrap: it is of sbatch without a script",
     ("", "export"): "--export: runner passes the environment on itself",
 }
-# They go with the container.
-OF_IMAGE = (
-    *("container-image", "container-mounts", "container-workdir", "container-name"),
-    *("environment", "image", "volume", "module"),
-)
+OF_IMAGE = NAMES["of_image"]
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
-    """Add what the directives and the launchers ask for."""
     for directive in job.directives:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
-    for option in step.starter.options.options if step.starter.name == "srun" else ():
+    for option in step.starter.options if step.starter.name == "srun" else ():
         if not step.part or option.name not in ("nodelist", "relative", "exclude"):
             _srun(draft, option)
     if not job.scheduler:
@@ -85,7 +75,6 @@ def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
 
 
 def _srun(draft: Draft, option: Option) -> None:
-    """Add an option of srun."""
     name, value = option.name, option.value
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
@@ -137,7 +126,6 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
 
 
 def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
-    """Counts of mpirun, mpiexec and horovodrun."""
     _nodes(draft, job)
     total = mpirun.get("np", "n", "c", "num-proc")
     each = mpirun.get("ppn", "npernode", "N", "perhost")

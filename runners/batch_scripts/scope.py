@@ -74,10 +74,7 @@ class Scope:
 
 
 def hidden(value: Value, name: str, kind: str) -> Word:
-    """Return a variable whose value is not the same on all ways through the script.
-
-    What it was made of stays known to the rules.
-    """
+    """Return a variable whose value differs; what it was made of stays known to the rules."""
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)

@@ -11,7 +11,7 @@ from ..core.site import Site
 from . import directives, programs, read, steps
 from .content import Command, Content, exclude
 from .directives import Job
-from .options import Option, Options
+from .options import Option
 from .scope import Scope
 from .step import Layer, Step
 from .words import Word, literal
@@ -35,10 +35,7 @@ class Script:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What starts a training, in order; each round of a loop is one.
-
-        What runs beside a training is none: a program of the first node, or a server.
-        """
+        """What starts a training; a program of the first node beside it, or a server, is none."""
         found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(found)
         found = [step for step in found if step.starts]
@@ -59,10 +56,7 @@ class Script:
             yield from steps.of(command).inner
 
     def modules(self, line: int, conditions: Sequence[str] = ()) -> dict[str, int]:
-        """The environment modules that are loaded at a line, as far as they are known.
-
-        Those of a branch that `conditions` exclude are not.
-        """
+        """The modules that are loaded at a line, without those that `conditions` exclude."""
         loaded: dict[str, int] = {}
         for command in self.content.commands:
             words = [each.text for each in command.arguments if not each.unknown]
@@ -100,7 +94,6 @@ def _add_images(found: list[Step]) -> None:
 
 
 def _contain(found: list[Step], job: Job) -> None:
-    """Give the steps the container of the directives: Pyxis's, or a file that names an image."""
     of_pyxis = [each for each in job.directives if each.name.startswith("container-")]
     given = [Option(each.name, literal(each.value, each.line), each.line) for each in of_pyxis]
     for step in found:
@@ -108,7 +101,7 @@ def _contain(found: list[Step], job: Job) -> None:
         image = job.get("container-image") or (f"<image of {name}>" if name else "")
         if image and not step.container:
             step.image = literal(image, step.line)
-            layer = Layer("container", "pyxis", Options(given), step.line)
+            layer = Layer(given, kind="container", name="pyxis", line=step.line)
             step.layers.insert(bool(step.starter), layer)
 
 

@@ -134,7 +134,6 @@ class Simple:
         self.scope.arguments = before
 
     def _obey(self, command: Command) -> None:
-        """Carry out what changes the shell itself."""
         options = [word.text for word in command.arguments]
         if command.name in ("cd", "pushd") and command.arguments:
             target, above = command.arguments[-1], self.state.folder
@@ -162,7 +161,6 @@ class Simple:
                 self._let(option.replace(" ", ""), command.line)
 
     def _let(self, text: str, line: int) -> None:
-        """Assign what `let NAME=...` computes."""
         name, _, expression = text.partition("=")
         root = grammar.parse(f"$(({expression}))") if name.isidentifier() else None
         node = next(grammar.below(root, "arithmetic_expansion"), None) if root else None
@@ -223,7 +221,6 @@ class Simple:
         self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
 
     def read_declaration_command(self, node: Node) -> None:
-        """Read export, declare, local, readonly and typeset."""
         texts = [grammar.source(child) for child in node.children]
         exports = texts[0] == "export" or any(
             text.startswith("-") and "x" in text for text in texts[1:]

@@ -16,7 +16,6 @@ from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
 def of(command: Command) -> Step:
-    """Return what a command starts."""
     step = _Reader(command, program=list(command.words), env=dict(command.given))
     while step.program and step.next_layer():
         pass
@@ -36,7 +35,7 @@ class _Reader(Step):
             return self._starter(name)
         if name in programs.CONTAINERS:
             return self._container(name)
-        if name in programs.AGENTS and (name != "accelerate" or self._follows("launch")):
+        if name in programs.AGENTS and (name != "accelerate" or self.names[1:2] == ["launch"]):
             return self._agent(name, 1 + (name == "accelerate"))
         if programs.is_python(name):
             return self._python()
@@ -44,15 +43,11 @@ class _Reader(Step):
             return self._shell()
         return self._prefix(name)
 
-    def _follows(self, word: str) -> bool:
-        return len(self.program) > 1 and self.program[1].text == word
-
     def _add(self, kind: str, name: str, line: int, read_: Options) -> None:
-        """Take off a program with its options."""
         if read_.problem:
             self.problems.append((line, read_.problem))
         self.program = list(read_.rest)
-        self.layers.append(Layer(kind, name, read_, line))
+        self.layers.append(Layer(read_.options, (), read_.problem, kind, name, line))
 
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
@@ -64,7 +59,7 @@ class _Reader(Step):
             self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
-            self.layers.append(Layer("container", "pyxis", read_, line))
+            self.layers.append(Layer(read_.options, kind="container", name="pyxis", line=line))
         for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
             self._set(option.value.split(",") if option.value else [])
         for option in read_.all("mca", "gmca", "genv", "env-pair"):
@@ -141,7 +136,7 @@ class _Reader(Step):
             words, place, self.fed = [document], 0, True
         elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
-        self.layers.append(Layer("shell", name.text, line=name.line))
+        self.layers.append(Layer(kind="shell", name=name.text, line=name.line))
         outer = dict(self.env)
         more = self._script(words[place], words[place + 2 :])
         if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
@@ -220,12 +215,8 @@ def _for_ranks(word: Word) -> Word:
     text, names = _named(word)
     fixed = " ".join(map(grammar.source, grammar.below(grammar.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
-    own = [isinstance(p, Unknown) and p.kind == RUN and on_rank(p) for p in word.pieces]
-    pieces = (
-        p.source if mine and isinstance(p, Unknown) and p not in kept else p
-        for p, mine in zip(word.pieces, own)
-    )
-    return made(pieces, word.line)
+    own = {p: p.source for p in word.unknown if p.kind == RUN and on_rank(p) and p not in kept}
+    return made((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
 
 
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
@@ -239,7 +230,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
 
 
 def _is_program(text: str) -> bool:
-    """Whether a word is no option, and no image either."""
     image = text.endswith((".sif", ".simg", ".img")) or "://" in text
     return bool(text) and not text.startswith("-") and not image
 

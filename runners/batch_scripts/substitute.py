@@ -59,7 +59,6 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
 
 
 def _sequence(numbers: Sequence[int]) -> list[str]:
-    """Return what `seq LAST`, `seq FIRST LAST` or `seq FIRST STEP LAST` prints."""
     first, step = ([*numbers[:-1], 1] if len(numbers) == 2 else [*numbers[:-1], 1, 1])[:2]
     return [str(number) for number in range(first, numbers[-1] + 1, step or 1)]
 

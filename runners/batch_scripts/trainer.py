@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from ..settings.table import SETTINGS
+from . import words as kinds
 from .directives import Job
 from .draft import Draft, Note
 from .options import Option
 from .programs import APPTAINER, is_python
 from .step import Step
-from .words import (
-    ADDRESS,
-    HOST,
-    LOOKUP,
-    RUN,
-    WHO_KNOWS,
-    Piece,
-    Unknown,
-    Word,
-    escaped,
-    literal,
-    made,
-    on_rank,
-)
+from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
 OF_HOROVODRUN = {
     **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
@@ -35,8 +23,7 @@ PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
-    """Add the trainer, its arguments and what horovodrun is told."""
-    for option in step.starter.options.options if step.starter.name == "horovodrun" else ():
+    for option in step.starter.options if step.starter.name == "horovodrun" else ():
         _horovodrun(draft, option)
     if step.shell and not step.agent:
         draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
@@ -103,18 +90,14 @@ def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
         _go(draft, step)
     if step.agent and not step.direct:
         return False
-    if _prepares(step) or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
+    own = step.environment is not None and step.image is not None
+    prepares = bool(step.agent) and (own or bool(step.shell and step.lead))
+    if prepares or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
     ranks_own = [word for word in words if any(on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     inside = _inside(step) is not None and not (step.agent and step.image is None)
     return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
-
-
-def _prepares(step: Step) -> bool:
-    """Whether an agent starts in an environment of its own, which is entered in the container."""
-    own = step.environment is not None and step.image is not None
-    return bool(step.agent) and (own or bool(step.shell and step.lead))
 
 
 def _in_container(path: str, draft: Draft) -> bool:
@@ -133,9 +116,9 @@ def _expandable(word: Word) -> bool:
 
 def _met(word: Word) -> Word:
     """Return a word with the name of the first node as a rank has it."""
-    first = [p for p in word.unknown if p.kind == ADDRESS and "tail" not in p.source]
+    first = [p for p in word.unknown if p.kind == kinds.ADDRESS and "tail" not in p.source]
     first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
-    meeting = (Unknown(HOST, RUN, p.line) if p in first else p for p in word.pieces)
+    meeting = (Unknown(kinds.HOST, RUN, p.line) if p in first else p for p in word.pieces)
     return Word(tuple(meeting), word.line)
 
 
@@ -149,7 +132,6 @@ def _inside(step: Step) -> Word | None:
 
 
 def _go(draft: Draft, step: Step) -> None:
-    """Change to the folder in which an agent starts, or say that the launch does not."""
     folder = _inside(step)
     if folder is not None and step.image is None:
         draft.folder = folder

@@ -89,7 +89,6 @@ class Word:
         return any(piece.kind in kinds for piece in self.unknown)
 
     def split(self, separator: str, most: int = -1) -> list[Word]:
-        """Split at a separator in the known text."""
         parts: list[list[Piece]] = [[]]
         for piece in self.pieces:
             if isinstance(piece, Unknown):
@@ -147,7 +146,6 @@ def literal(text: str, line: int = 0) -> Word:
 
 
 def unknown(source: str, kind: str, line: int) -> Word:
-    """Return a word of one unknown piece."""
     return Word((Unknown(source, kind, line),), line)
 
 

@@ -432,20 +432,20 @@ WHOLE = {
         " --module PyTorch/2.1 --module OpenMPI/4.1 t.py",
     ),
     "numbers by let": (
-        "#PBS -l select=2:system=polaris\nN=`wc -l < $PBS_NODEFILE`\nlet R=${N}*4 \"B = R * 2\"\n"
+        '#PBS -l select=2:system=polaris\nN=`wc -l < $PBS_NODEFILE`\nlet R=${N}*4 "B = R * 2"\n'
         "mpiexec -n $R -ppn 4 --line-buffer apptainer exec i.sif python t.py --batch $B",
         "--site polaris --scheduler pbs --nodes 2 --ntasks-per-node 4 --image i.sif"
         " t.py -- --batch 16",
     ),
     "the job's number in a text": (
-        "#SBATCH -n 2\nsrun apptainer exec i.sif bash -c \"nvidia-smi | tee gpus.txt;"
-        " python t.py --out out/$SLURM_JOB_ID\"",
+        '#SBATCH -n 2\nsrun apptainer exec i.sif bash -c "nvidia-smi | tee gpus.txt;'
+        ' python t.py --out out/$SLURM_JOB_ID"',
         "--ntasks 2 --image i.sif"
         " -- bash -c 'nvidia-smi | tee gpus.txt; python t.py --out out/$SLURM_JOB_ID'",
     ),
     "modules of one's own": (
-        "#SBATCH -n 2\nexport MODULEPATH=$MODULEPATH:$HOME/modules\nmodule load a\nsrun python t.py",
-        "--ntasks 2 --runtime none --module-use $HOME/modules --module a t.py",
+        "#SBATCH -n 2\nexport MODULEPATH=$MODULEPATH:$HOME/m\nmodule load a\nsrun python t.py",
+        "--ntasks 2 --runtime none --module-use $HOME/m --module a t.py",
     ),
     "folders and back": (
         "#SBATCH -n 2\ncd a\ncd ..\nsrun python t.py {1} -o x_%q{RANK}",
