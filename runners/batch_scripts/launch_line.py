@@ -38,7 +38,9 @@ def draft(script: Script, step: Step) -> Draft:
     problems = [*_problems(step)]
     made.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    made.possible = not (hopeless or script.job.hetjob or _needs_cluster(script, step))
+    before = [c for c in script.content.commands if {*command.conditions}.issuperset(c.conditions)]
+    cluster = any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in before)  # as Ray's
+    made.possible = not (hopeless or script.job.hetjob or cluster)
     for condition in command.conditions if not step.part else ():
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(made, step)
@@ -82,12 +84,6 @@ def _problems(step: Step) -> Iterator[Note]:
             yield Note(step.line, text)
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
-
-
-def _needs_cluster(script: Script, step: Step) -> bool:
-    holding = set(step.command.conditions)
-    commands = (each for each in script.content.commands if holding.issuperset(each.conditions))
-    return any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in commands)
 
 
 def _site(draft: Draft, script: Script) -> Profile | None:

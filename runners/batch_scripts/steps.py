@@ -76,7 +76,9 @@ class _Reader(Step):
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
         read_ = options.read(words, programs.CONTAINERS[name])
-        if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
+        second = read_.rest[1].start if len(read_.rest) > 1 else "-"
+        image = second.endswith((".sif", ".simg", ".img")) or "://" in second
+        if read_.problem and second[:1] not in ("", "-") and not image:
             read_ = replace(read_, problem="")  # one word, then a program: the image
         self._add("container", name, line, read_)
         for value in self.container.values("env"):
@@ -227,11 +229,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     parts = re.split(r"\$\{(PIECE_\d+)\}", before)
     known = [names[part].pieces if n % 2 else (part,) for n, part in enumerate(parts)]
     return [piece for pieces in known for piece in pieces if piece]
-
-
-def _is_program(text: str) -> bool:
-    image = text.endswith((".sif", ".simg", ".img")) or "://" in text
-    return bool(text) and not text.startswith("-") and not image
 
 
 def _is_flag(word: Word) -> bool:

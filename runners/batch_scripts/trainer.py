@@ -7,15 +7,11 @@ from . import words as kinds
 from .directives import Job
 from .draft import Draft, Note
 from .options import Option
-from .programs import APPTAINER, is_python
+from .programs import APPTAINER, NAMES, is_python
 from .step import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
-OF_HOROVODRUN = {
-    **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
-    **{name: name for name in ("autotune", "start-timeout", "network-interfaces")},
-    "network-interface": "network-interfaces",
-}
+OF_HOROVODRUN = NAMES["of_horovodrun"]
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
 COUNTS = ("np", "num-proc", "verbose")
@@ -49,10 +45,10 @@ def add(draft: Draft, job: Job, step: Step) -> None:
 
 
 def _horovodrun(draft: Draft, option: Option) -> None:
-    name = OF_HOROVODRUN.get(option.name)
+    name = option.name + "s" * (option.name == "network-interface")
     if option.name in ("gloo", "mpi"):
         draft.add("controller", option.name)
-    elif name:
+    elif name in OF_HOROVODRUN:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
     elif option.name in PLACES:
         dashes = "-" if len(option.name) == 1 else "--"
@@ -189,7 +185,7 @@ def exports(draft: Draft, name: str, value: Word) -> None:
     if value.portable:
         draft.add("env", made((f"{name}=", *value.pieces), value.line))
     elif _expandable(value):
-        draft.exports.append((name, value))
+        draft.exports = [each for each in draft.exports if each[0] != name] + [(name, value)]
     else:
         piece = next(each for each in value.unknown if each.kind in WHO_KNOWS)
         draft.lost.append(Note(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}"))
