@@ -67,11 +67,17 @@ class Job:
         """The nodes of the job, None where the scheduler decides."""
         single = self.count("ntasks") in (None, 1) and not self.find("gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
-        return self.count("nodes") or (None if self.get("nodes") else default)
+        return self.count("nodes") or (None if self.get("nodes") else self._named or default)
+
+    @property
+    def _named(self) -> int | None:
+        """The nodes of --nodelist=a,b, where it gives their number."""
+        names = self.get("nodelist").split(",")
+        counted = len(names) > 1 and not self.find("ntasks") and "[" not in self.get("nodelist")
+        return len(names) if counted else None
 
     @property
     def _packed(self) -> int | None:
-        """The nodes that --ntasks fills with --ntasks-per-node on each."""
         tasks, each = self.count("ntasks"), self.count("ntasks-per-node")
         return -(-tasks // each) if tasks and each else None
 

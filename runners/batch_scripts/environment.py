@@ -152,7 +152,8 @@ def _may_activate(command: Command) -> bool:
     first = command.arguments[0].text if command.arguments else ""
     if command.name in CONDAS:
         return first == "activate"
-    return command.name in ("source", ".") and not first.endswith(HARMLESS)
+    file = first.endswith("/activate") or not first.endswith(HARMLESS)
+    return command.name in ("source", ".") and file
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:

@@ -52,6 +52,7 @@ def _blanks(draft: Draft) -> None:
     """Say which places of the line the script itself leaves open, as <account>."""
     shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
     words = [value for _, value in draft.options if value] + draft.arguments[int(shell) :]
+    words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
     for word in words:
         draft.open += [
@@ -97,17 +98,13 @@ def _site(draft: Draft, script: Script) -> Profile | None:
         draft.add("constraint", f"system={name}")
     draft.add("scheduler", job.scheduler)
     profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
-    own, given = job.get("filesystems"), _filesystems(profile)
-    if own and given and set(own.split(":")) != set(given.split(":")):
-        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given}"
+    arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
+    own, given = job.get("filesystems"), [each.partition("filesystems=")[2] for each in arguments]
+    given = [each for each in given if each]
+    if own and given and set(own.split(":")) != set(given[0].split(":")):
+        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given[0]}"
         draft.notes.append(Note(job.line("filesystems"), text))
     return profile
-
-
-def _filesystems(profile: Profile | None) -> str:
-    words = [str(word) for word in profile.launch.get("sbatch-arg", [])] if profile else []
-    given = [word.rpartition("filesystems=")[2] for word in words if "filesystems=" in word]
-    return "".join(given[:1])
 
 
 def _left_out(draft: Draft, step: Step) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import grammar
 from .content import BRANCH_OF, Content
-from .scope import Scope, Value, hidden
+from .scope import OF_JOB, Scope, Value, hidden
 from .simple import MOST_IN_ALL, Simple
 from .substitute import printed
 from .words import BRANCH, Word, literal
@@ -66,7 +66,6 @@ class _Reader(Simple):
                 self.walk(body)
 
     def _heredoc(self, node: Node) -> None:
-        """Note directives in a here-document, and read what follows its first line's `<<`."""
         for body in grammar.below(node, "heredoc_body"):
             for place, text in enumerate(grammar.source(body).split("\n")):
                 if text.startswith(self.marks):
@@ -161,7 +160,10 @@ class _Reader(Simple):
         sides = [child for child in below[0].children if child.type != "test_operator"]
         signs = [child for child in below[0].children if not child.is_named or child not in sides]
         sign = grammar.source(signs[0]) if len(signs) == 1 else ""
-        words = [self.expander.word(child).known for child in sides if child not in signs]
+        found = [self.expander.word(child) for child in sides if child not in signs]
+        if sign in ("-z", "-n") and any(word.text.strip("${}") in OF_JOB for word in found):
+            return sign == "-n"
+        words = [word.known for word in found]
         if None in words or any(set("*?[") & set(word or "") for word in words):
             return None
         if sign in ("-z", "-n") and len(words) == 1:
@@ -216,7 +218,6 @@ class _Reader(Simple):
             self._loop(body, names, self._line(node))
 
     def _loop(self, body: Node, names: Sequence[str], line: int) -> None:
-        """Read a loop whose rounds are not known once."""
         for name in names:
             self.scope.variables[name] = hidden(literal("", line), name, BRANCH)
         with self._branch(f"the loop of line {line}"), self._with(loops=self.state.loops or line):

@@ -43,7 +43,6 @@ def _unique(notes: Iterable[Note]) -> list[Note]:
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """Yield the lines for a person: launch lines first."""
     launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
     blocks = [[line for launch in launches for line in launch]]
     for key, heading in HEADINGS.items():

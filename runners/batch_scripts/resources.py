@@ -100,8 +100,8 @@ def _nodes(draft: Draft, job: Job) -> None:
     if text and job.count("nodes") is None:
         draft.add("nodes", f"<{text}>")
         draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
-    elif text:
-        draft.add("nodes", text)
+    elif text or (job.find("nodelist") and (job.nodes or 1) > 1):
+        draft.add("nodes", text or job.nodes)
 
 
 def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
@@ -115,7 +115,7 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     if own["ntasks-per-node"]:
         values["ntasks"] = own["ntasks"] = None
     values.update({name: value for name, value in own.items() if value})
-    if values["nodes"] == job.get("nodes"):
+    if (values["nodes"] or "") == job.get("nodes"):
         values["nodes"] = None
         _nodes(draft, job)
     for name, value in values.items():

@@ -11,6 +11,7 @@ from .words import ADDRESS, ARGUMENT, BATCH, ENVIRONMENT, FILE, RUN, Unknown, Wo
 Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
+OF_JOB = (*JOB_NUMBERS, "PBS_NODEFILE", "SLURM_JOB_NODELIST")  # never empty in a job
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 # Variables that a job sets, by how they begin, and those of bash itself.
 OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")

@@ -105,7 +105,6 @@ class Step:
 
     @property
     def names(self) -> list[str]:
-        """The program and its first arguments, without folders."""
         return [word.text.rpartition("/")[2] for word in self.program[:3]]
 
     @property

@@ -45,15 +45,11 @@ def ranks_multiplied(script: Script) -> Places:
         if agent and tasks and tasks > 1:
             ranks = ranks_per_node(script.job, step)
             each_one = ranks == 1 or (ranks is None and agent.name.startswith("torch"))
-            if not each_one and not _one_rank_each(agent):
+            if not each_one and agent.count("nproc-per-node", "num-gpus") != 1:
                 many = f" of {ranks} ranks each" if ranks else ""
                 total = tasks * (script.job.nodes or 1)
                 what = f"{step.starter.name} starts {total} {agent.name} agents{many}"
                 yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
-
-
-def _one_rank_each(agent: Layer) -> bool:
-    return agent.count("nproc-per-node", "num-gpus") == 1
 
 
 @rule("rank-count")
@@ -73,7 +69,7 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
-    each_a_rank = machines == job.tasks and _one_rank_each(agent)
+    each_a_rank = machines == job.tasks and agent.count("nproc-per-node", "num-gpus") == 1
     fits = machines == nodes or each_a_rank
     if step.starter and machines and nodes and job.scheduler and not fits:
         what = f"{agent.name} is told of {machines} nodes, the job has {nodes}"

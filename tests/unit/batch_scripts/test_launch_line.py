@@ -456,6 +456,14 @@ WHOLE = {
         "module load b\nsrun python t.py\nfi",
         "--ntasks 2 --runtime none --module b t.py",
     ),
+    "nodes by name": (
+        "#SBATCH --nodelist=a,b\n#SBATCH --ntasks-per-node=2\nsrun python t.py",
+        "--nodelist a,b --nodes 2 --ntasks-per-node 2 --runtime none t.py",
+    ),
+    "a variable that each job has": (
+        '#SBATCH -n 2\nif [ -z "$SLURM_JOB_ID" ]; then N=1; fi\nsrun python t.py --n $N',
+        "--ntasks 2 --runtime none t.py -- --n $N",
+    ),
     "an agent that is told of the job's nodes": (
         "#SBATCH -N 2\ntorchrun --nnodes=2 --nproc_per_node=4 t.py",
         "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py",
@@ -713,6 +721,11 @@ OPEN = {
         "srun singularity_wrapper exec torchrun --nproc_per_node=2 t.py",
         "--image '<image of singularity_wrapper>'",
         "1: <image of singularity_wrapper>",
+    ),
+    "a folder that the script leaves open": (
+        "#SBATCH -n 2\ncd <your folder>/x\nsrun python t.py",
+        "cd '<your folder>/x' &&",
+        "2: <your folder>: the script",
     ),
     "a blank of the script": (
         "#SBATCH --account=<account>\n{run} python t.py",
