@@ -181,8 +181,8 @@ def _known(command: Command, script: Script) -> bool:
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
     programs = {command.name, *step.names[:1]}
-    if command.name == "exec" and not command.arguments:
-        return True  # its redirections are those of a log
+    if (command.name == "exec" and not command.arguments) or command.text.startswith("command -v"):
+        return True  # the redirections of exec alone are those of a log
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""

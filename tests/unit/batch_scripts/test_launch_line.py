@@ -898,6 +898,11 @@ def test_no_line_where_the_step_is_not_understood(name: str) -> None:
     assert not any(draft.possible for draft in read(LOST[name][0]).drafts)
 
 
+def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
+    text = f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\n{RUN} python t.py"
+    assert said(text, "lost") == []
+
+
 def test_directives_in_a_here_document_ask_for_nothing() -> None:
     text = LOST["a here-document"][0]
     assert line(text) == "--image image.sif t.py"
