@@ -190,7 +190,6 @@ def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
-    """Return the lines of directives that stand after the first command."""
     first = len(list(_head(text.split("\n"))))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
     return tuple(

@@ -40,7 +40,6 @@ class Expander:
         return [made(pieces, at) for pieces in self._fields(node)]
 
     def word(self, node: Node | None, at: int = 0) -> Word:
-        """Return a node as one word, as in an assignment."""
         if node is None:
             return literal("", at)
         fields = self._fields(node, split=False)

@@ -109,7 +109,6 @@ def line(node: Node) -> int:
 
 
 def below(node: Node, *kinds: str) -> Iterator[Node]:
-    """Yield the nodes of these kinds in a tree, in the order of the text."""
     if node.type in kinds:
         yield node
     for child in node.children:

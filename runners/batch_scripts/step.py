@@ -109,7 +109,6 @@ class Step:
 
     @property
     def python(self) -> bool:
-        """Whether the program is Python, or a script for it."""
         words = [word.text for word in self.program]
         words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
         return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)

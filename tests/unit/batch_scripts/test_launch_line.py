@@ -514,7 +514,7 @@ WHOLE = {
         "--scheduler pbs --nodes 1 --ntasks 1 --cpus-per-task 2 --runtime none --image /e t.py",
     ),
     "PBS counts its nodes": (
-        "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
+        "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(< $PBS_NODEFILE wc -l)\n"
         "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
         "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --cpus-per-task 2"
         " --image i.sif t.py -- 3",
@@ -835,6 +835,7 @@ LOST = {
         "3: a directive in a here-doc",
     ),
     "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input before the command": (f"< a.txt {RUN} python t.py", "1: srun < a.txt: ranks of"),
     "an input of the first rank": (
         "mpirun -np 2 bash <<EOF\npython t.py\nEOF",
         "1: mpirun < <<: ranks of runner read no",
@@ -884,6 +885,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a runscript",
         "an unknown option",
         "an input",
+        "an input before the command",
         "an input of the first rank",
         "several programs",
         "the rounds of a loop",
