@@ -143,8 +143,11 @@ def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
     ranks = each.number if each else job.count("ntasks-per-node")
     ranks = ranks or (mpirun.count("np", "n") or 1) // (job.nodes or 1) or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
-    if depth is not None or job.get("cpus-per-task"):
-        draft.add("cpus-per-task", depth or job.get("cpus-per-task"))
+    own = job.count("cpus-per-task") or 0
+    if mpirun.name == "horovodrun" and own and not any(given):  # those of all its ranks
+        own = own // ranks or 1
+    if depth is not None or own:
+        draft.add("cpus-per-task", depth or own)
     elif share > 1:
         draft.add("cpus-per-task", share)
 

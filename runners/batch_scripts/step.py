@@ -100,7 +100,6 @@ class Step:
 
     @property
     def variables(self) -> Mapping[str, Word]:
-        """What is exported where the command stands, and assigned before it."""
         return {**self.command.exports, **self.command.given}
 
     @property

@@ -77,7 +77,6 @@ class Word:
 
     @property
     def start(self) -> str:
-        """The known text before the first unknown piece."""
         return self.pieces[0] if self.pieces and isinstance(self.pieces[0], str) else ""
 
     @property

@@ -456,6 +456,10 @@ WHOLE = {
         "module load b\nsrun python t.py\nfi",
         "--ntasks 2 --runtime none --module b t.py",
     ),
+    "CPUs of all ranks of horovodrun": (
+        "#SBATCH -N 1\n#SBATCH -c 8\nhorovodrun -np 4 python t.py",
+        "--nodes 1 --ntasks 4 --cpus-per-task 2 --runtime none t.py",
+    ),
     "nodes by name": (
         "#SBATCH --nodelist=a,b\n#SBATCH --ntasks-per-node=2\nsrun python t.py",
         "--nodelist a,b --nodes 2 --ntasks-per-node 2 --runtime none t.py",
