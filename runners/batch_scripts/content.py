@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .words import Word
+
+BRANCH_OF = ", branch "
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class Command:
     @property
     def arguments(self) -> tuple[Word, ...]:
         return self.words[1:]
+
+
+def exclude(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether conditions are those of two branches, of which one runs."""
+    branches = dict(each.split(BRANCH_OF) for each in some if BRANCH_OF in each)
+    pairs = (each.split(BRANCH_OF) for each in others if BRANCH_OF in each)
+    return any(branches.get(of, number) != number for of, number in pairs)
 
 
 @dataclass(frozen=True)

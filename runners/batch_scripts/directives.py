@@ -37,8 +37,7 @@ class Directive:
 class Job:
     """What a script asks of its scheduler ("" for none).
 
-    `late` are lines of directives after the first command, `unread` those not understood, with the
-    reason.
+    `late` are directives after the first command, `unread` those not understood, with the reason.
     """
 
     scheduler: str = ""
@@ -68,11 +67,17 @@ class Job:
         """The nodes of the job, None where the scheduler decides."""
         single = self.count("ntasks") in (None, 1) and not self.find("gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
-        return self.count("nodes") or (None if self.get("nodes") else default)
+        return self.count("nodes") or (None if self.get("nodes") else self._named or default)
+
+    @property
+    def _named(self) -> int | None:
+        """The nodes of --nodelist=a,b, where it gives their number."""
+        names = self.get("nodelist").split(",")
+        counted = len(names) > 1 and not self.find("ntasks") and "[" not in self.get("nodelist")
+        return len(names) if counted else None
 
     @property
     def _packed(self) -> int | None:
-        """The nodes that --ntasks fills with --ntasks-per-node on each."""
         tasks, each = self.count("ntasks"), self.count("ntasks-per-node")
         return -(-tasks // each) if tasks and each else None
 
@@ -117,16 +122,15 @@ class Job:
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other job is on the nodes, as far as the script tells.
-
-        Perlmutter's queues for whole nodes go with -C; ALCF gives whole nodes only.
-        """
+        """Whether no other job is on the nodes: whole ones are -C on Perlmutter, all at ALCF."""
         whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
         alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
         return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
 
     def given(self) -> Mapping[str, str]:
         """Return the variables of the job that the directives fix."""
+        if not self.scheduler:
+            return {}  # the command line of sbatch may have asked for any
         values = {
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
@@ -186,7 +190,6 @@ def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
-    """Return the lines of directives that stand after the first command."""
     first = len(list(_head(text.split("\n"))))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
     return tuple(
@@ -195,7 +198,6 @@ def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
 
 
 def _add(job: Job, text: str, line: int) -> None:
-    """Add the options of one line."""
     try:
         words = [literal(word, line) for word in shlex.split(text, comments=True)]
     except ValueError as error:

@@ -70,7 +70,6 @@ class Draft:
         self.lost.append(Note(line, text))
 
     def words(self) -> Iterator[str]:
-        """Yield the words of the command line, quoted for a shell."""
         yield from ("runner", "launch")
         for name, value in self.options:
             if value is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..core.command_line import without_secret
 from ..core.site_profile import Profile
 from . import trainer
-from .content import Command
+from .content import Command, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, OF_DIRECTIVE, PLACE
 from .scope import SUBMITTED
@@ -21,11 +21,9 @@ OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 CONDAS = ("conda", "mamba", "micromamba")
-KEPT = ("no-mount", "overlay", "mount", "home", "workdir", "scratch", "env-file", "fusemount")
 
 
 def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
-    """Add image, binds, variables and modules."""
     draft.folder = _folder(step.command.folder or draft.folder)
     if draft.folder is not None:
         draft.note(draft.folder)
@@ -38,9 +36,10 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
     _variables(draft, script, step)
     _modules(draft, script, step, profile)
     for command in script.content.commands:
-        chooses = command.name in MODULES or _activated(command) is not None
+        chooses = command.name in MODULES or activated(command) is not None
         decided = [each for each in command.conditions if each not in step.command.conditions]
-        if chooses and decided and command.line <= step.line and not command.within:
+        before = command.line <= step.line and not exclude(step.command.conditions, decided)
+        if chooses and decided and before and not command.within:
             draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
 
 
@@ -71,8 +70,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
         if volume:
             draft.add("bind", volume)
-    flags = {option.name for option in layer.options.options}
-    for option in layer.options.options:
+    for option in layer.options:
         name, value, line = option.name, option.value, option.line
         if name in ("bind", "volume", "volumes", "container-mounts") and value:
             _binds(draft, value, layer.name)
@@ -82,16 +80,16 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
             else:
                 draft.add("rocm" if name == "rocm" else "nv")
         elif layer.name not in APPTAINER:
-            if name in ("module", "mpi", "cuda-mpi", "nccl") and layer.name != "pyxis":
+            if name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
                 text = f"--{name}={option.text}".rstrip("=")
                 draft.leave_out(line, f"{text}: the site's profile decides it")
         elif name == "cleanenv":
             draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
-        elif name not in ("pwd", "cwd", "env", "scratch") or name in KEPT:
+        elif name == "writable":
+            draft.lose(line, "--writable: ranks that write to one image destroy it")
+        elif name not in ("pwd", "cwd", "env"):
             pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
             draft.add("apptainer-arg", made(pieces, line))
-    if "writable" in flags:
-        draft.lose(layer.line, "--writable: ranks that write to one image destroy it")
 
 
 def _binds(draft: Draft, value: Word, runtime: str) -> None:
@@ -104,10 +102,9 @@ def _binds(draft: Draft, value: Word, runtime: str) -> None:
 
 
 def _environment(draft: Draft, script: Script, step: Step) -> None:
-    """Add the virtual or conda environment that is active."""
     draft.add("runtime", "none")
-    before = [c for c in (*script.content.commands, *step.inner) if c.line <= step.line]
-    active = [each for each in map(_activated, before) if each]
+    before = _before(script, step, *step.inner)
+    active = [each for each in map(activated, before) if each]
     active += [step.environment] if step.environment else []
     name = active[-1] if active else literal("")
     folder = _conda_folder(script, name.text)
@@ -126,13 +123,19 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))
 
 
+def _before(script: Script, step: Step, *more: Command) -> list[Command]:
+    """Return the commands that may run before a step: not those of another branch."""
+    commands = (each for each in (*script.content.commands, *more) if each.line <= step.line)
+    return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
+
+
 def _leads(step: Step) -> bool:
     """Whether the script puts folders before those of PATH, in which another Python may be."""
     path = step.variables.get("PATH")
     return path is not None and not path.text.startswith(("$PATH", "${PATH}"))
 
 
-def _activated(command: Command) -> Word | None:
+def activated(command: Command) -> Word | None:
     """Return the environment that a command activates: a name, or a folder."""
     first, *more = command.arguments or [literal("")]
     sourced = command.name in ("source", ".") and first.text.endswith("/bin/activate")
@@ -149,7 +152,8 @@ def _may_activate(command: Command) -> bool:
     first = command.arguments[0].text if command.arguments else ""
     if command.name in CONDAS:
         return first == "activate"
-    return command.name in ("source", ".") and not first.endswith(HARMLESS)
+    file = first.endswith("/activate") or not first.endswith(HARMLESS)
+    return command.name in ("source", ".") and file
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:
@@ -216,35 +220,40 @@ def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
     elif without_secret(f"{name}=x") == name and value.known:
         draft.add("env", name, value.line)
         draft.open.append(Note(value.line, f"{name}: a secret; export it before the launch"))
+    elif name == "MODULEPATH":
+        for folder in _own_folders(name, value):
+            draft.add("module-use", folder)
+    elif name == "PYTHONPATH":
+        if folders := _own_folders(name, value):
+            trainer.exports(draft, name, join(folders, ":", value.line))
     else:
-        value = _own_folders(value) if name == "PYTHONPATH" else value
-        if value.pieces or name != "PYTHONPATH":
-            trainer.exports(draft, name, value)
+        trainer.exports(draft, name, value)
 
 
-def _own_folders(path: Word) -> Word:
-    """Return what a script adds to PYTHONPATH, without what was in it before."""
-    parts = [[p for p in part.pieces if "PYTHONPATH" not in str(p)] for part in path.split(":")]
-    return join([made(part, path.line) for part in parts if part], ":", path.line)
+def _own_folders(name: str, path: Word) -> list[Word]:
+    """Return what a script adds to a list of folders, without what was in it before."""
+    parts = [[p for p in part.pieces if name not in str(p)] for part in path.split(":")]
+    return [made(part, path.line) for part in parts if part]
 
 
 def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
     loaded = profile.launch.get("module", []) if profile else []
     alone = step.image is not None and step.layers[0].kind != "starter"
-    before = [c for c in script.content.commands if c.name in MODULES and c.line <= step.line]
-    for command in before:
+    conditions = step.command.conditions
+    for command in (each for each in _before(script, step) if each.name in MODULES):
         verb = next((w.text for w in command.arguments if not w.start.startswith("-")), "")
         if verb in ("purge", "reset"):
             draft.add("module-purge")
         elif verb == "use":
             _module_use(draft, command, profile)
         elif verb in UNLOADING | {"swap", "switch", "restore"}:
-            undone = len(script.modules(command.line)) < len(script.modules(command.line - 1))
+            loaded_ = [len(script.modules(n, conditions)) for n in (command.line - 1, command.line)]
+            undone = loaded_[1] < loaded_[0]
             if not undone:  # of the login
                 draft.lose(command.line, command.text)
         elif any(word.unknown for word in command.arguments):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
-    for name, line in script.modules(step.line).items():
+    for name, line in script.modules(step.line, conditions).items():
         own = name.partition("/")[0].lower()
         if name in loaded or own in loaded:
             draft.leave_out(line, f"module {name}: the site's profile loads it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,10 @@ class Expander:
         self.offset = 0
 
     def words(self, node: Node) -> list[Word]:
-        """Return the words that a node becomes: none, one or several."""
         at = self.line(node)
         return [made(pieces, at) for pieces in self._fields(node)]
 
     def word(self, node: Node | None, at: int = 0) -> Word:
-        """Return a node as one word, as in an assignment."""
         if node is None:
             return literal("", at)
         fields = self._fields(node, split=False)
@@ -72,7 +71,6 @@ class Expander:
         return [self._piece(node, split)]
 
     def _piece(self, node: Node, split: bool) -> list[Piece]:
-        """Return a node that is always one word."""
         text = grammar.source(node)
         if node.type == "raw_string":
             return [text[1:-1]]
@@ -92,9 +90,10 @@ class Expander:
 
     def _concatenated(self, node: Node, split: bool) -> list[list[Piece]]:
         texts = [grammar.source(child) for child in node.children]
-        if texts[0] == "{" and texts[2:] == ["}"]:
+        expands = any("," in text or ".." in text for text in texts)  # {A} is no list
+        if expands and texts[0] == "{" and texts[2:] == ["}"]:
             return [[text] for text in texts[1].split(",")]
-        if "{" in texts and "}" in texts:
+        if expands and "{" in texts and "}" in texts:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
@@ -126,7 +125,6 @@ class Expander:
         return whole
 
     def _expansion(self, node: Node, quoted: bool) -> list[Word]:
-        """Return the words of $NAME or ${...}."""
         text, at = grammar.source(node).lstrip(" \t\n\\"), self.line(node)
         inner = [child for child in node.children if child.type not in ("$", "${", "}")]
         name = grammar.source(inner[0]) if inner else ""
@@ -176,7 +174,6 @@ class Expander:
         return made_
 
     def _item(self, inner: Sequence[Node], text: str, at: int) -> list[Word]:
-        """Return ${LIST[...]}."""
         name = inner[0].child_by_field_name("name")
         index = inner[0].child_by_field_name("index")
         value = self.scope.value(grammar.source(name) if name else "", at)
@@ -230,7 +227,6 @@ class Expander:
         return value if isinstance(value, Word) else literal("")
 
     def _number(self, node: Node) -> int | None:
-        """Return the value of an arithmetic expression, None where it is not known."""
         if node.type == "parenthesized_expression":
             return self._number(node.named_children[0])
         if node.type == "binary_expression" and len(node.children) == 3:
@@ -253,21 +249,16 @@ def _range(text: str) -> list[str]:
 
 
 def _split(words: Sequence[Word], split: bool) -> list[list[Piece]]:
-    """Split words without quotes at their blanks."""
     if not split:
         return [list(word.pieces) for word in words]
     whole: list[list[Piece]] = []
     for word in words:
         whole.append([])
         for piece in word.pieces:
-            parts = [piece] if isinstance(piece, Unknown) else _at_blanks(piece)
+            parts = [piece] if isinstance(piece, Unknown) else re.split("[ \t\n]", piece)
             whole[-1] += [part for part in parts[:1] if part]
             whole += [[part] if part else [] for part in parts[1:]]
     return [pieces for pieces in whole if pieces]
-
-
-def _at_blanks(text: str) -> list[str]:
-    return text.replace("\t", " ").replace("\n", " ").split(" ")
 
 
 def _unescaped(text: str, only: str = "") -> str:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 # A place that the user is to fill in. The shell would read a file, and with it the next line.
-PLACEHOLDER = re.compile(rb"^((?:export )?\w+=[^\s\"'`$()#<]*)(<[A-Za-z][\w -]*>)", re.MULTILINE)
+BEFORE = rb"^((?:(?:export )?\w+=[^\s\"'`$()#<]*)|(?:(?:cd|source|conda activate) ))"
+PLACEHOLDER = re.compile(BEFORE + rb"(<[A-Za-z][\w -]*>)", re.MULTILINE)
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
 
@@ -108,7 +109,6 @@ def line(node: Node) -> int:
 
 
 def below(node: Node, *kinds: str) -> Iterator[Node]:
-    """Yield the nodes of these kinds in a tree, in the order of the text."""
     if node.type in kinds:
         yield node
     for child in node.children:
@@ -132,5 +132,4 @@ def pieces(node: Node) -> Iterator[Node | str]:
 
 
 def _blanks(text: str) -> str:
-    """Return the blanks, line ends and continued lines with which a text begins."""
     return text[: len(text) - len(text.lstrip(" \t\n\\"))]

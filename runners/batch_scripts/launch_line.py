@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -12,55 +13,57 @@ from . import environment, resources, steps, trainer
 from .content import Command
 from .draft import Draft, Note
 from .environment import CONDAS, them
-from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python, names
+from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, NAMES, OF_SHELL, TOOLS, is_python
 from .script import MODULES, Script
 from .simple import HARMLESS
 from .step import Step
 from .words import BRANCH, RUN, Word
 
-# Options of agents that runner gives them, and others that are counts or change no rank.
-GIVEN = (
-    *("rdzv", "master", "main-process", "machine-rank", "node-rank", "same-network", "nnodes"),
-    *("num-machines", "hostfile"),
-)
-OF_COUNTS = names(
-    "nproc-per-node num-processes num-gpus num-nodes standalone multi-gpu module m no-python"
-    " use-env tee redirects log-dir role local-ranks-filter"
-)
+GIVEN, OF_COUNTS = tuple(NAMES["given"]), NAMES["of_counts"]
+BLANK = re.compile(r"<[A-Za-z][\w -]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
-# Options of mpirun that say where ranks are.
-PLACING = names("bind-to map-by rank-by hostfile machinefile host H cpu-bind hosts")
+PLACING = NAMES["placing"]
 
 
-def drafts(script: Script) -> list[Draft]:
-    """Return a launch line for each step that starts a training."""
-    return [_draft(script, step) for step in script.steps]
-
-
-def _draft(script: Script, step: Step) -> Draft:
-    draft, command = Draft(step.line), step.command
-    profile = _site(draft, script)
-    resources.add(draft, script.job, step)
-    environment.add(draft, script, step, profile)
-    trainer.add(draft, script.job, step)
-    _of_agent(draft, step)
+def draft(script: Script, step: Step) -> Draft:
+    """Return the launch line of a step that starts a training."""
+    made, command = Draft(step.line), step.command
+    profile = _site(made, script)
+    resources.add(made, script.job, step)
+    environment.add(made, script, step, profile)
+    trainer.add(made, script.job, step)
+    _of_agent(made, step)
     problems = [*_problems(step)]
-    draft.lost += problems
+    made.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    draft.possible = not (hopeless or script.job.hetjob or _needs_cluster(script, step))
+    before = [c for c in script.content.commands if {*command.conditions}.issuperset(c.conditions)]
+    cluster = any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in before)  # as Ray's
+    made.possible = not (hopeless or script.job.hetjob or cluster)
     for condition in command.conditions if not step.part else ():
-        draft.notes.append(Note(step.line, f"{condition} decides whether this runs"))
-    _left_out(draft, step)
-    return draft
+        made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
+    _left_out(made, step)
+    _blanks(made)
+    return made
+
+
+def _blanks(draft: Draft) -> None:
+    """Say which places of the line the script itself leaves open, as <account>."""
+    shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
+    words = [value for _, value in draft.options if value] + draft.arguments[int(shell) :]
+    words += [draft.folder] if draft.folder else []
+    told = " ".join(note.text for note in draft.open)
+    for word in words:
+        draft.open += [
+            Note(word.line, f"{blank}: the script leaves it open")
+            for blank in BLANK.findall(word.known or "")
+            if blank not in told
+        ]
 
 
 def _of_agent(draft: Draft, step: Step) -> None:
-    """Say what of an agent's surroundings is lost."""
     agent, direct = step.agent, not draft.has("launcher")
-    if agent and step.environment and step.image is not None and not direct:
-        draft.lose(step.line, f"{step.environment.text}: {agent.name} is the image's own")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
     for each in step.inner if agent and step.shell and not direct else ():
@@ -75,19 +78,16 @@ def _problems(step: Step) -> Iterator[Note]:
     for word in () if step.fed else command.inputs:
         text = f"{command.name} < {word.text}: ranks of runner read no input"
         yield Note(word.line, text)
+    own = [step.environment, *map(environment.activated, step.inner)]
+    for each in own if step.agent and step.image is not None and not step.direct else ():
+        if each:
+            text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
+            yield Note(step.line, text)
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
 
 
-def _needs_cluster(script: Script, step: Step) -> bool:
-    """Whether the script starts a cluster, such as Ray's, for a training."""
-    holding = set(step.command.conditions)
-    commands = (each for each in script.content.commands if holding.issuperset(each.conditions))
-    return any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in commands)
-
-
 def _site(draft: Draft, script: Script) -> Profile | None:
-    """Return the profile of the site; add it where the script names the machine."""
     job = script.job
     if not job.scheduler or job.scheduler == "slurm":
         return script.site.profile
@@ -98,32 +98,27 @@ def _site(draft: Draft, script: Script) -> Profile | None:
         draft.add("constraint", f"system={name}")
     draft.add("scheduler", job.scheduler)
     profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
-    own, given = job.get("filesystems"), _filesystems(profile)
-    if own and given and set(own.split(":")) != set(given.split(":")):
-        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given}"
+    arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
+    own, given = job.get("filesystems"), [each.partition("filesystems=")[2] for each in arguments]
+    given = [each for each in given if each]
+    if own and given and set(own.split(":")) != set(given[0].split(":")):
+        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given[0]}"
         draft.notes.append(Note(job.line("filesystems"), text))
     return profile
 
 
-def _filesystems(profile: Profile | None) -> str:
-    words = [str(word) for word in profile.launch.get("sbatch-arg", [])] if profile else []
-    given = [word.rpartition("filesystems=")[2] for word in words if "filesystems=" in word]
-    return "".join(given[:1])
-
-
 def _left_out(draft: Draft, step: Step) -> None:
-    """Say what of the step itself runner does."""
     agent, starter, command = step.agent, step.starter, step.command
-    given = [o.name for o in agent.options.options if o.name.startswith(GIVEN)]
+    given = [o.name for o in agent.options if o.name.startswith(GIVEN)]
     if given:
         text = ", ".join(f"--{name}" for name in given)
         draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
-    for option in agent.options.options:
+    for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
         if option.name not in given and option.name not in OF_COUNTS and not default:
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
     if starter.name not in ("", "srun", "horovodrun"):
-        placing = dict.fromkeys(o.name for o in starter.options.options if o.name in PLACING)
+        placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
         if placing:
             draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
     outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
@@ -145,14 +140,13 @@ def others(script: Script) -> Iterator[Note]:
     starting = {step.line for step in script.steps}
     for command in content.commands:
         own = command.line in starting or command.within or _known(command, script)
-        if not own and not _for_log(command, script):
+        if not own:
             yield Note(command.line, f"{command.text}: {_instead(command, script)}")
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
 
 
 def _instead(command: Command, script: Script) -> str:
-    """Say of a command that starts no training what to do with it."""
     program = steps.of(command).names
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
@@ -187,6 +181,8 @@ def _known(command: Command, script: Script) -> bool:
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
     programs = {command.name, *step.names[:1]}
+    if (command.name == "exec" and not command.arguments) or command.text.startswith("command -v"):
+        return True  # the redirections of exec alone are those of a log
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""
@@ -196,14 +192,6 @@ def _known(command: Command, script: Script) -> bool:
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
     return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
-
-
-def _for_log(command: Command, script: Script) -> bool:
-    """Whether this makes the folder of a log that the launch does not write."""
-    words = [word for each in script.content.commands if each.name == "tee" for word in each.words]
-    words += [word for step in script.steps for word in step.command.outputs]
-    folder = command.words[-1].text.rstrip("/") + "/"
-    return command.name == "mkdir" and any(word.text.startswith(folder) for word in words)
 
 
 def of_loops(script: Script) -> Iterator[Note]:

@@ -56,7 +56,6 @@ class Options:
     problem: str = ""
 
     def get(self, *names: str) -> Word | None:
-        """Return the last value of an option of these names."""
         values = [option.value for option in self.options if option.name in names]
         return values[-1] if values else None
 
@@ -104,9 +103,11 @@ def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
         pair = made((*left[1].pieces, "=", *left[2].pieces), word.line) if len(left) > 2 else None
         return Option(name, pair, word.line), 3
     if value is None and name in known.values:
-        return Option(name, following, word.line), 2
-    if value is not None or name in known.flags:
-        return Option(name, value, word.line), 1
+        missing = following and following.start[:2] == "--" and "args" not in name
+        return (None, 1) if missing else (Option(name, following, word.line), 2)
+    flag = dashes == 2 and following is not None and following.start[:1] == "-"
+    if value is not None or name in known.flags or (flag and name not in known.pairs):
+        return Option(name, value, word.line), 1  # before an option, one not known is a flag
     return None, 1
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .content import Content
-from .scope import Scope, Value, hidden
+from .content import BRANCH_OF, Content
+from .scope import OF_JOB, Scope, Value, hidden
 from .simple import MOST_IN_ALL, Simple
 from .substitute import printed
 from .words import BRANCH, Word, literal
@@ -66,7 +66,6 @@ class _Reader(Simple):
                 self.walk(body)
 
     def _heredoc(self, node: Node) -> None:
-        """Note directives in a here-document, and read what follows its first line's `<<`."""
         for body in grammar.below(node, "heredoc_body"):
             for place, text in enumerate(grammar.source(body).split("\n")):
                 if text.startswith(self.marks):
@@ -138,13 +137,14 @@ class _Reader(Simple):
         if holds or (holds is False and (alone or not branches)):
             self._children(branches[0] if branches else ())
             return
-        with self._with(conditions=(*self.state.conditions, label)):
-            for nodes in branches:
-                self.scope.variables.clear()
-                self.scope.variables.update(before)
+        for number, nodes in enumerate(branches, 1):
+            self.scope.variables.clear()
+            self.scope.variables.update(before)
+            branch = f"{label}{BRANCH_OF}{number}" if len(branches) > 1 else label
+            with self._with(conditions=(*self.state.conditions, branch)):
                 self._children(nodes)
-                now = self.scope.variables.items()
-                changed.update({n: v for n, v in now if not _same(before.get(n), v)})
+            now = self.scope.variables.items()
+            changed.update({n: v for n, v in now if not _same(before.get(n), v)})
         for name, value in changed.items():
             self.scope.variables[name] = hidden(value, name, BRANCH)
 
@@ -154,12 +154,16 @@ class _Reader(Simple):
         """Whether `[ A = B ]`, `-z` or `-n` holds, None where the script alone does not tell."""
         tests = [node for node in nodes if node.is_named]
         below = tests[0].named_children if len(tests) == 1 else []
-        if len(below) != 1 or tests[0].type != "test_command" or self._in_loop:
+        in_loop = any("the loop of" in label for label in self.state.conditions)
+        if len(below) != 1 or tests[0].type != "test_command" or in_loop:
             return None
         sides = [child for child in below[0].children if child.type != "test_operator"]
         signs = [child for child in below[0].children if not child.is_named or child not in sides]
         sign = grammar.source(signs[0]) if len(signs) == 1 else ""
-        words = [self.expander.word(child).known for child in sides if child not in signs]
+        found = [self.expander.word(child) for child in sides if child not in signs]
+        if sign in ("-z", "-n") and any(word.text.strip("${}") in OF_JOB for word in found):
+            return sign == "-n"
+        words = [word.known for word in found]
         if None in words or any(set("*?[") & set(word or "") for word in words):
             return None
         if sign in ("-z", "-n") and len(words) == 1:
@@ -168,14 +172,11 @@ class _Reader(Simple):
             return (words[0] == words[1]) is (sign in ("=", "==", "-eq"))
         return None
 
-    @property
-    def _in_loop(self) -> bool:
-        return any("the loop of" in label for label in self.state.conditions)
-
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:
             if child.type == "case_item":
-                with self._branch(f"the case of line {self._line(child)}"):
+                label = f"the case of line {self._line(node)}{BRANCH_OF}{self._line(child)}"
+                with self._branch(label):
                     self._children(child.children)
 
     def read_for_statement(self, node: Node) -> None:
@@ -217,14 +218,12 @@ class _Reader(Simple):
             self._loop(body, names, self._line(node))
 
     def _loop(self, body: Node, names: Sequence[str], line: int) -> None:
-        """Read a loop whose rounds are not known once."""
         for name in names:
             self.scope.variables[name] = hidden(literal("", line), name, BRANCH)
         with self._branch(f"the loop of line {line}"), self._with(loops=self.state.loops or line):
             self.walk(body)
 
     def _substitute(self, node: Node) -> Word:
-        """Read $(...) and return what it prints, as far as that is known."""
         first = len(self.content.commands)
         before, state = self.scope, self.state
         self._enter(before.copy())
@@ -237,7 +236,6 @@ class _Reader(Simple):
 
 
 def _first(node: Node) -> str:
-    """Return the name of the first command below a node."""
     name = next(grammar.below(node, "command_name"), None)
     return grammar.source(name).rpartition("/")[2] if name else node.type
 

@@ -31,8 +31,7 @@ class Report:
 
 
 def make(script: Script) -> Report:
-    """Return what there is to say of a script."""
-    drafts = launch_line.drafts(script)
+    drafts = [launch_line.draft(script, step) for step in script.steps]
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
     notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
@@ -44,7 +43,6 @@ def _unique(notes: Iterable[Note]) -> list[Note]:
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """Yield the lines for a person: launch lines first."""
     launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
     blocks = [[line for launch in launches for line in launch]]
     for key, heading in HEADINGS.items():
@@ -63,7 +61,6 @@ def _launch(report: Report, draft: Draft) -> Iterator[str]:
 
 
 def findings_as_text(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield two lines for each finding: what will happen, and the right form."""
     for each in findings:
         yield f"{_place(each.line)}{each.code}: {each.what}"
         yield f"    right: {each.right}"

@@ -6,18 +6,13 @@ from ..settings.table import SETTINGS
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .options import Option
-from .programs import GRAMMARS
+from .programs import GRAMMARS, NAMES
 from .step import Layer, Step
 from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
-# Options of srun about its own output and end, which the launch settles.
-OF_OUTPUT = (
-    *("label", "unbuffered", "kill-on-bad-exit", "wait", "quiet", "verbose", "exclusive", "exact"),
-    *("overlap", "jobid", "disable-status", "input", "pty", "propagate", "output", "error"),
-    *("export", "job-name", "time", "partition", "account", "interactive", "mpi", "cpu-bind"),
-)
+OF_OUTPUT = NAMES["of_output"]
 OF_CHUNKS = ("system", "ncpus", "select")
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
@@ -27,21 +22,19 @@ REASONS = {
     ("", "wrap"): "--wrap: it is of sbatch without a script",
     ("", "export"): "--export: runner passes the environment on itself",
 }
-# They go with the container.
-OF_IMAGE = (
-    *("container-image", "container-mounts", "container-workdir", "container-name"),
-    *("environment", "image", "volume", "module"),
-)
+OF_IMAGE = NAMES["of_image"]
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
-    """Add what the directives and the launchers ask for."""
     for directive in job.directives:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
-    for option in step.starter.options.options if step.starter.name == "srun" else ():
+    for option in step.starter.options if step.starter.name == "srun" else ():
         if not step.part or option.name not in ("nodelist", "relative", "exclude"):
             _srun(draft, option)
+    if not job.scheduler:
+        text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
+        draft.notes.append(Note(0, text))
     _counts(draft, job, step)
 
 
@@ -82,7 +75,6 @@ def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
 
 
 def _srun(draft: Draft, option: Option) -> None:
-    """Add an option of srun."""
     name, value = option.name, option.value
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
@@ -108,8 +100,8 @@ def _nodes(draft: Draft, job: Job) -> None:
     if text and job.count("nodes") is None:
         draft.add("nodes", f"<{text}>")
         draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
-    elif text:
-        draft.add("nodes", text)
+    elif text or (job.find("nodelist") and (job.nodes or 1) > 1):
+        draft.add("nodes", text or job.nodes)
 
 
 def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
@@ -123,7 +115,7 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     if own["ntasks-per-node"]:
         values["ntasks"] = own["ntasks"] = None
     values.update({name: value for name, value in own.items() if value})
-    if values["nodes"] == job.get("nodes"):
+    if (values["nodes"] or "") == job.get("nodes"):
         values["nodes"] = None
         _nodes(draft, job)
     for name, value in values.items():
@@ -134,7 +126,6 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
 
 
 def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
-    """Counts of mpirun, mpiexec and horovodrun."""
     _nodes(draft, job)
     total = mpirun.get("np", "n", "c", "num-proc")
     each = mpirun.get("ppn", "npernode", "N", "perhost")
@@ -152,8 +143,11 @@ def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
     ranks = each.number if each else job.count("ntasks-per-node")
     ranks = ranks or (mpirun.count("np", "n") or 1) // (job.nodes or 1) or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
-    if depth is not None or job.get("cpus-per-task"):
-        draft.add("cpus-per-task", depth or job.get("cpus-per-task"))
+    own = job.count("cpus-per-task") or 0
+    if mpirun.name == "horovodrun" and own and not any(given):  # those of all its ranks
+        own = own // ranks or 1
+    if depth is not None or own:
+        draft.add("cpus-per-task", depth or own)
     elif share > 1:
         draft.add("cpus-per-task", share)
 
@@ -176,7 +170,8 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
     here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
-    if here and (job.nodes or 1) > 1:
+    told = agent.count("nnodes", "num-machines", "num-nodes")
+    if here and (job.nodes or 1) > 1 and told != job.nodes:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)

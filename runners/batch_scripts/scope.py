@@ -11,6 +11,7 @@ from .words import ADDRESS, ARGUMENT, BATCH, ENVIRONMENT, FILE, RUN, Unknown, Wo
 Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
+OF_JOB = (*JOB_NUMBERS, "PBS_NODEFILE", "SLURM_JOB_NODELIST")  # never empty in a job
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 # Variables that a job sets, by how they begin, and those of bash itself.
 OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
@@ -74,10 +75,7 @@ class Scope:
 
 
 def hidden(value: Value, name: str, kind: str) -> Word:
-    """Return a variable whose value is not the same on all ways through the script.
-
-    What it was made of stays known to the rules.
-    """
+    """Return a variable whose value differs; what it was made of stays known to the rules."""
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)

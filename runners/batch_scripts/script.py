@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.errors import UsageError
 from ..core.site import Site
 from . import directives, programs, read, steps
-from .content import Command, Content
+from .content import Command, Content, exclude
 from .directives import Job
-from .options import Option, Options
+from .options import Option
 from .scope import Scope
 from .step import Layer, Step
 from .words import Word, literal
@@ -35,10 +35,7 @@ class Script:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What starts a training, in order; each round of a loop is one.
-
-        What runs beside a training is none: a program of the first node, or a server.
-        """
+        """What starts a training; a program of the first node beside it, or a server, is none."""
         found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(found)
         found = [step for step in found if step.starts]
@@ -58,13 +55,14 @@ class Script:
             yield command
             yield from steps.of(command).inner
 
-    def modules(self, line: int) -> dict[str, int]:
-        """The environment modules that are loaded at a line, as far as they are known."""
+    def modules(self, line: int, conditions: Sequence[str] = ()) -> dict[str, int]:
+        """The modules that are loaded at a line, without those that `conditions` exclude."""
         loaded: dict[str, int] = {}
         for command in self.content.commands:
             words = [each.text for each in command.arguments if not each.unknown]
             names = [word for word in words if not word.startswith("-")]
-            if command.name not in MODULES or command.line > line:
+            other = exclude(conditions, command.conditions)
+            if command.name not in MODULES or command.line > line or other:
                 continue
             told = command.name == "module" or VERBS.intersection(names[:1])
             verb = names.pop(0) if names and told else "load"
@@ -96,7 +94,6 @@ def _add_images(found: list[Step]) -> None:
 
 
 def _contain(found: list[Step], job: Job) -> None:
-    """Give the steps the container of the directives: Pyxis's, or a file that names an image."""
     of_pyxis = [each for each in job.directives if each.name.startswith("container-")]
     given = [Option(each.name, literal(each.value, each.line), each.line) for each in of_pyxis]
     for step in found:
@@ -104,7 +101,7 @@ def _contain(found: list[Step], job: Job) -> None:
         image = job.get("container-image") or (f"<image of {name}>" if name else "")
         if image and not step.container:
             step.image = literal(image, step.line)
-            layer = Layer("container", "pyxis", Options(given), step.line)
+            layer = Layer(given, kind="container", name="pyxis", line=step.line)
             step.layers.insert(bool(step.starter), layer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -89,8 +90,12 @@ class Simple:
                 words += self.expander.words(child.children[0])
             elif child.type not in ("file_redirect", "herestring_redirect"):
                 words += self.expander.words(child) if child.is_named else []
-        if words:
-            self._run(tuple(words), node, given)
+        before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
+        reads = [each.children[-1] for each in before if each.children[0].type == "<"]
+        inputs = (*self.state.inputs, *map(self.expander.word, reads))
+        with self._with(inputs=inputs):
+            if words:
+                self._run(tuple(words), node, given)
 
     def _run(self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word]) -> None:
         variables, line = self.scope.variables, self._line(node)
@@ -133,7 +138,6 @@ class Simple:
         self.scope.arguments = before
 
     def _obey(self, command: Command) -> None:
-        """Carry out what changes the shell itself."""
         options = [word.text for word in command.arguments]
         if command.name in ("cd", "pushd") and command.arguments:
             target, above = command.arguments[-1], self.state.folder
@@ -141,7 +145,8 @@ class Simple:
             folder = target
             if above is not None and not target.text.startswith(("/", "$", "~")):
                 folder = join((above, target), "/", target.line)
-            self._change(folder)
+            known = folder.known and literal(posixpath.normpath(folder.text), target.line)
+            self._change(known or folder)
         elif command.name == "popd" and self.pushed:
             self._change(self.pushed.pop())
         elif command.name == "set" and "pipefail" in options:
@@ -156,8 +161,18 @@ class Simple:
         elif command.name in ("read", "mapfile", "readarray"):
             self._hide(options[-1:], command.line)
         elif command.name in ("let", "getopts"):
-            names = [re.match(r"\w*", option) for option in options]
-            self._hide([match[0] for match in names if match and match[0]], command.line)
+            for option in options:
+                self._let(option.replace(" ", ""), command.line)
+
+    def _let(self, text: str, line: int) -> None:
+        name, _, expression = text.partition("=")
+        root = grammar.parse(f"$(({expression}))") if name.isidentifier() else None
+        node = next(grammar.below(root, "arithmetic_expansion"), None) if root else None
+        number = self.expander.arithmetic(node).known if node and expression else None
+        if number is not None:
+            self._assign(name, literal(number, line))
+        elif match := re.match(r"\w+", text):
+            self._hide([match[0]], line)
 
     def _change(self, folder: Word | None) -> None:
         self.state = replace(self.state, folder=folder)
@@ -210,7 +225,6 @@ class Simple:
         self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
 
     def read_declaration_command(self, node: Node) -> None:
-        """Read export, declare, local, readonly and typeset."""
         texts = [grammar.source(child) for child in node.children]
         exports = texts[0] == "export" or any(
             text.startswith("-") and "x" in text for text in texts[1:]

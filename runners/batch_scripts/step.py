@@ -10,32 +10,20 @@ from .options import Options
 from .programs import HELPERS, LOOKING, TOOLS, WRAPPERS, is_python
 from .words import Piece, Word
 
-NO_OPTIONS = Options()
-
 
 @dataclass(frozen=True)
-class Layer:
-    """One program of a command, with its options. `kind` is starter, container, agent or shell.
-
-    One without a kind is none, and is false.
-    """
+class Layer(Options):
+    """A starter, container, agent or shell of a command, as `kind` says; none is false."""
 
     kind: str = ""
     name: str = ""
-    options: Options = NO_OPTIONS
     line: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.kind)
 
-    def get(self, *names: str) -> Word | None:
-        return self.options.get(*names)
-
-    def has(self, *names: str) -> bool:
-        return self.options.has(*names)
-
     def values(self, *names: str) -> list[Word]:
-        return [option.value for option in self.options.all(*names) if option.value]
+        return [option.value for option in self.all(*names) if option.value]
 
     def text(self, name: str) -> str:
         value = self.get(name)
@@ -101,7 +89,7 @@ class Step:
     @property
     def direct(self) -> bool:
         """Whether the ranks of its agent are the same without it, as far as its options tell."""
-        options = {option.name for option in self.agent.options.options}
+        options = {option.name for option in self.agent.options}
         shells = sum(layer.kind == "shell" for layer in self.layers)
         plain = self.agent.name.startswith("torch") and shells < 2
         return plain and options.isdisjoint(("max-restarts", "run-path"))
@@ -112,17 +100,14 @@ class Step:
 
     @property
     def variables(self) -> Mapping[str, Word]:
-        """What is exported where the command stands, and assigned before it."""
         return {**self.command.exports, **self.command.given}
 
     @property
     def names(self) -> list[str]:
-        """The program and its first arguments, without folders."""
         return [word.text.rpartition("/")[2] for word in self.program[:3]]
 
     @property
     def python(self) -> bool:
-        """Whether the program is Python, or a script for it."""
         words = [word.text for word in self.program]
         words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
         return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)

@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from . import options, programs
+from . import grammar, options, programs
 from .content import Command
 from .options import Options
 from .read import read
 from .scope import Scope
 from .step import Layer, Step
-from .words import Piece, Unknown, Word, literal, made, root_of
+from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
 def of(command: Command) -> Step:
-    """Return what a command starts."""
     step = _Reader(command, program=list(command.words), env=dict(command.given))
     while step.program and step.next_layer():
         pass
@@ -36,7 +35,7 @@ class _Reader(Step):
             return self._starter(name)
         if name in programs.CONTAINERS:
             return self._container(name)
-        if name in programs.AGENTS and (name != "accelerate" or self._follows("launch")):
+        if name in programs.AGENTS and (name != "accelerate" or self.names[1:2] == ["launch"]):
             return self._agent(name, 1 + (name == "accelerate"))
         if programs.is_python(name):
             return self._python()
@@ -44,15 +43,11 @@ class _Reader(Step):
             return self._shell()
         return self._prefix(name)
 
-    def _follows(self, word: str) -> bool:
-        return len(self.program) > 1 and self.program[1].text == word
-
     def _add(self, kind: str, name: str, line: int, read_: Options) -> None:
-        """Take off a program with its options."""
         if read_.problem:
             self.problems.append((line, read_.problem))
         self.program = list(read_.rest)
-        self.layers.append(Layer(kind, name, read_, line))
+        self.layers.append(Layer(read_.options, (), read_.problem, kind, name, line))
 
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
@@ -64,7 +59,7 @@ class _Reader(Step):
             self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
-            self.layers.append(Layer("container", "pyxis", read_, line))
+            self.layers.append(Layer(read_.options, kind="container", name="pyxis", line=line))
         for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
             self._set(option.value.split(",") if option.value else [])
         for option in read_.all("mca", "gmca", "genv", "env-pair"):
@@ -81,13 +76,17 @@ class _Reader(Step):
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
         read_ = options.read(words, programs.CONTAINERS[name])
-        if read_.problem and len(read_.rest) > 1 and _is_program(read_.rest[1].start):
+        second = read_.rest[1].start if len(read_.rest) > 1 else "-"
+        image = second.endswith((".sif", ".simg", ".img")) or "://" in second
+        if read_.problem and second[:1] not in ("", "-") and not image:
             read_ = replace(read_, problem="")  # one word, then a program: the image
         self._add("container", name, line, read_)
         for value in self.container.values("env"):
             self._set(value.split(","))
         if name == "shifter":
             self.image = read_.get("image") or literal(programs.OF_DIRECTIVE, line)
+        elif name.endswith("_wrapper"):  # CSC's, which runs in the image of a module
+            self.image = literal(f"<image of {name}>", line)
         elif self.program:
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
@@ -139,11 +138,11 @@ class _Reader(Step):
             words, place, self.fed = [document], 0, True
         elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
-        self.layers.append(Layer("shell", name.text, line=name.line))
+        self.layers.append(Layer(kind="shell", name=name.text, line=name.line))
         outer = dict(self.env)
         more = self._script(words[place], words[place + 2 :])
         if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
-            self.shell = words[place:]
+            self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
             agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(
                 programs.AGENTS
             )
@@ -152,18 +151,11 @@ class _Reader(Step):
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
-        names, parts = dict[str, Word](), list[str]()
-        for piece in word.pieces:
-            if isinstance(piece, Unknown):
-                names[f"PIECE_{len(names)}"] = made([piece], word.line)
-                parts.append(f"${{PIECE_{len(names) - 1}}}")
-            else:
-                parts.append(piece)
+        text, names = _named(word)
         known = {**self.command.exports, **self.env}
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
         scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)
-        text = "".join(parts)
         content = read(text, scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
@@ -208,6 +200,27 @@ class _Reader(Step):
         return bool(rest)
 
 
+def _named(word: Word) -> tuple[str, dict[str, Word]]:
+    """Return a text with variables for its unknown pieces, and what these stand for."""
+    names, parts = dict[str, Word](), list[str]()
+    for piece in word.pieces:
+        if isinstance(piece, Unknown):
+            names[f"PIECE_{len(names)}"] = made([piece], word.line)
+            parts.append(f"${{PIECE_{len(names) - 1}}}")
+        else:
+            parts.append(piece)
+    return "".join(parts), names
+
+
+def _for_ranks(word: Word) -> Word:
+    """Return a text in which the shell of each rank expands what it knows too."""
+    text, names = _named(word)
+    fixed = " ".join(map(grammar.source, grammar.below(grammar.parse(text), "raw_string")))
+    kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
+    own = {p: p.source for p in word.unknown if p.kind == RUN and on_rank(p) and p not in kept}
+    return made((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
+
+
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     """Return what stands before the last command of a text; nothing where more follows it."""
     before, _, after = text.rpartition(chosen.source)
@@ -216,12 +229,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     parts = re.split(r"\$\{(PIECE_\d+)\}", before)
     known = [names[part].pieces if n % 2 else (part,) for n, part in enumerate(parts)]
     return [piece for pieces in known for piece in pieces if piece]
-
-
-def _is_program(text: str) -> bool:
-    """Whether a word is no option, and no image either."""
-    image = text.endswith((".sif", ".simg", ".img")) or "://" in text
-    return bool(text) and not text.startswith("-") and not image
 
 
 def _is_flag(word: Word) -> bool:

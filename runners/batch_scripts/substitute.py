@@ -17,6 +17,7 @@ ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", 
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
 COUNTED = {"nvidia-smi": GPUS, "scontrol": "SLURM_NNODES"}  # by `| wc -l`
+LISTS_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
 
 
@@ -28,7 +29,8 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
-    counts = names[-1:] == ["wc"] and any("CUDA_VISIBLE_DEVICES" in each.text for each in commands)
+    text_ = " ".join(each.text for each in commands)
+    counts = names[-1:] == ["wc"] and any(name in text_ for name in LISTS_OF_GPUS)
     if counts and GPUS in scope.given:
         return literal(scope.given[GPUS], line)
     if names[1:] == ["wc"] and COUNTED.get(names[0]) in scope.given:
@@ -57,7 +59,6 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
 
 
 def _sequence(numbers: Sequence[int]) -> list[str]:
-    """Return what `seq LAST`, `seq FIRST LAST` or `seq FIRST STEP LAST` prints."""
     first, step = ([*numbers[:-1], 1] if len(numbers) == 2 else [*numbers[:-1], 1, 1])[:2]
     return [str(number) for number in range(first, numbers[-1] + 1, step or 1)]
 

@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from ..settings.table import SETTINGS
+from . import words as kinds
 from .directives import Job
 from .draft import Draft, Note
 from .options import Option
-from .programs import APPTAINER, is_python
+from .programs import APPTAINER, NAMES, is_python
 from .step import Step
-from .words import (
-    ADDRESS,
-    HOST,
-    LOOKUP,
-    PORT,
-    RUN,
-    WHO_KNOWS,
-    Piece,
-    Unknown,
-    Word,
-    escaped,
-    literal,
-    made,
-)
+from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
-OF_HOROVODRUN = {
-    **{name: name for name in ("timeline-filename", "fusion-threshold-mb", "cycle-time-ms")},
-    **{name: name for name in ("autotune", "start-timeout", "network-interfaces")},
-    "network-interface": "network-interfaces",
-}
+OF_HOROVODRUN = NAMES["of_horovodrun"]
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
-PLACES = ("np", "num-proc", "H", "hosts", "hostfile", "verbose", "slots-per-host")
+COUNTS = ("np", "num-proc", "verbose")
+PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
-    """Add the trainer, its arguments and what horovodrun is told."""
-    for option in step.starter.options.options if step.starter.name == "horovodrun" else ():
+    for option in step.starter.options if step.starter.name == "horovodrun" else ():
         _horovodrun(draft, option)
     if step.shell and not step.agent:
         draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
@@ -61,12 +45,15 @@ def add(draft: Draft, job: Job, step: Step) -> None:
 
 
 def _horovodrun(draft: Draft, option: Option) -> None:
-    name = OF_HOROVODRUN.get(option.name)
+    name = option.name + "s" * (option.name == "network-interface")
     if option.name in ("gloo", "mpi"):
         draft.add("controller", option.name)
-    elif name:
+    elif name in OF_HOROVODRUN:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
-    elif option.name not in PLACES:
+    elif option.name in PLACES:
+        dashes = "-" if len(option.name) == 1 else "--"
+        draft.leave_out(option.line, f"{dashes}{option.name} {option.text}: runner places ranks")
+    elif option.name not in COUNTS:
         draft.lose(option.line, f"horovodrun --{option.name}")
 
 
@@ -99,18 +86,14 @@ def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
         _go(draft, step)
     if step.agent and not step.direct:
         return False
-    if _prepares(step) or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
+    own = step.environment is not None and step.image is not None
+    prepares = bool(step.agent) and (own or bool(step.shell and step.lead))
+    if prepares or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
-    on_rank = [word for word in words if any(_on_rank(piece) for piece in word.unknown)]
+    ranks_own = [word for word in words if any(on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     inside = _inside(step) is not None and not (step.agent and step.image is None)
-    return (bool(on_rank) and not hopeless) or bool(draft.exports) or inside
-
-
-def _prepares(step: Step) -> bool:
-    """Whether an agent starts in an environment of its own, which is entered in the container."""
-    own = step.environment is not None and step.image is not None
-    return bool(step.agent) and (own or bool(step.shell and step.lead))
+    return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
 
 
 def _in_container(path: str, draft: Draft) -> bool:
@@ -123,21 +106,15 @@ def _in_container(path: str, draft: Draft) -> bool:
     return False
 
 
-def _on_rank(piece: Unknown) -> bool:
-    name = piece.source[1:].removeprefix("{").removesuffix("}")
-    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
-    return piece.kind == LOOKUP or (piece.kind == RUN and own)
-
-
 def _expandable(word: Word) -> bool:
-    return all(_on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
+    return all(on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
 
 
 def _met(word: Word) -> Word:
     """Return a word with the name of the first node as a rank has it."""
-    first = [p for p in word.unknown if p.kind == ADDRESS and "tail" not in p.source]
+    first = [p for p in word.unknown if p.kind == kinds.ADDRESS and "tail" not in p.source]
     first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
-    meeting = (Unknown(HOST, RUN, p.line) if p in first else p for p in word.pieces)
+    meeting = (Unknown(kinds.HOST, RUN, p.line) if p in first else p for p in word.pieces)
     return Word(tuple(meeting), word.line)
 
 
@@ -151,7 +128,6 @@ def _inside(step: Step) -> Word | None:
 
 
 def _go(draft: Draft, step: Step) -> None:
-    """Change to the folder in which an agent starts, or say that the launch does not."""
     folder = _inside(step)
     if folder is not None and step.image is None:
         draft.folder = folder
@@ -200,7 +176,7 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
             items = " ".join(literal(value).quoted() for value in piece.values)
             definition = f"{piece.source[2:].partition('[')[0]}=({items})"
             draft.definitions += [definition] if definition not in draft.definitions else []
-        pieces.append(piece.source if _on_rank(piece) else piece)
+        pieces.append(piece.source if on_rank(piece) else piece)
     return [*pieces, '"']
 
 
@@ -209,7 +185,7 @@ def exports(draft: Draft, name: str, value: Word) -> None:
     if value.portable:
         draft.add("env", made((f"{name}=", *value.pieces), value.line))
     elif _expandable(value):
-        draft.exports.append((name, value))
+        draft.exports = [each for each in draft.exports if each[0] != name] + [(name, value)]
     else:
         piece = next(each for each in value.unknown if each.kind in WHO_KNOWS)
         draft.lost.append(Note(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}"))

@@ -77,7 +77,6 @@ class Word:
 
     @property
     def start(self) -> str:
-        """The known text before the first unknown piece."""
         return self.pieces[0] if self.pieces and isinstance(self.pieces[0], str) else ""
 
     @property
@@ -89,7 +88,6 @@ class Word:
         return any(piece.kind in kinds for piece in self.unknown)
 
     def split(self, separator: str, most: int = -1) -> list[Word]:
-        """Split at a separator in the known text."""
         parts: list[list[Piece]] = [[]]
         for piece in self.pieces:
             if isinstance(piece, Unknown):
@@ -147,8 +145,14 @@ def literal(text: str, line: int = 0) -> Word:
 
 
 def unknown(source: str, kind: str, line: int) -> Word:
-    """Return a word of one unknown piece."""
     return Word((Unknown(source, kind, line),), line)
+
+
+def on_rank(piece: Unknown) -> bool:
+    """Whether the shell of a rank has a piece's value too."""
+    name = piece.source[1:].removeprefix("{").removesuffix("}")
+    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
+    return piece.kind == LOOKUP or (piece.kind == RUN and own)
 
 
 def root_of(path: Word, end: str) -> Word:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ..script import Script
-from . import containers, image, network, ranks, shell, slurm  # noqa: F401  they note their rules
+from . import containers, network, ranks, shell, slurm  # noqa: F401  they note their rules
 from .rule import RULES, Finding
 
 __all__ = ["RULES", "findings"]
 
 
 def findings(script: Script) -> list[Finding]:
-    """Return what is wrong in a script, by line."""
     return sorted(finding for rule in RULES for finding in rule.findings(script))

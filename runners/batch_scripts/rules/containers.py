@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from ...core.errors import RunnerError
+from ...core.plan import Plan
+from ...core.progress import Listener
+from ...launching import gather
 from ..programs import APPTAINER, is_python, names
 from ..script import Script
 from .rule import Places, rule
@@ -22,7 +29,8 @@ def nv_missing(script: Script) -> Places:
         return
     for step in script.steps:
         layer = step.container
-        given = layer.has("nv", "rocm", "nvccli") or layer.options.problem
+        own = layer.name.endswith("_wrapper")  # it adds what the module's image needs
+        given = own or layer.has("nv", "rocm", "nvccli") or layer.problem
         if layer.name in APPTAINER and not given and not SWITCHES & set(step.variables):
             what = "--nv is missing: the container sees no GPU"
             yield layer.line, what, f"{layer.name} {step.action} --nv ..."
@@ -59,7 +67,7 @@ def host_command_in_container(script: Script) -> Places:
 def contain_shared_memory(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
-        binds = [option.text for option in layer.options.all("bind", "mount")]
+        binds = [option.text for option in layer.all("bind", "mount")]
         binds += [value.text for name, value in step.variables.items() if "BIND" in name]
         bound = any("/dev/shm" in bind for bind in binds)
         if layer.has("contain", "containall") and step.python and not bound:
@@ -94,3 +102,32 @@ def modules_before_container(script: Script) -> Places:
     for line, modules in by_line.items():
         text, are = ", ".join(modules), "is" if len(modules) == 1 else "are"
         yield line, f"{text} {are} not used in the container", f"leave out {text}"
+
+
+@rule("mpi-plugin")
+def mpi_plugin(script: Script) -> Places:
+    for step in script.steps:
+        mpi, image = step.starter.text("mpi"), step.image
+        if image is None or not image.portable or mpi in ("", "none") or "$" in mpi:
+            continue
+        path = Path(os.path.expandvars(image.text))
+        if path.is_file():
+            yield from _planned(step.line, path, mpi)
+
+
+def _planned(line: int, image: Path, mpi: str) -> Places:
+    """Yield what the plan refuses with this --mpi=, and not with the one that it takes itself."""
+    try:
+        free, asked = _plan(image), _plan(image, mpi=mpi)
+    except RunnerError:
+        return  # nothing can be told of this image here
+    anyway = {each.what for each in free.refusals}
+    for refusal in asked.refusals:
+        if refusal.what not in anyway:
+            right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
+            yield line, refusal.what, right
+
+
+def _plan(image: Path, **more: str) -> Plan:
+    asked = {"image": str(image), "launcher": "srun", "controller": "mpi", "ntasks": 2, **more}
+    return gather.plan("bash", ("-c", "true"), asked, True, Listener())

@@ -15,7 +15,6 @@ FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-port
 
 
 def _address_words(script: Script) -> Iterator[Word]:
-    """Yield what is used as an address, or names a host that is."""
     yield from (each.value for each in script.content.assignments if each.name == "MASTER_ADDR")
     for step in script.steps:
         yield from step.agent.values(*OF_ADDRESS)
@@ -42,10 +41,7 @@ def hostname_address(script: Script) -> Places:
 
 
 def _ports(script: Script) -> list[Word]:
-    """Return the ports of the script's process groups, none where no other training can be.
-
-    It is alone where all of a node's GPUs or memory are this job's.
-    """
+    """Return the ports of process groups, none where a node's GPUs or memory are all this job's."""
     job = script.job
     if job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G"):
         return []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
@@ -13,10 +10,6 @@ from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
 TOTALS = ("ntasks", "np", "n", "num-proc")
-TELLS_RANK = (
-    *("PROCID", "PMI_RANK", "PALS_RANKID", "COMM_WORLD_RANK", "mpi4py", "horovod"),
-    'environ["RANK"]',
-)
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
 
@@ -52,15 +45,11 @@ def ranks_multiplied(script: Script) -> Places:
         if agent and tasks and tasks > 1:
             ranks = ranks_per_node(script.job, step)
             each_one = ranks == 1 or (ranks is None and agent.name.startswith("torch"))
-            if not each_one and not _one_rank_each(agent):
+            if not each_one and agent.count("nproc-per-node", "num-gpus") != 1:
                 many = f" of {ranks} ranks each" if ranks else ""
                 total = tasks * (script.job.nodes or 1)
                 what = f"{step.starter.name} starts {total} {agent.name} agents{many}"
                 yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
-
-
-def _one_rank_each(agent: Layer) -> bool:
-    return agent.count("nproc-per-node", "num-gpus") == 1
 
 
 @rule("rank-count")
@@ -80,7 +69,7 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
-    each_a_rank = machines == job.tasks and _one_rank_each(agent)
+    each_a_rank = machines == job.tasks and agent.count("nproc-per-node", "num-gpus") == 1
     fits = machines == nodes or each_a_rank
     if step.starter and machines and nodes and job.scheduler and not fits:
         what = f"{agent.name} is told of {machines} nodes, the job has {nodes}"
@@ -143,29 +132,9 @@ def no_rank_variables(script: Script) -> Places:
         told = starter.name in ("", "horovodrun") or step.agent
         if told or not files or "RANK" in {**step.env, **step.command.exports}:
             continue
-        needs = _needs_rank(Path(files[0]))
         pals = script.job.scheduler == "pbs" and starter.name == "mpiexec" and starter.get("ppn")
-        ddp = "ddp" in files[0].rpartition("/")[2].lower()
-        if needs or (needs is None and pals and ddp):
-            name = "PALS" if pals else starter.name
-            what = f"{name} sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
-            unless = "" if needs else f", unless {files[0]} sets them itself"
+        name = files[0].rpartition("/")[2].lower()
+        if pals and "ddp" in name and "mpi" not in name:
+            what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
+            unless = f", unless {files[0]} sets them itself"
             yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
-
-
-def _needs_rank(path: Path) -> bool | None:
-    """Whether a trainer calls init_process_group and nothing in it sets a rank; None if unread."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-    except (OSError, ValueError, SyntaxError):
-        return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    begins = [call for call in calls if _called(call) == "init_process_group"]
-    given = {keyword.arg for call in begins for keyword in call.keywords}
-    told = given & {"rank", "init_method", "store"} or any(word in text for word in TELLS_RANK)
-    return bool(begins) and not told
-
-
-def _called(call: ast.Call) -> str:
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))

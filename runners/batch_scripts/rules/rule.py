@@ -29,7 +29,6 @@ class Rule:
     check: Callable[[Script], Places]
 
     def findings(self, script: Script) -> Iterator[Finding]:
-        """Yield the first finding of each line."""
         first = {line: (what, right) for line, what, right in reversed([*self.check(script)])}
         return (Finding(line, self.code, *texts) for line, texts in first.items())
 

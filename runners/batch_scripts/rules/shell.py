@@ -44,7 +44,6 @@ def secret_in_script(script: Script) -> Places:
 
 
 def _secrets(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield line and name of what has a secret as its value."""
     named = [(each.line, each.name, each.value) for each in script.content.assignments]
     for step in script.steps:
         named += [(value.line, name, value) for name, value in step.env.items()]

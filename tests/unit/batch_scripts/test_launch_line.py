@@ -431,6 +431,51 @@ WHOLE = {
         "--nodes 2 --ntasks-per-node 2 --runtime none --module-use /apps/modules"
         " --module PyTorch/2.1 --module OpenMPI/4.1 t.py",
     ),
+    "numbers by let": (
+        '#PBS -l select=2:system=polaris\nN=`wc -l < $PBS_NODEFILE`\nlet R=${N}*4 "B = R * 2"\n'
+        "mpiexec -n $R -ppn 4 --line-buffer apptainer exec i.sif python t.py --batch $B",
+        "--site polaris --scheduler pbs --nodes 2 --ntasks-per-node 4 --image i.sif"
+        " t.py -- --batch 16",
+    ),
+    "the job's number in a text": (
+        '#SBATCH -n 2\nsrun apptainer exec i.sif bash -c "nvidia-smi | tee gpus.txt;'
+        ' python t.py --out out/$SLURM_JOB_ID"',
+        "--ntasks 2 --image i.sif"
+        " -- bash -c 'nvidia-smi | tee gpus.txt; python t.py --out out/$SLURM_JOB_ID'",
+    ),
+    "modules of one's own": (
+        "#SBATCH -n 2\nexport MODULEPATH=$MODULEPATH:$HOME/m\nmodule load a\nsrun python t.py",
+        "--ntasks 2 --runtime none --module-use $HOME/m --module a t.py",
+    ),
+    "folders and back": (
+        "#SBATCH -n 2\ncd a\ncd ..\nsrun python t.py {1} -o x_%q{RANK}",
+        "--ntasks 2 --runtime none t.py -- '{1}' -o 'x_%q{RANK}'",
+    ),
+    "modules of another branch": (
+        "#SBATCH -n 2\nif [ -f a ]; then\nmodule load a\nsrun dask-scheduler &\nelse\n"
+        "module load b\nsrun python t.py\nfi",
+        "--ntasks 2 --runtime none --module b t.py",
+    ),
+    "CPUs of all ranks of horovodrun": (
+        "#SBATCH -N 1\n#SBATCH -c 8\nhorovodrun -np 4 python t.py",
+        "--nodes 1 --ntasks 4 --cpus-per-task 2 --runtime none t.py",
+    ),
+    "nodes by name": (
+        "#SBATCH --nodelist=a,b\n#SBATCH --ntasks-per-node=2\nsrun python t.py",
+        "--nodelist a,b --nodes 2 --ntasks-per-node 2 --runtime none t.py",
+    ),
+    "a variable that each job has": (
+        '#SBATCH -n 2\nif [ -z "$SLURM_JOB_ID" ]; then N=1; fi\nsrun python t.py --n $N',
+        "--ntasks 2 --runtime none t.py -- --n $N",
+    ),
+    "an agent that is told of the job's nodes": (
+        "#SBATCH -N 2\ntorchrun --nnodes=2 --nproc_per_node=4 t.py",
+        "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py",
+    ),
+    "a flag of a site's podman-hpc": (
+        "#SBATCH -n 2\nsrun podman-hpc run --nccl-cu13 --rm --gpu i:1 python t.py",
+        "--ntasks 2 --runtime podman-hpc --image i:1 --nv t.py",
+    ),
     "deepspeed": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"
         " t.py --deepspeed c.json",
@@ -473,7 +518,7 @@ WHOLE = {
         "--scheduler pbs --nodes 1 --ntasks 1 --cpus-per-task 2 --runtime none --image /e t.py",
     ),
     "PBS counts its nodes": (
-        "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(sort -u $PBS_NODEFILE | wc -l)\n"
+        "#PBS -l select=3:ncpus=4\n#PBS -N x\nN=$(< $PBS_NODEFILE wc -l)\n"
         "mpiexec -n $((N * 2)) --ppn 2 apptainer exec i.sif python t.py $N",
         "--scheduler pbs --job-name x --nodes 3 --ntasks-per-node 2 --cpus-per-task 2"
         " --image i.sif t.py -- 3",
@@ -610,9 +655,9 @@ OPEN = {
     ),
     "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
     "a number that is counted": (
-        "let n=2*4\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $n$m --k $k",
-        "'<$n$m>' --k 3",
-        "1: $n: a command",
+        "let n=2*4 p++\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $p$m --k $k",
+        "'<$p$m>' --k 3",
+        "1: $p: a command",
     ),
     "a default of the job": (
         "A=${{A:-x_$SLURM_JOB_ID}}\n{run} python t.py $A",
@@ -671,6 +716,26 @@ OPEN = {
         "cd '<$TMPDIR>' &&",
         "1: $TMPDIR: only the job",
     ),
+    "what the submission asks for": (
+        "horovodrun -np $SLURM_NTASKS python t.py",
+        "--ntasks '<$SLURM_NTASKS>'",
+        "1: $SLURM_NTASKS: only the job",
+    ),
+    "a wrapper of the site": (
+        "srun singularity_wrapper exec torchrun --nproc_per_node=2 t.py",
+        "--image '<image of singularity_wrapper>'",
+        "1: <image of singularity_wrapper>",
+    ),
+    "a folder that the script leaves open": (
+        "#SBATCH -n 2\ncd <your folder>/x\nsrun python t.py",
+        "cd '<your folder>/x' &&",
+        "2: <your folder>: the script",
+    ),
+    "a blank of the script": (
+        "#SBATCH --account=<account>\n{run} python t.py",
+        "'<account>'",
+        "1: <account>: the script leaves it open",
+    ),
     "a range of nodes": ("#SBATCH --nodes=2-4\n{run} python t.py", "'<2-4>'", "1: --nodes=2-4"),
 }
 
@@ -690,6 +755,14 @@ LOST = {
     "an instance of an image": (
         "apptainer exec instance://one python t.py",
         "1: instance://one: give the image itself",
+    ),
+    "an agent in an environment of the container": (
+        f"{RUN} bash -c 'source /e/bin/activate; accelerate launch t.py'",
+        "1: runner starts the image's own accelerate, not that of /e",
+    ),
+    "an option without its value": (
+        "srun --mpi --ntasks 4 python t.py",
+        "1: the option --mpi is not known",
     ),
     "a cluster of its own": (
         "srun -n1 ray start --head --block &\npython t.py",
@@ -766,6 +839,7 @@ LOST = {
         "3: a directive in a here-doc",
     ),
     "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
+    "an input before the command": (f"< a.txt {RUN} python t.py", "1: srun < a.txt: ranks of"),
     "an input of the first rank": (
         "mpirun -np 2 bash <<EOF\npython t.py\nEOF",
         "1: mpirun < <<: ranks of runner read no",
@@ -815,16 +889,24 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a runscript",
         "an unknown option",
         "an input",
+        "an input before the command",
         "an input of the first rank",
         "several programs",
         "the rounds of a loop",
         "a container that was not made",
         "a cluster of its own",
+        "an agent in an environment of the container",
+        "an option without its value",
         "an instance of an image",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:
     assert not any(draft.possible for draft in read(LOST[name][0]).drafts)
+
+
+def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
+    text = f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\n{RUN} python t.py"
+    assert said(text, "lost") == []
 
 
 def test_directives_in_a_here_document_ask_for_nothing() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -234,27 +233,3 @@ def test_the_limit_of_the_sites_profile() -> None:
     text = "#SBATCH --time={}\nsrun python train.py"
     assert codes(text.format("8-0"), site) == {"time-limit"}
     assert codes(text.format("7-0"), site) == set()
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("import torch.distributed as d\nd.init_process_group('nccl')\n", {"no-rank-variables"}),
-        (
-            "import os, torch.distributed as d\nr = os.environ['SLURM_PROCID']\n"
-            "d.init_process_group('nccl')\n",
-            set(),
-        ),
-        (
-            "import torch.distributed as d\nd.init_process_group('nccl', rank=0, world_size=1)\n",
-            set(),
-        ),
-        ("import horovod.torch as hvd\nhvd.init()\n", set()),
-    ],
-)
-def test_the_trainer_is_read_where_it_is_at_hand(
-    source: str, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(source, encoding="utf-8")
-    assert codes("#SBATCH --ntasks=2\nsrun python train.py") == expected
