@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
+PIECE = re.compile(r"^sample (\S+) (.*)$", re.MULTILINE)
 BUSY, WAKES = 0.5, 50  # of a CPU; per second
 # Python's own and installed packages, the modules of the shim, and code without a file
 LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3\.?\d*/|/code/injob/|^<")
@@ -113,9 +114,12 @@ def _base(file: str) -> str:
 
 
 def parse(text: str) -> list[RankSample]:
-    """Parse the lines of `sample_ranks.py`, one for each rank; other lines are passed over."""
-    lines = [line for line in text.splitlines() if line.startswith('{"rank"')]
-    return sorted((_sample(json.loads(line)) for line in lines), key=lambda one: one.rank)
+    """Parse the lines of `sample_ranks.py`; pass over others, and a sample that is cut."""
+    pieces: defaultdict[str, str] = defaultdict(str)
+    for name, piece in PIECE.findall(text):
+        pieces[name] += piece
+    whole = (text for text in pieces.values() if text.endswith("}}"))
+    return sorted((_sample(json.loads(one)) for one in whole), key=lambda one: one.rank)
 
 
 def _sample(value: dict[str, Any]) -> RankSample:

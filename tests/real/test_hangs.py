@@ -92,6 +92,7 @@ def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
     env = {"RUNNER_STALL_AFTER": str(AFTER)}
     for _ in range(tries):
         done = login.runner("explain", "--json", id, env=env)
+        assert done.stdout, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         if answer["name"] != "running":
             break

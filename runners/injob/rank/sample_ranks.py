@@ -1,6 +1,6 @@
 """What the ranks of this node do now: `python3 RUN/code/injob sample RUN`.
 
-A line of JSON for each: its rank and host, and what the trainer's main thread did within SECONDS:
+JSON of each, in pieces: its rank and host, and what the trainer's main thread did within SECONDS:
 its Python stacks, as startup.py has them written, its share of a CPU, how often it went to sleep by
 itself, and the steps of its optimizers. By the node's own Python (3.8), not the image's.
 """
@@ -21,6 +21,7 @@ SECONDS = 1.0
 LOOKS = 3  # at the stack, within SECONDS
 LARGEST = 2**18  # bytes of stacks, or of a source file
 LONGEST = 200  # characters of a line
+PIECE = 800  # bytes
 LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
 TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
 TRAINER = "/injob/rank/trainer.py"
@@ -84,7 +85,13 @@ def main(argv: list[str]) -> None:
             busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=one.steps()
         )
         source = _source(one, answers[-1]) if answers else {}
-        print(json.dumps({**seen, "stacks": answers, "source": source}))
+        _tell(f"{host}-{one.pid}", json.dumps({**seen, "stacks": answers, "source": source}))
+
+
+def _tell(name: str, text: str) -> None:
+    """Print in lines `sample NAME PIECE`: Slurm mixes the nodes' lines that exceed 1,024 bytes."""
+    for start in range(0, len(text), PIECE):
+        print("sample", name, text[start : start + PIECE])
 
 
 def _of_trainer(stack: Stack) -> Stack:

@@ -125,7 +125,16 @@ def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
     )
     stack = (rank_samples.Frame("/a.py", 8, "f"),)
     one = RankSample(1, "n2", "S", 0.5, 3, 9, (stack,), {"/a.py:8": "sleep()"})
-    assert rank_samples.parse(f"srun: lua: hello\n{line}\n") == [one]
+    other = line.replace('"rank": 1', '"rank": 0')
+    text = f"""
+srun: lua: hello
+sample n2-7 {line[:50]}
+sample n1-7 {other[:90]}
+sample n2-7 {line[50:]}
+sample n1-7 {other[90:]}
+sample n3-7 {line[:50]}
+"""
+    assert rank_samples.parse(text) == [replace(one, rank=0), one]
 
 
 @contextmanager
