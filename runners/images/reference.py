@@ -28,11 +28,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 SCHEMES = ("oras", "docker", "https", "http")
 FORMS = "oras://, docker://, https:// or a .sif file"
 ARCHIVES = ("docker-archive", "oci-archive")
-# What the container runtime takes, and this project does not.
-PUSHED_BY_OTHERS = {
+NOT_PUSHED = {
     "library": "apptainer push IMAGE library://USER/COLLECTION/NAME",
     "docker-archive": "runner push IMAGE oci-archive:FILE",
 }
+# What the container runtime takes, and this project does not.
 BY_RUNTIME = {"library": "pull", **dict.fromkeys(ARCHIVES, "build NAME.sif")}
 
 
@@ -138,8 +138,8 @@ def parse(text: str) -> Reference:
 def target(text: str) -> Reference:
     """Return where an image is to be pushed, where an archive need not be yet; raise as `parse`."""
     kind, _, name = text.partition(":")
-    if kind in PUSHED_BY_OTHERS:
-        raise UsageError(f"{kind}: is nothing that runner pushes to", "", PUSHED_BY_OTHERS[kind])
+    if kind in NOT_PUSHED:
+        raise UsageError(f"{kind}: is nothing that runner pushes to", "", NOT_PUSHED[kind])
     if kind != "oci-archive" or not name:
         return parse(text)
     path = Path(os.path.abspath(os.path.expanduser(name)))
