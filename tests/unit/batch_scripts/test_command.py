@@ -8,28 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from runners.batch_scripts import script
-from runners.cli import main
-from runners.core import signals
 from tests import documents
+from tests.unit.in_process import Done, runner
 
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py | tee log\n"
 GOOD = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py\n"
 LINE = "runner launch --nodes 2 --image image.sif t.py"
 # A Python without the parser.
 WITHOUT = "import sys; sys.modules['tree_sitter'] = None; from runners.cli import main; main()"
-
-
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 Convert = Callable[..., Done]
@@ -41,16 +31,10 @@ def convert(
 ) -> Convert:
     """Run the command on a text in a folder of its own, in this process."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(signals, "listen", lambda: None)
 
     def run(text: str, *words: str, name: str = "job.sh") -> Done:
         Path(name).write_bytes(text.encode())
-        monkeypatch.setattr(sys, "argv", ["runner", "convert", name, *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        assert isinstance(code, int)
-        return Done(code, *capsys.readouterr())
+        return runner(monkeypatch, capsys, "convert", name, *words)
 
     return run
 

@@ -17,17 +17,9 @@ import runners.injob.rank
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import commands, gate, reports, task
 
+from .srun_environment import FIRST
+
 RANK = Path(runners.injob.rank.__file__).parent
-SRUN = {
-    "SLURM_PROCID": "0",
-    "SLURM_NTASKS": "4",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_TASKS_PER_NODE": "3,1",
-    "SLURM_JOB_NODELIST": "n[1-2]",
-    "SLURM_JOB_ID": "42",
-    "SLURMD_NODENAME": "n2",
-}
 PACKAGES = {
     "torch/distributed/distributed_c10d.py": (
         "import os\n"
@@ -255,7 +247,7 @@ def test_which_sizes_can_be_the_jobs_world(
     tasks: int, workers: int, variables: dict[str, str], sizes: set[int]
 ) -> None:
     """A task may start several ranks; a torchrun within has to have an agent in every task."""
-    me = replace(task.read("srun", SRUN), size=tasks)
+    me = replace(task.read("srun", FIRST), size=tasks)
     terms = gate.GateSettings(me, "none", "", ("", ""), (0, ""), False, workers=workers)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
     assert {size for size in (1, 2, 4, 8) if gate.fits(terms, size, env)} == sizes
@@ -356,7 +348,7 @@ def test_message_of_another_size(
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
     terms = gate.GateSettings(
-        task.read("srun", SRUN), controller, str(tmp_path), ("", ""), (0, ""), False
+        task.read("srun", FIRST), controller, str(tmp_path), ("", ""), (0, ""), False
     )
     text = gate.mismatch(terms, "Horovod", 1, 0, 4)
     assert "rank 0@n2: 4 ranks were started, but Horovod has world size 1" in text
@@ -385,7 +377,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 def test_a_late_world_is_told_once_while_the_trainer_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    terms = gate.GateSettings(task.read("srun", SRUN), "none", "", ("", ""), (0, ""), False)
+    terms = gate.GateSettings(task.read("srun", FIRST), "none", "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)

@@ -20,18 +20,9 @@ from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure, gate, supervise, task
 
+from .srun_environment import FIRST
+
 RANK = Path(runners.injob.rank.__file__).parent
-SRUN = {
-    "SLURM_PROCID": "3",
-    "SLURM_NTASKS": "4",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_TASKS_PER_NODE": "3,1",
-    "SLURM_JOB_NODELIST": "n[1-2]",
-    "SLURM_JOB_ID": "42",
-    "SLURM_STEP_ID": "0",
-    "SLURMD_NODENAME": "n2",
-}
 
 
 def test_failure_names_the_error_and_the_signal() -> None:
@@ -59,7 +50,7 @@ def test_every_record_has_the_fields_of_its_kind() -> None:
 
 
 def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
-    me = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    me = task.read("srun", FIRST)
     asked = [replace(me, host=host, local_rank=rank) for host in ("n1", "n2") for rank in (1, 0)]
     assert [failure.speaks_for_node(one, str(tmp_path)) for one in asked] == [True, False] * 2
     nowhere = str(tmp_path / "file")
@@ -69,7 +60,7 @@ def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) 
 
 def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: Path) -> None:
     """Else the launcher ends the one that speaks before it has said cause and remedy."""
-    first = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    first = task.read("srun", FIRST)
     second, run_dir = replace(first, rank=1, local_rank=1), str(tmp_path)
     assert failure.speaks_for_node(first, run_dir)
     other = threading.Thread(target=failure.record, args=(second, 1, supervise.IN_INIT, run_dir))
@@ -85,7 +76,7 @@ def test_one_that_dies_before_it_speaks_is_not_waited_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failure, "SECONDS_TO_SPEAK", 0.05)
-    first = task.read("srun", {**SRUN, "SLURM_PROCID": "0"})
+    first = task.read("srun", FIRST)
     assert failure.speaks_for_node(first, str(tmp_path))
     second = replace(first, rank=1, local_rank=1)
     assert failure.record(second, 1, supervise.IN_INIT, str(tmp_path))

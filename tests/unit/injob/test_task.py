@@ -9,17 +9,8 @@ import pytest
 
 from runners.injob.rank import task
 
-SRUN = {
-    "SLURM_PROCID": "3",
-    "SLURM_NTASKS": "4",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_TASKS_PER_NODE": "3,1",
-    "SLURM_JOB_NODELIST": "n[1-2]",
-    "SLURM_JOB_ID": "42",
-    "SLURM_STEP_ID": "0",
-    "SLURMD_NODENAME": "n2",
-}
+from .srun_environment import SRUN
+
 # As Slurm 24.11 made it: salloc -N4 --ntasks-per-node=3; srun -N2 --relative=2 -n4 -m plane=2
 STEP_ON_A_PART = {
     "SLURMD_NODENAME": "n4",

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from runners.cli import main
 from runners.cli.runs.scale import EXTRA
-from runners.core import signals
 from runners.scale import study
 from runners.scale.study import StudyPaths, StudyRecord
+from tests.unit.in_process import Done, runner
 
 from .scaled import GLOO, leave, question
 
 CHECKOUT = Path(__file__).parents[3]
 NODES = ("--nodes", "1,2")
-
-
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 Scale = Callable[..., Done]
@@ -38,15 +27,9 @@ def scale(
 ) -> Scale:
     """Run the command in a folder of its own, in this process."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(signals, "listen", lambda: None)
 
     def run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["runner", "scale", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        assert isinstance(code, int)
-        return Done(code, *capsys.readouterr())
+        return runner(monkeypatch, capsys, "scale", *words)
 
     return run
 
