@@ -6,12 +6,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 # Ctrl-C, `kill`, a closed terminal, and what Slurm sends before a time limit to whoever asks for it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+# Seconds within which signals count as one: `timeout` and a terminal's launchers send theirs to the
+# command and then to its process group, and a second one would cut off the last word of the first.
+SAME = 0.5
+_last = -SAME
 
 
 class Interrupted(KeyboardInterrupt):
@@ -24,15 +30,17 @@ class Interrupted(KeyboardInterrupt):
 
 def listen() -> None:
     """From now on all signals interrupt, so that there is a last word."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `&` has it ignored in a script
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in SIGNALS[1:]:
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+    for number in SIGNALS:
+        # `&` in a script has SIGINT ignored, nohup has SIGHUP
+        if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(128 + number)
+    global _last
+    before, _last = _last, time.monotonic()
+    if _last - before > SAME:
+        raise Interrupted(128 + number)
 
 
 def code(interrupt: KeyboardInterrupt) -> int:

@@ -56,3 +56,28 @@ def test_in_a_program_that_uses_the_api_nothing_is_printed() -> None:
     argv = [sys.executable, "-c", text]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "written down\n", "")
+
+
+def test_two_at_once_leave_the_last_word_of_the_first() -> None:
+    text = """
+import os, signal, sys, time
+from runners.core import signals
+signals.listen()
+try:
+    with signals.saying("the last word"):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.6)
+            raise
+except KeyboardInterrupt as told:
+    print(told.words)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("a later one counts")
+"""
+    argv = [sys.executable, "-c", text]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.stdout, done.stderr) == ("the last word\na later one counts\n", "")
