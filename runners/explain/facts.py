@@ -158,11 +158,10 @@ class FirstFailure:
 class Facts:
     """All that signatures judge by: scheduler, records, log and plan of one job.
 
-    `failures` have those to blame first; `plan` is what was decided for it;
-    `saved` is the step of the newest checkpoint, `free` the bytes that are free beside it.
-    `image_newer` says that the image was written after the job was submitted,
-    `image_here` that it is there on this machine; `scratch` is the
-    user's folder for large files, where the site names one, and `user` the name.
+    `failures` have those to blame first; `plan` is what was decided for it; `saved` is the step of
+    the newest checkpoint, `free` the bytes that are free beside it. `image_newer` says that the
+    image was written after the job was submitted. `scratch` is the user's folder for large files,
+    where the site names one, and `user` the name.
     """
 
     paths: JobPaths
@@ -170,7 +169,6 @@ class Facts:
     state: JobState
     reason: str = ""
     exit_code: int | None = None
-    restart: int = 0
     failures: tuple[Failure, ...] = ()
     first: FirstFailure | None = None
     log: LogFacts = field(default_factory=LogFacts)
@@ -178,7 +176,6 @@ class Facts:
     saved: int | None = None
     free: int | None = None
     image_newer: bool = False
-    image_here: bool = False
     scratch: str = ""
     user: str = ""
 

@@ -28,7 +28,6 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         status.state,
         status.reason,
         status.exit_code,
-        status.restart,
         failures=failed,
         first=first_failure.with_own_error(first, lines),
         log=lines,
@@ -36,7 +35,6 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         saved=job_record.saved_step(paths),
         free=_free(paths),
         image_newer=_image_newer(job),
-        image_here=bool(job.image) and os.path.exists(job.image),
         scratch=os.environ.get("SCRATCH", ""),
         user=os.environ.get("USER", ""),
     )

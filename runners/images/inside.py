@@ -14,7 +14,7 @@ from containers.horovod_image import selftest
 from ..core import atomic, digest, runtime_pull, shell
 from ..core.errors import NotFound, SystemFault
 from ..core.model import BindMount
-from ..script.runtimes.apptainer import bind_argv
+from ..script.runtimes.command_lines import bind_option
 
 # An empty home and /tmp of their own, none of the user's variables: what is found or proven is the
 # image's, and would be the same for others.
@@ -72,7 +72,7 @@ def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = No
     SystemFault when nothing answers in time.
     """
     env = {name: text for name, text in os.environ.items() if not name.startswith(PREFIXES)}
-    binds = bind_argv(BindMount(str(bind), str(bind), read_only=True)) if bind else []
+    binds = bind_option(BindMount(str(bind), str(bind), read_only=True)) if bind else []
     return shell.run(
         [runtime_pull.command(), "exec", *FLAGS, *binds, str(image), *argv],
         env=env,

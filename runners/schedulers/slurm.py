@@ -13,7 +13,7 @@ from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
 from ..core.remedy import change
-from . import slurm_calls, slurm_facts, slurm_script
+from . import slurm_calls, slurm_script
 from .base import Arrays, Scheduler, limit_seconds
 from .slurm_calls import SlurmSteps
 
@@ -62,7 +62,7 @@ class SlurmArrays(Arrays):
 
         MaxArraySize is one more than the highest number of a task.
         """
-        said = slurm_facts.parse_config(slurm_calls.ask(slurm_facts.CONFIG))
+        said = slurm_calls.parse_config(slurm_calls.ask(slurm_calls.CONFIG))
         size, jobs = int(said["MaxArraySize"]), int(said["MaxJobCount"])
         if count >= jobs:
             raise Refused(

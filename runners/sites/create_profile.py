@@ -17,7 +17,7 @@ from ..core.errors import Refused, SystemFault, UsageError
 from ..core.site import Partition, Site
 from ..core.toml_check import toml
 from ..injob.trial import interfaces
-from ..schedulers import slurm_facts
+from ..schedulers import slurm_calls
 from . import find, load, probe
 
 NOTHING = shell.Result(0, "", "")
@@ -87,12 +87,12 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
 
     What did not answer the probe is not asked again.
     """
-    commands = [slurm_facts.CONFIG] if site.cluster_name else []
-    commands += [slurm_facts.PARTITIONS] if site.partitions else []
+    commands = [slurm_calls.CONFIG] if site.cluster_name else []
+    commands += [slurm_calls.PARTITIONS] if site.partitions else []
     told = dict(zip((command[0] for command in commands), shell.together(commands, find.SECONDS)))
     config, sinfo = told.get("scontrol", NOTHING), told.get("sinfo", NOTHING)
-    kinds = [slurm_facts.parse_partitions(line) for line in sinfo.out.splitlines()]
-    return slurm_facts.parse_config(config.out), tuple(kind for one in kinds for kind in one)
+    kinds = [slurm_calls.parse_partitions(line) for line in sinfo.out.splitlines()]
+    return slurm_calls.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
 def facts(machine: Machine) -> list[Fact]:

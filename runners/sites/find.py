@@ -16,7 +16,7 @@ from ..core.errors import UsageError
 from ..core.remedy import Remedy, advice
 from ..core.site import Site
 from ..core.site_profile import Detect, Profile
-from ..schedulers import slurm_facts
+from ..schedulers import slurm_calls
 from ..settings import config
 from . import load
 
@@ -38,8 +38,8 @@ def cluster(env: Mapping[str, str]) -> tuple[str, str]:
     """Return the Slurm cluster's name for itself, and why it is not known; both may be ""."""
     if not shutil.which("scontrol"):
         return env.get("SLURM_CLUSTER_NAME", ""), ""
-    answer = shell.together([slurm_facts.CONFIG], SECONDS)[0]
-    found = slurm_facts.parse_config(answer.out).get("ClusterName", "")
+    answer = shell.together([slurm_calls.CONFIG], SECONDS)[0]
+    found = slurm_calls.parse_config(answer.out).get("ClusterName", "")
     message = (answer.err or answer.out).strip().partition("\n")[0]
     return found, "" if found else f"scontrol did not tell the cluster's name: {message}"
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, TypeVar
 from ..core import files, machine, places, shell
 from ..core.site import Partition, Site
 from ..injob.rank.hardware import driver_version
-from ..schedulers import CAPABILITIES, slurm_facts
+from ..schedulers import CAPABILITIES, slurm_calls
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
@@ -71,15 +71,15 @@ def probe(fresh: bool = True) -> Site:
 def _slurm(
     problems: list[str], fresh: bool
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
-    commands = [slurm_facts.MPI_LIST, slurm_facts.CONFIG, slurm_facts.PARTITIONS]
+    commands = [slurm_calls.MPI_LIST, slurm_calls.CONFIG, slurm_calls.PARTITIONS]
     ask = shell.together if fresh else ask_slurm
     types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
     return (
-        _read(slurm_facts.MPI_LIST, types, slurm_facts.parse_mpi_list, problems),
-        _read(slurm_facts.CONFIG, config, slurm_facts.parse_config, problems),
-        _read(slurm_facts.PARTITIONS, sinfo, slurm_facts.parse_partitions, problems),
+        _read(slurm_calls.MPI_LIST, types, slurm_calls.parse_mpi_list, problems),
+        _read(slurm_calls.CONFIG, config, slurm_calls.parse_config, problems),
+        _read(slurm_calls.PARTITIONS, sinfo, slurm_calls.parse_partitions, problems),
     )
 
 
@@ -94,7 +94,7 @@ def _read(
         found = parse(answer.out)
     except ValueError:
         found = None
-    if found is None or not (found or command is slurm_facts.PARTITIONS):
+    if found is None or not (found or command is slurm_calls.PARTITIONS):
         problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
     return parse("") if found is None else found
 

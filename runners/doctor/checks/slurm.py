@@ -10,7 +10,7 @@ from ...core.model import ImageAccess
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
 from ...planning.staging import signals_all
-from ...schedulers import slurm_facts
+from ...schedulers import slurm_calls
 from ..finding import About, Finding
 from ..question import Answer, ask
 
@@ -33,7 +33,7 @@ def look() -> Slurm:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
     with ThreadPoolExecutor() as pool:
         ping = pool.submit(ask, ["scontrol", "ping"])
-        configuration = pool.submit(ask, slurm_facts.CONFIG)
+        configuration = pool.submit(ask, slurm_calls.CONFIG)
         accounting = pool.submit(ask, ["sacct", "--noheader", "--allocations", "--starttime=now"])
         munge = pool.submit(ask, ["munge", "--no-input"]) if shutil.which("munge") else None
     return Slurm(
@@ -41,7 +41,7 @@ def look() -> Slurm:
         configuration.result(),
         accounting.result(),
         munge.result() if munge else None,
-        slurm_facts.parse_config(configuration.result().out),
+        slurm_calls.parse_config(configuration.result().out),
     )
 
 

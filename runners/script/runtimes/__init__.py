@@ -12,8 +12,8 @@ from ...core import tokens
 from ...core.model import BY_MODULES, BindMount, Dataset, Staged
 from ...core.plan import Plan
 from ...core.tokens import Expanded
-from . import apptainer, stores
-from .base import PREFIX, Container, Runtime, own_values
+from . import command_lines
+from .command_lines import PREFIX, Container, Runtime, own_values
 from .limits import STORES, refusals
 
 __all__ = [
@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 RUNTIMES: Mapping[str, Runtime] = {
-    "apptainer": Runtime(apptainer.argv, prefix="APPTAINERENV_", takes_ssh=True),
-    "singularity": Runtime(apptainer.argv, prefix="SINGULARITYENV_", takes_ssh=True),
-    "shifter": Runtime(stores.shifter, values_as_options=True),
-    "podman": Runtime(stores.podman, values_as_options=True, prepare=stores.PULL),
-    "podman-hpc": Runtime(stores.podman_hpc, values_as_options=True),
-    "pyxis": Runtime(stores.pyxis, by_srun=True),
+    "apptainer": Runtime(command_lines.apptainer, prefix="APPTAINERENV_", takes_ssh=True),
+    "singularity": Runtime(command_lines.apptainer, prefix="SINGULARITYENV_", takes_ssh=True),
+    "shifter": Runtime(command_lines.shifter, values_as_options=True),
+    "podman": Runtime(command_lines.podman, values_as_options=True, prepare=command_lines.PULL),
+    "podman-hpc": Runtime(command_lines.podman_hpc, values_as_options=True),
+    "pyxis": Runtime(command_lines.pyxis, by_srun=True),
     # The image is the folder of a virtual or conda environment, on each node.
     "none": Runtime(lambda container: [], takes_ssh=True),
 }
@@ -105,7 +105,7 @@ def seen(plan: Plan, folder: str) -> list[str]:
 
     Others than Apptainer and Singularity show the home, where it mostly lies, or everything.
     """
-    if RUNTIMES[plan.launching.runtime].argv is not apptainer.argv:
+    if RUNTIMES[plan.launching.runtime].argv is not command_lines.apptainer:
         return []
     name = f"{plan.launching.runtime.upper()}_BIND"
     return [f'export {name}="${{{name}:+${name},}}{folder}"']

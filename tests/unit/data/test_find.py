@@ -18,7 +18,7 @@ from runners.core.tokens import Expanded
 from runners.data import find, pack
 from runners.planning.case import Case
 from runners.script import runtimes
-from runners.script.runtimes import apptainer
+from runners.script.runtimes import command_lines
 
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
@@ -102,7 +102,7 @@ NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
-    argv = apptainer.bind_argv(BindMount(f"/d/{name}", "/data/n", True, "/"))
+    argv = command_lines.bind_option(BindMount(f"/d/{name}", "/data/n", True, "/"))
     if set(name) & set(',:"\n'):
         quoted = f"source=/d/{name}".replace('"', '""')
         quoted = f'"{quoted}"' if set(name) & set(',"\n') else quoted
@@ -112,7 +112,7 @@ def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
 
 
 def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
-    (_, bind) = apptainer.bind_argv(BindMount(Expanded("$stage/n"), "/data/n", True))
+    (_, bind) = command_lines.bind_option(BindMount(Expanded("$stage/n"), "/data/n", True))
     assert isinstance(bind, Expanded)
 
 

@@ -21,8 +21,7 @@ from runners.jobs import find, job_status, logs
 from runners.schedulers import slurm, slurm_calls
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
-from runners.schedulers.slurm_calls import scrubbed
-from runners.schedulers.slurm_facts import parse_mpi_list
+from runners.schedulers.slurm_calls import parse_mpi_list, scrubbed
 
 from ..failures import leave, words
 

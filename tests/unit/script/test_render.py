@@ -20,7 +20,7 @@ from runners.core.site import Site
 from runners.planning.case import Case
 from runners.schedulers import slurm, slurm_script
 from runners.script import environment, render, runtimes
-from runners.script.runtimes import apptainer
+from runners.script.runtimes import command_lines
 from runners.submit import private_folder
 
 from .. import scripts
@@ -107,7 +107,7 @@ def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
     ],
 )
 def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
-    assert apptainer.bind_argv(bind) == argv
+    assert command_lines.bind_option(bind) == argv
 
 
 HOSTILE = [
