@@ -111,9 +111,9 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
     """Return the plan of the command that a remedy suggests. Raises RunnerError."""
     flags = _flags(remedy, typed)
     if typed.name in SESSIONS:
-        from . import sessions  # no launch needs it
+        from . import submit  # no launch needs it
 
-        return sessions.prepare(typed.name, flags, True, Listener()).plan
+        return submit.prepare_session(typed.name, flags, True, Listener()).plan
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     args = list(suggest.arguments(remedy, args))
     gather.check_arguments(trainer, args)

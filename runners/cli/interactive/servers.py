@@ -16,8 +16,8 @@ from ...core.job_record import Job, JobPaths
 from ...core.model import BindMount
 from ...core.remedy import change
 from ...jobs import find
-from ...launching import sessions
-from ...launching.sessions import Prepared
+from ...launching import submit
+from ...launching.submit import PreparedSession
 from .. import common_options, options, printer, typed
 from ..train import plan_view
 from ..typed import SettingsCommand
@@ -131,8 +131,8 @@ def _without_values() -> CommandLine:
     return replace(line, settings=tuple(settings))
 
 
-def _prepared(name: str, values: dict[str, Any]) -> Prepared:
-    return sessions.prepare(name, options.flags(values), values["dry_run"], printer.Console())
+def _prepared(name: str, values: dict[str, Any]) -> PreparedSession:
+    return submit.prepare_session(name, options.flags(values), values["dry_run"], printer.Console())
 
 
 def _last(folder: Path) -> tuple[JobPaths, Job]:
@@ -153,7 +153,7 @@ def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
     return values
 
 
-def _seeing(ready: Prepared, shown: list[tuple[JobPaths, Job]]) -> Prepared:
+def _seeing(ready: PreparedSession, shown: list[tuple[JobPaths, Job]]) -> PreparedSession:
     if ready.plan.launching.runtime == "none":
         return ready
     binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]

@@ -13,7 +13,7 @@ from ...core import shell, tokens
 from ...core.errors import Refused, SystemFault
 from ...core.job_record import Job
 from ...jobs import wording
-from ...launching import sessions
+from ...launching import submit
 from ...schedulers import capabilities
 from ...submit import launch
 from ...submit.launch import Draft
@@ -46,7 +46,9 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 
     The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
-    ready = sessions.prepare("shell", options.flags(values), values["dry_run"], printer.Console())
+    ready = submit.prepare_session(
+        "shell", options.flags(values), values["dry_run"], printer.Console()
+    )
     plan_view.accept(ready.plan)
     text = session.interactive(
         ready.plan, ready.paths, os.getcwd(), _within(command), _at_terminal()

@@ -20,8 +20,8 @@ from ...core.site import Site
 from ...injob.serve import EXIT_NOT_SERVED
 from ...injob.serve.start import http_status
 from ...jobs import job_status, wording
-from ...launching import gather, sessions
-from ...launching.sessions import Prepared
+from ...launching import gather, submit
+from ...launching.submit import PreparedSession
 from ...schedulers import capabilities
 from ...submit import private_folder
 from ...submit.private_folder import Address
@@ -35,7 +35,7 @@ LAST_LINES = 10
 
 
 def start(
-    ready: Prepared,
+    ready: PreparedSession,
     values: dict[str, Any],
     server: str,
     folder: str,
@@ -50,7 +50,7 @@ def start(
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    job = sessions.serve(ready, text, typed.again(), runs)
+    job = submit.serve(ready, text, typed.again(), runs)
     if not values["as_json"]:
         plan_view.show(ready.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {ready.paths.root}", err=True)

@@ -98,7 +98,7 @@ def _torch(module: Any) -> None:
         gate().formed(TORCH, module.get_world_size(), module.get_rank(), backend)
         if "gloo" in backend:
             atexit.register(time.sleep, SECONDS_TO_LET_GO)
-        if backend == "gloo" and gate().terms.gpus and module.get_rank() == 0:
+        if backend == "gloo" and gate().settings.gpus and module.get_rank() == 0:
             print(GLOO_WITH_GPUS, flush=True)
 
     _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
@@ -130,7 +130,7 @@ def _watch(watch: Any) -> None:
 def _optimizers(module: ModuleType) -> None:
     """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
     startup.count_steps(module)
-    if gate().terms.check:
+    if gate().settings.check:
         from .watch_torch import Watch  # here, because few processes train
 
         _watch(Watch(sys.modules["torch"], gate().report_weights))
@@ -147,7 +147,7 @@ def _tapes(module: Any) -> None:
 def _keras(module: Any) -> None:
     """Watch which variables Keras' optimizers train."""
     owner = getattr(module, "BaseOptimizer", None) or getattr(module, "_BaseOptimizer", None)
-    if not gate().terms.check or owner is None:
+    if not gate().settings.check or owner is None:
         return
     from .watch_keras import Watch
 
@@ -189,7 +189,7 @@ def _end_together() -> None:
 
 def _check_tf_config(text: str) -> None:
     """Refuse a TF_CONFIG that is the same on all ranks, before they wait for each other."""
-    terms = gate().terms
+    settings = gate().settings
     try:
         found = json.loads(text)
         workers = sum(len(found["cluster"].get(kind, ())) for kind in ("chief", "worker"))
@@ -198,8 +198,8 @@ def _check_tf_config(text: str) -> None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return  # none, or one that TensorFlow itself will not take
-    right = terms.ranks
-    if terms.check and (workers != right or index != terms.task.rank):
+    right = settings.ranks
+    if settings.check and (workers != right or index != settings.task.rank):
         why = f"TF_CONFIG names {workers} workers, and makes this rank number {index}"
         gate().refuse(TENSORFLOW, workers, index, right, why)
 
@@ -215,7 +215,7 @@ def _mpi(module: Any) -> None:
 
 def _check_mpi(module: Any) -> None:
     size = module.COMM_WORLD.Get_size()
-    if size == 1 and gate().terms.ranks > 1:
+    if size == 1 and gate().settings.ranks > 1:
         gate().alone(MPI)
     else:
         gate().formed(MPI, size, module.COMM_WORLD.Get_rank())

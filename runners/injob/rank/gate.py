@@ -24,7 +24,7 @@ from .task import Task
 from .worlds import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
-VARIABLE = "RUNNER_TERMS"
+VARIABLE = "RUNNER_GATE"
 SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
@@ -65,17 +65,17 @@ class GateSettings:
         return cls(**{**found, "task": Task(**found["task"])})
 
 
-def fits(terms: GateSettings, size: int, env: Mapping[str, str]) -> bool:
+def fits(settings: GateSettings, size: int, env: Mapping[str, str]) -> bool:
     """Whether a world of `size` can be that of the whole job, as far as one process can tell.
 
     A task may start several processes itself. Under a torchrun that the trainer starts, a world of
     all tasks has an agent in each of them (GROUP_WORLD_SIZE, set by torchrun for its workers).
     """
-    if terms.workers > 1:
-        return size == terms.ranks
-    if "TORCHELASTIC_RUN_ID" in env and int(env["GROUP_WORLD_SIZE"]) != terms.task.size:
+    if settings.workers > 1:
+        return size == settings.ranks
+    if "TORCHELASTIC_RUN_ID" in env and int(env["GROUP_WORLD_SIZE"]) != settings.task.size:
         return False
-    return size >= terms.task.size
+    return size >= settings.task.size
 
 
 class Gate:
@@ -85,8 +85,8 @@ class Gate:
     trainer has come to its end.
     """
 
-    def __init__(self, terms: GateSettings) -> None:
-        self.terms, self.task = terms, terms.task
+    def __init__(self, settings: GateSettings) -> None:
+        self.settings, self.task = settings, settings.task
         self.calling: set[str] = set()
         self.told: set[str] = set()
         self.in_a_world = False
@@ -101,14 +101,14 @@ class Gate:
 
     def meet(self) -> None:
         """Wait for the other ranks, before Horovod's init: after the slow imports."""
-        if not self.terms.meets or _meets_elsewhere(self.terms, os.environ):
+        if not self.settings.meets or _meets_elsewhere(self.settings, os.environ):
             return
         try:
             from .rendezvous.session import meet  # here, because few processes do
 
-            os.environ.update(meet(*self.terms.store))
+            os.environ.update(meet(*self.settings.store))
         except RendezvousError as error:
-            print(no_world(self.terms, error.problem.text), flush=True)
+            print(no_world(self.settings, error.problem.text), flush=True)
             self._end(HOROVOD, error.problem)
 
     def formed(
@@ -120,16 +120,16 @@ class Gate:
         """
         self.calling.discard(framework)
         by = f"{framework}, {how}" if how else framework
-        if part and size < self.terms.ranks:
+        if part and size < self.settings.ranks:
             self.alone(framework)
             return
-        if self.terms.check and not fits(self.terms, size, os.environ):
-            self.refuse(framework, size, rank, self.terms.ranks)
+        if self.settings.check and not fits(self.settings, size, os.environ):
+            self.refuse(framework, size, rank, self.settings.ranks)
         self.in_a_world, self.world = True, max(self.world, (rank, size), key=lambda one: one[1])
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
-        if not self.terms.check and rank == 0 and size > 1 and framework not in self.told:
+        if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            print(formed(size, self.terms.ranks, by), file=sys.stderr, flush=True)
+            print(formed(size, self.settings.ranks, by), file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Note that the trainer has come to its end, and well. Collective."""
@@ -156,9 +156,9 @@ class Gate:
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
-        if self.in_a_world or self.terms.ranks == 1 or not self.terms.check:
+        if self.in_a_world or self.settings.ranks == 1 or not self.settings.check:
             return
-        text, problem = never_formed(self.terms, (), imported())
+        text, problem = never_formed(self.settings, (), imported())
         print(text, file=sys.stderr, flush=True)
         self._end("", problem)
 
@@ -172,26 +172,26 @@ class Gate:
         # torchrun end it.
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        text = mismatch(self.terms, framework, size, rank, right, why)
+        text = mismatch(self.settings, framework, size, rank, right, why)
         print(text, file=sys.stderr, flush=True)
         what = f"{right} ranks were started, but {framework} has world size {size}"
         fields = {"tasks": right, "world": size, "framework": framework}
         self._end(framework, Problem(kinds.WORLD_SIZE, what, fields))
 
     def _end(self, framework: str, problem: Problem) -> None:
-        failure.record(self.task, EXIT_WORLD_SIZE, problem, self.terms.run_dir)
+        failure.record(self.task, EXIT_WORLD_SIZE, problem, self.settings.run_dir)
         self._tell(framework, reports.WRONG)
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)
 
     def _tell(self, framework: str, state: str, **fields: Any) -> None:
-        reports.tell(*self.terms.inbox, framework, state, process=os.getpid(), **fields)
+        reports.tell(*self.settings.inbox, framework, state, process=os.getpid(), **fields)
 
 
-def _meets_elsewhere(terms: GateSettings, env: Mapping[str, str]) -> bool:
+def _meets_elsewhere(settings: GateSettings, env: Mapping[str, str]) -> bool:
     """Whether Horovod's Gloo has another rendezvous, as under a horovodrun in the trainer."""
-    token = terms.store[1].strip("/").partition(":")[0]
+    token = settings.store[1].strip("/").partition(":")[0]
     return token not in env.get("HOROVOD_GLOO_RENDEZVOUS_ADDR", token)
 
 
@@ -201,15 +201,15 @@ def imported() -> list[str]:
 
 
 def mismatch(
-    terms: GateSettings, framework: str, size: int, rank: int, right: int, why: str = ""
+    settings: GateSettings, framework: str, size: int, rank: int, right: int, why: str = ""
 ) -> str:
     """Return the message for a world of another size; `why` is the cause where it is known."""
-    cause, remedy = why_other_size(framework, terms.controller, terms.task)
+    cause, remedy = why_other_size(framework, settings.controller, settings.task)
     what = (
-        f"runner: world-size mismatch on rank {terms.task.name}: {right} ranks were started, "
+        f"runner: world-size mismatch on rank {settings.task.name}: {right} ranks were started, "
         f"but {framework} has world size {size} (it calls this rank {rank})."
     )
-    return explained(terms, what, (why or cause, remedy))
+    return explained(settings, what, (why or cause, remedy))
 
 
 def formed(size: int, right: int, by: str) -> str:
@@ -218,42 +218,42 @@ def formed(size: int, right: int, by: str) -> str:
     return f"runner: {what} {right} ranks ({by})"
 
 
-def no_world(terms: GateSettings, known: str = "") -> str:
+def no_world(settings: GateSettings, known: str = "") -> str:
     """Return the message for a process that ended within hvd.init(), as MPI_Init does.
 
     `known` is why, where the rendezvous knows it.
     """
-    task = terms.task
-    cause, remedy = why_no_mpi(task) if terms.controller == "mpi" else NO_MEETING
+    task = settings.task
+    cause, remedy = why_no_mpi(task) if settings.controller == "mpi" else NO_MEETING
     what = (
         f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."
     )
-    return explained(terms, what, (known or cause, remedy))
+    return explained(settings, what, (known or cause, remedy))
 
 
 def never_formed(
-    terms: GateSettings, alone: Sequence[str], imports: Sequence[str]
+    settings: GateSettings, alone: Sequence[str], imports: Sequence[str]
 ) -> tuple[str, Problem]:
     """Return message and problem of a trainer that ended well, and never was one of several ranks.
 
     `alone` are the frameworks in whose world of one it was; it had imported `imports`.
     """
-    ranks = terms.ranks
+    ranks = settings.ranks
     what = (
-        f"runner: no process group on rank {terms.task.name}: the trainer ended and "
+        f"runner: no process group on rank {settings.task.name}: the trainer ended and "
         f"created no process group of the {ranks} ranks: it ran alone."
     )
     by_mpi = alone and HOROVOD not in alone
-    why = why_no_mpi(terms.task) if by_mpi else why_alone(alone, imports)
+    why = why_no_mpi(settings.task) if by_mpi else why_alone(alone, imports)
     text = f"it created no process group of the {ranks} ranks that were started"
     fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
-    return explained(terms, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
+    return explained(settings, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
-def explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
+def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if not failure.speaks_for_node(terms.task, terms.run_dir):
+    if not failure.speaks_for_node(settings.task, settings.run_dir):
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
@@ -262,21 +262,21 @@ def explained(terms: GateSettings, what: str, why: tuple[str, str]) -> str:
 class Worlds:
     """The shim's side: whether the trainer has initialized a process group, as the job requires."""
 
-    def __init__(self, terms: GateSettings, inbox: reports.Inbox) -> None:
-        self.terms, self.inbox = terms, inbox
+    def __init__(self, settings: GateSettings, inbox: reports.Inbox) -> None:
+        self.settings, self.inbox = settings, inbox
         self.began, self.told = time.monotonic(), False
 
     @property
     def missing(self) -> bool:
         """Whether there should be one, and none is."""
-        return self.terms.check and self.terms.ranks > 1 and not self.inbox.formed
+        return self.settings.check and self.settings.ranks > 1 and not self.inbox.formed
 
     def look(self) -> None:
         """Say so, once, where a world is late; on one rank of each node."""
         if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
             return
         self.told = True
-        task, minutes = self.terms.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
+        task, minutes = self.settings.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
         if not self.missing or task.local_rank:
             return
         if waits := [one for one in FRAMEWORKS if self.inbox.waits_in(one)]:
@@ -292,6 +292,6 @@ class Worlds:
 
     def never_formed(self) -> Problem:
         """Say that the trainer ended without one; return it as the rank's problem."""
-        text, problem = never_formed(self.terms, self.inbox.alone, self.inbox.imports)
+        text, problem = never_formed(self.settings, self.inbox.alone, self.inbox.imports)
         print(text, flush=True)
         return problem

@@ -56,18 +56,18 @@ class Referee:
 
     def __init__(
         self,
-        terms: GateSettings,
+        settings: GateSettings,
         inbox: Inbox,
         session: RendezvousSession | None,
         end: Callable[[], None],
     ) -> None:
-        self.terms, self.inbox, self.session, self.end = terms, inbox, session, end
+        self.settings, self.inbox, self.session, self.end = settings, inbox, session, end
         self.code = 0
         self.worlds: dict[str, ReportedWorld] = {}  # by the framework
         self.card, self.used = Scorecard(), JobUse()
-        if not terms.task.rank:
-            run_files.forget(terms.run_dir, scorecard.FILE)
-            run_files.forget(terms.run_dir, usage.FILE)
+        if not settings.task.rank:
+            run_files.forget(settings.run_dir, scorecard.FILE)
+            run_files.forget(settings.run_dir, usage.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
             session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
@@ -75,24 +75,24 @@ class Referee:
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""
         for report in self.inbox.taken():
-            if self.terms.check:
+            if self.settings.check:
                 self._send(report)
         self._read_mail()
 
     def tell_use(self, fields: Mapping[str, Any]) -> None:
         """Tell what this rank has used so far; rank 0 keeps what all have told it."""
         self._send(Report(reports.USE, fields=fields))
-        if not self.terms.task.rank:
-            self.used.keep(self.terms.run_dir)
+        if not self.settings.task.rank:
+            self.used.keep(self.settings.run_dir)
 
     def last(self) -> None:
         """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
         if self.code:
             return
         self.look()
-        check = self.terms.check
+        check = self.settings.check
         self._send(Report(reports.ENDED), last=check)
-        if self.terms.task.rank:
+        if self.settings.task.rank:
             return
         # Without the check the ranks may have nothing to do with each other.
         self._wait(self._all_gone, SECONDS_FOR_OTHERS if check else SECONDS_FOR_LAST_WORDS)
@@ -107,8 +107,8 @@ class Referee:
             self._show_use()
 
     def _show_use(self) -> None:
-        self.used.keep(self.terms.run_dir, in_result=True)
-        nodes, file = self.used.nodes(), f"{self.terms.run_dir}/{usage.FILE}"
+        self.used.keep(self.settings.run_dir, in_result=True)
+        nodes, file = self.used.nodes(), f"{self.settings.run_dir}/{usage.FILE}"
         print(*summary.lines(nodes, summary.findings(nodes), file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
@@ -121,20 +121,20 @@ class Referee:
 
     def _all_told(self) -> bool:
         """Whether each rank has told its last, or none will."""
-        others_failed = failure.of_others(self.terms.task, self.terms.run_dir)
+        others_failed = failure.of_others(self.settings.task, self.settings.run_dir)
         alone = self.session is None or self.session.hub is None
-        return alone or others_failed or len(self.gone) >= self.terms.task.size
+        return alone or others_failed or len(self.gone) >= self.settings.task.size
 
     def _all_gone(self) -> bool:
         """Whether no other rank is there to tell more."""
         if self.session is None or self.session.hub is None:
             return True
         left = {rank for rank, one in self.session.hub.roll.members.items() if one.ended}
-        return self._all_told() or len(self.gone | left) >= self.terms.task.size
+        return self._all_told() or len(self.gone | left) >= self.settings.task.size
 
     def _send(self, report: Report, last: bool = False) -> None:
         if self.session is None:
-            self._heard(self.terms.task.rank, report)
+            self._heard(self.settings.task.rank, report)
             return
         with contextlib.suppress(OSError):  # rank 0 has ended: nobody is there to decide
             self.session.tell(report.as_text(), last)
@@ -164,7 +164,7 @@ class Referee:
         world = self.worlds.setdefault(report.framework, ReportedWorld(str(fields["by"])))
         world.members.add(Membership(task, int(fields["rank"]), int(fields["size"])))
         world.entering[task] = int(fields["entering"])
-        verdict = judge(world.members, self.terms.task.size, sum(world.entering.values()))
+        verdict = judge(world.members, self.settings.task.size, sum(world.entering.values()))
         if verdict.state is State.WRONG:
             self._refuse(report.framework, verdict)
         elif verdict.state is State.RIGHT:
@@ -179,7 +179,7 @@ class Referee:
     def _judge_at_end(self) -> None:
         verdicts: dict[str, WorldVerdict] = {}
         for framework, world in self.worlds.items():
-            verdict = verdicts[framework] = judge(world.members, self.terms.task.size)
+            verdict = verdicts[framework] = judge(world.members, self.settings.task.size)
             if verdict.state is State.RIGHT:
                 self._accept(world, verdict.size)
         if verdicts and not any(world.right for world in self.worlds.values()):
@@ -192,7 +192,7 @@ class Referee:
         elif over:
             print(scorecard.line(verdict), flush=True)
         if over or verdict.result is Result.DIFFERENT:
-            scorecard.keep(verdict, self.terms.run_dir)
+            scorecard.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
         framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
@@ -202,7 +202,7 @@ class Referee:
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
 
     def _refuse(self, framework: str, verdict: WorldVerdict) -> None:
-        tasks = self.terms.task.size
+        tasks = self.settings.task.size
         text = f"{tasks} tasks were started, but not one {framework} world: {verdict.why}"
         fields = {"tasks": tasks, "world": verdict.size, "framework": framework, "why": verdict.why}
         problem = Problem(kinds.SEVERAL_WORLDS, text, fields)
@@ -219,10 +219,10 @@ class Referee:
     def _obey(self, value: dict[str, Any]) -> None:
         if self.code:
             return
-        self.code, task = int(value["code"]), self.terms.task
+        self.code, task = int(value["code"]), self.settings.task
         problem = Problem(**value["problem"])
         what = f"runner: rank {task.name}: {problem.text}"
-        words = gate.explained(self.terms, what, (value["cause"], value["remedy"]))
+        words = gate.explained(self.settings, what, (value["cause"], value["remedy"]))
         print(words + "\n", end="", flush=True)
-        failure.record(task, self.code, problem, self.terms.run_dir)
+        failure.record(task, self.code, problem, self.settings.run_dir)
         self.end()

@@ -70,7 +70,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
         return EXIT_FAILED
     pipes = [os.pipe() for _ in range(1 + options.errors)]
     inbox, shim = Inbox(), os.getpid()
-    terms = GateSettings(
+    settings = GateSettings(
         task=task,
         controller=options.controller,
         run_dir=options.run_dir,
@@ -87,10 +87,10 @@ def _supervised(task: Task, options: ShimOptions) -> int:
         # A trainer without its shim would compute on, unseen, and keep its node's files and memory.
         end_with(shim)
         _become_child(pipes, session, options)
-        return run(task, options, session, terms)
+        return run(task, options, session, settings)
     for _, child_output in pipes:
         os.close(child_output)
-    return _Parent(options, terms, inbox, session, child).attend([output for output, _ in pipes])
+    return _Parent(options, settings, inbox, session, child).attend([output for output, _ in pipes])
 
 
 class _Parent:
@@ -99,26 +99,26 @@ class _Parent:
     def __init__(
         self,
         options: ShimOptions,
-        terms: GateSettings,
+        settings: GateSettings,
         inbox: Inbox,
         session: RendezvousSession | None,
         child: int,
     ) -> None:
-        self.options, self.terms, self.inbox, self.session = options, terms, inbox, session
-        self.task, self.run_dir = task, run_dir = terms.task, terms.run_dir
+        self.options, self.settings, self.inbox, self.session = options, settings, inbox, session
+        self.task, self.run_dir = task, run_dir = settings.task, settings.run_dir
 
         def trainer() -> int:  # a profiler may not pass signals on
             profiled = commands.is_profiled(options, task.rank)
             return commands.pid_of_trainer(child, options.command) if profiled else child
 
         self.relay = signals.Relay(child, lambda: failure.of_others(task, run_dir), trainer)
-        self.job, self.worlds = signals.Watch(child, run_dir), Worlds(terms, inbox)
+        self.job, self.worlds = signals.Watch(child, run_dir), Worlds(settings, inbox)
         held = session.held if session and options.uses_held_port(task) else None
         self.port = network.PortWatch(child, held, inbox)
-        self.referee = Referee(terms, inbox, session, lambda: end_tree(child))
+        self.referee = Referee(settings, inbox, session, lambda: end_tree(child))
         if session is not None:
             session.serve()
-        self.use = Use(terms, child, self.referee.tell_use)
+        self.use = Use(settings, child, self.referee.tell_use)
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
@@ -154,7 +154,7 @@ class _Parent:
         if self._ended_in_init(code):
             problem = (self.session.store.problem if self.session else None) or IN_INIT
             known = problem.text if problem is not IN_INIT else ""
-            print(gate.no_world(self.terms, known), flush=True)
+            print(gate.no_world(self.settings, known), flush=True)
             return EXIT_WORLD_SIZE, problem
         if self.inbox.wrong and code and not self.relay.ended:
             code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another

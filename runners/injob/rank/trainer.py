@@ -39,7 +39,7 @@ SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recor
 
 
 def run(
-    task: Task, options: ShimOptions, session: RendezvousSession | None, terms: GateSettings
+    task: Task, options: ShimOptions, session: RendezvousSession | None, settings: GateSettings
 ) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
@@ -49,10 +49,10 @@ def run(
     try:
         command = _prepared(task, options, session)
     except RendezvousError as error:
-        print(gate.no_world(terms, error.problem.text), flush=True)
-        failure.record(task, EXIT_WORLD_SIZE, error.problem, terms.run_dir)
+        print(gate.no_world(settings, error.problem.text), flush=True)
+        failure.record(task, EXIT_WORLD_SIZE, error.problem, settings.run_dir)
         return EXIT_WORLD_SIZE
-    _hold_the_gate(terms)
+    _hold_the_gate(settings)
     if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
     if commands.is_profiled(options, task.rank):
@@ -67,13 +67,13 @@ def run(
         _become(commands.with_profiler(options, task.rank, program))
     if not is_python(command):
         _become(command)
-    return _run_python(command, terms)
+    return _run_python(command, settings)
 
 
-def _hold_the_gate(terms: GateSettings) -> None:
+def _hold_the_gate(settings: GateSettings) -> None:
     """Watch the imports of this process, and of each Python that it will start."""
-    os.environ[VARIABLE] = terms.as_text()
-    os.environ[startup.RANK] = str(terms.task.rank)
+    os.environ[VARIABLE] = settings.as_text()
+    os.environ[startup.RANK] = str(settings.task.rank)
     startup.answer()
     theirs = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{HOOK}:{theirs}" if theirs else HOOK
@@ -154,10 +154,10 @@ def _become(command: list[str]) -> NoReturn:
         os._exit(EXIT_NOT_FOUND)
 
 
-def _run_python(command: list[str], terms: GateSettings) -> int:
+def _run_python(command: list[str], settings: GateSettings) -> int:
     from . import frameworks
 
-    record = partial(failure.record, terms.task, run_dir=terms.run_dir)
+    record = partial(failure.record, settings.task, run_dir=settings.run_dir)
     try:
         _as_python_does(command)
     except SystemExit as leaving:
@@ -173,7 +173,7 @@ def _run_python(command: list[str], terms: GateSettings) -> int:
         problem = failure.of_exception(1, error, lines)
         # Where hvd.init() failed the parent explains it.
         known = HOROVOD not in frameworks.gate().calling and record(1, problem)
-        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(terms.run_dir)):
+        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(settings.run_dir)):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
     frameworks.gate().ended()

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .. import run_files
+from ..rank.usage import readings
 from . import frameworks, interfaces
 
 # Variables by which somebody chose how the ranks meet
@@ -35,10 +36,10 @@ def main(image_path: str, started: int, controller: str) -> None:
     here.update(place(world))
     if world.local_rank() == 0:
         here["image"] = view_of_image(image_path)
-    before = interfaces.sent()
+    before = readings.traffic()
     speeds = frameworks.measure(framework, world.size())
-    after = interfaces.sent()
-    here["sent"] = {name: after[name] - before.get(name, 0) for name in after}
+    carried = readings.growth(before, readings.traffic()) or {}
+    here["sent"] = {name: sent for name, (_, sent) in carried.items()}
     here["connections"] = interfaces.connections(interfaces.interfaces())
     here["threads"], here["device"] = framework.threads(), framework.device()
     here["gpu"] = framework.gpu()

@@ -149,22 +149,6 @@ def fabrics(interfaces: Sequence[Interface], ports: Sequence[Port]) -> tuple[str
     return tuple(sorted(speeds, key=lambda kind: -speeds[kind]))
 
 
-def sent(net: str = NET, root: str = INFINIBAND) -> dict[str, int]:
-    """Return the bytes that each interface and each port has sent since the node started."""
-    counts = {name: _number(net, name, "statistics", "tx_bytes") for name in _names(net)}
-    for port in ports(root):
-        folder = os.path.join(root, port.device, "ports", port.number)
-        # InfiniBand counts in units of four bytes, EFA in bytes.
-        words = _number(folder, "counters", "port_xmit_data")
-        counts[port.name] = words * 4 or _number(folder, "hw_counters", "tx_bytes")
-    return counts
-
-
-def _number(*parts: str) -> int:
-    text = text_of(*parts)
-    return int(text) if text.isdigit() else 0
-
-
 def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))

@@ -248,9 +248,9 @@ def test_which_sizes_can_be_the_jobs_world(
 ) -> None:
     """A task may start several ranks; a torchrun within has to have an agent in every task."""
     me = replace(task.read("srun", FIRST), size=tasks)
-    terms = gate.GateSettings(me, "none", "", ("", ""), (0, ""), False, workers=workers)
+    settings = gate.GateSettings(me, "none", "", ("", ""), (0, ""), False, workers=workers)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
-    assert {size for size in (1, 2, 4, 8) if gate.fits(terms, size, env)} == sizes
+    assert {size for size in (1, 2, 4, 8) if gate.fits(settings, size, env)} == sizes
 
 
 SEVERAL = """
@@ -347,10 +347,10 @@ def test_message_of_another_size(
     tmp_path: Path, controller: str, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
-    terms = gate.GateSettings(
+    settings = gate.GateSettings(
         task.read("srun", FIRST), controller, str(tmp_path), ("", ""), (0, ""), False
     )
-    text = gate.mismatch(terms, "Horovod", 1, 0, 4)
+    text = gate.mismatch(settings, "Horovod", 1, 0, 4)
     assert "rank 0@n2: 4 ranks were started, but Horovod has world size 1" in text
     assert remedy in text
 
@@ -358,10 +358,10 @@ def test_message_of_another_size(
 def test_message_for_another_launcher(tmp_path: Path) -> None:
     env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
-    terms = gate.GateSettings(
+    settings = gate.GateSettings(
         replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False
     )
-    text = gate.mismatch(terms, "Horovod", 1, 0, 4)
+    text = gate.mismatch(settings, "Horovod", 1, 0, 4)
     assert "does not work with the mpirun that started it" in text
     assert "--launcher srun" in text
 
@@ -377,13 +377,13 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 def test_a_late_world_is_told_once_while_the_trainer_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    terms = gate.GateSettings(task.read("srun", FIRST), "none", "", ("", ""), (0, ""), False)
+    settings = gate.GateSettings(task.read("srun", FIRST), "none", "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)
         reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
-    watch = gate.Worlds(terms, inbox)
+    watch = gate.Worlds(settings, inbox)
     watch.look()
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(watch, "began", watch.began - gate.SECONDS_TO_A_WORLD)

@@ -93,11 +93,11 @@ class World:
         self.job, self.size, self.seconds = "job 42", size, seconds
         listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
-        terms = HubSettings(
+        settings = HubSettings(
             listening, further, {"127.0.0.1"}, seconds, network.hold_port(), one_host
         )
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
-        self.hub = Hub(terms, SECRET, self.job, roll, self.said.append)
+        self.hub = Hub(settings, SECRET, self.job, roll, self.said.append)
         self.hub.start()
 
     def who(self, rank: int, size: int = 0) -> dict[str, Any]:
@@ -115,10 +115,10 @@ class World:
     def store(self, rank: int, address: str = "10.0.0.1") -> Store:
         """Start a rank's store."""
         store, gloo = Store(), {"interface": "eth0", "address": address}
-        terms = protocol.LinkSettings(
+        settings = protocol.LinkSettings(
             lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5
         )
-        store.start(terms)
+        store.start(settings)
         return store
 
 
@@ -426,10 +426,10 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
     world, store, places = World(1), Store(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
-    terms = protocol.LinkSettings(
+    settings = protocol.LinkSettings(
         lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2
     )
-    store.start(terms)
+    store.start(settings)
     with socket.create_connection(("127.0.0.1", store.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
         time.sleep(0.5)
@@ -442,10 +442,10 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
     gloo = {"interface": "", "address": ""}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        terms = protocol.LinkSettings(
+        settings = protocol.LinkSettings(
             lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
         )
-        store.start(terms)
+        store.start(settings)
         assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 

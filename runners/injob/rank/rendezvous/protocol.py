@@ -154,9 +154,9 @@ class Link:
     """Uses the `connections` of a store; `heard` is called with each frame."""
 
     def __init__(
-        self, terms: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
+        self, settings: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
     ) -> None:
-        self.terms, self.connections, self.heard = terms, connections, heard
+        self.settings, self.connections, self.heard = settings, connections, heard
         self.hub: Connection | None = None
         self.found = 0.0  # when
         self.gloo: dict[str, str] = {}
@@ -171,7 +171,7 @@ class Link:
         if self.hub is not None or now < self.due or waits:
             return
         self._end_tries()
-        self.places = self.terms.places()
+        self.places = self.settings.places()
         talks = [(place, partial(self._talk, place)) for place in self.places]
         self.trying = [self.connections.connect(place, talk) for place, talk in talks]
         self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
@@ -184,15 +184,15 @@ class Link:
             self.connections.send(self.hub, frame.pack())
 
     def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
-        opening = Opening(self.terms.secret, self.terms.job, place)
+        opening = Opening(self.settings.secret, self.settings.job, place)
         self.connections.send(connection, opening.hello())
         last = opening.last((yield OPENING))
         if last is None or self.hub is not None:
             return
         self.hub, self.found = connection, time.monotonic()
         self._end_tries()
-        self.gloo = self.terms.gloo(connection)
-        who = {**self.terms.who, "address": self.gloo["address"]}
+        self.gloo = self.settings.gloo(connection)
+        who = {**self.settings.who, "address": self.gloo["address"]}
         frames = [Frame(HELLO, value=json.dumps(who).encode()), *self.unsent]
         self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
         while True:

@@ -51,12 +51,12 @@ class Hub:
     """Listens until all ranks are in, then serves those only. `say` prints a line."""
 
     def __init__(
-        self, terms: HubSettings, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
+        self, settings: HubSettings, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
     ) -> None:
-        self.terms, self.secret, self.job, self.roll, self.say = terms, secret, job, roll, say
+        self.settings, self.secret, self.job, self.roll, self.say = settings, secret, job, roll, say
         self.exchange = Exchange(lambda rank, frame: self._send(self.ranks[rank], frame))
         self.connections = Connections(roll.size, self._talk, self._ended)
-        self.more = terms.more
+        self.more = settings.more
         self.ranks: dict[int, Connection] = {}
         self.asking: list[Connection] = []  # where rank 0 is
         self.told = 0  # of them
@@ -72,7 +72,7 @@ class Hub:
         threading.Thread(target=self._serve, name="hub", daemon=True).start()
 
     def _serve(self) -> None:
-        self.connections.listen(self.terms.listening)
+        self.connections.listen(self.settings.listening)
         due = 0.0
         while True:
             now = time.monotonic()
@@ -194,12 +194,12 @@ class Hub:
 
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
-        if self.asking and not self.told and (problem := network.taken(self.terms.held)):
+        if self.asking and not self.told and (problem := network.taken(self.settings.held)):
             self._fail(problem, *self.asking)
             self.asking = []
         reached = self._reached()
-        known = self.terms.one_host or reached != LOOPBACK
-        port = self.terms.held.getsockname()[1]
+        known = self.settings.one_host or reached != LOOPBACK
+        port = self.settings.held.getsockname()[1]
         waiting = [
             connection for connection in self.asking if not (known or self._used_by(connection))
         ]
@@ -213,7 +213,7 @@ class Hub:
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
-        return "" if connection.peer in self.terms.own else connection.own
+        return "" if connection.peer in self.settings.own else connection.own
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
@@ -242,9 +242,9 @@ class Hub:
             self.connections.listen(self.more)
             self.more = ()
         waits = self.waiting_since is not None
-        if self.waiting_since is not None and now - self.waiting_since > self.terms.seconds:
+        if self.waiting_since is not None and now - self.waiting_since > self.settings.seconds:
             text = self.roll.missing("silent", "late", "ended")
-            text = f"after {self.terms.seconds:.0f} s {text}"
+            text = f"after {self.settings.seconds:.0f} s {text}"
             self._fail(Problem(kinds.NOT_MET, text, self.roll.absent()))
         elif now - self.warned > max(WARN_SECONDS, self.warned - self.began):
             self.warned = now

@@ -96,11 +96,11 @@ class RendezvousSession:
             from .server import Hub, HubSettings  # here, because no other rank needs it
 
             own = {one.address for one in self.own}
-            terms = HubSettings(
+            settings = HubSettings(
                 self.listening, self.more, own, self.seconds, self.held, self.task.one_host
             )
             roll = Roll(self.task.size, self.task.hosts)
-            self.hub = Hub(terms, self.secret, self.job, roll, _say)
+            self.hub = Hub(settings, self.secret, self.job, roll, _say)
             self.hub.start()
         task = self.task
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}

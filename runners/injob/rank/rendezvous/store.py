@@ -98,10 +98,10 @@ class Store:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, terms: protocol.LinkSettings) -> None:
+    def start(self, settings: protocol.LinkSettings) -> None:
         """Serve in a daemon thread until this process ends."""
         self.connections = Connections(0, self._talk, self._ended)
-        self.link = protocol.Link(terms, self.connections, self._heard)
+        self.link = protocol.Link(settings, self.connections, self._heard)
         threading.Thread(target=self._serve, name="store", daemon=True).start()
 
     def _serve(self) -> None:
@@ -120,8 +120,8 @@ class Store:
             self.link.look(now)
         except OSError as error:
             self.problem = problem_of(error)
-        if self.asked is not None and now > self.asked + self.link.terms.seconds:
-            self.problem = self.link.terms.nobody(self.link.places)
+        if self.asked is not None and now > self.asked + self.link.settings.seconds:
+            self.problem = self.link.settings.nobody(self.link.places)
 
     def _pause(self, now: float) -> float | None:
         """Return after how many seconds there is something to do though nobody speaks."""

@@ -158,12 +158,32 @@ def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
         fields = counts.split()
         if colon and len(fields) >= 9 and name.strip() != "lo":
             found[name.strip()] = int(fields[0]), int(fields[8])
-    for port in glob.glob(f"{infiniband}/*/ports/*/counters"):
-        device, _, number = port.split("/")[-4:-1]
-        received, sent = (read(f"{port}/port_{way}_data").strip() for way in ("rcv", "xmit"))
-        if received.isdigit() and sent.isdigit():
-            found[f"{device}:{number}"] = int(received) * WORD, int(sent) * WORD
+    for port in glob.glob(f"{infiniband}/*/ports/*"):
+        device, _, number = port.split("/")[-3:]
+        name = f"{device}:{number}"
+        if words := _pair(f"{port}/counters/port_{{}}_data", "rcv", "xmit"):
+            found[name] = words[0] * WORD, words[1] * WORD
+        elif octets := _pair(f"{port}/hw_counters/{{}}_bytes", "rx", "tx"):  # EFA's
+            found[name] = octets
     return found if text or found else None
+
+
+def _pair(path: str, *names: str) -> tuple[int, int] | None:
+    """Return the numbers in two files; None where they are not there."""
+    received, sent = (read(path.format(name)).strip() for name in names)
+    return (int(received), int(sent)) if received.isdigit() and sent.isdigit() else None
+
+
+def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
+    """Return what came and went meanwhile, by the interfaces that were used."""
+    if before is None or now is None:
+        return None
+    found = {}
+    for name in now:
+        received, sent = (b - a for a, b in zip(before.get(name, (0, 0)), now[name]))
+        if received > 0 or sent > 0:
+            found[name] = max(0, received), max(0, sent)
+    return found
 
 
 def _fields(text: str) -> dict[str, int]:

@@ -177,20 +177,8 @@ class Sampler:
             "limit": limit,
             "limit_of": source,
             "group_peak": self.group.peak,
-            "interfaces": growth(self.before, self.now),
+            "interfaces": readings.growth(self.before, self.now),
         }
-
-
-def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
-    """Return what came and went meanwhile, by the interfaces that were used."""
-    if before is None or now is None:
-        return None
-    found = {}
-    for name in now:
-        received, sent = (b - a for a, b in zip(before.get(name, (0, 0)), now[name]))
-        if received > 0 or sent > 0:
-            found[name] = max(0, received), max(0, sent)
-    return found
 
 
 def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) -> bool:
@@ -218,12 +206,17 @@ class Use:
     """What the process `child` and its children use; `tell` passes a report on."""
 
     def __init__(
-        self, terms: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
+        self, settings: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        self.task, self.workers, self.child, self.tell = terms.task, terms.workers, child, tell
+        self.task, self.workers, self.child, self.tell = (
+            settings.task,
+            settings.workers,
+            child,
+            tell,
+        )
         first = self.task.local_rank == 0
         ranks = self.task.local_size
-        gpus = samples_gpus(terms.gpus, os.environ, first, ranks)
+        gpus = samples_gpus(settings.gpus, os.environ, first, ranks)
         self.sampler = Sampler(child, ranks, first, gpus)
         self.sampler.start()
         self.pause = SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * self.task.size
