@@ -24,7 +24,7 @@ from .task import Task
 from .worlds import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
-VARIABLE = "RUNNER_GATE"
+VARIABLE = "RUNNER_RANK_SETTINGS"
 SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "

@@ -47,6 +47,6 @@ def _others() -> None:
         spec.loader.exec_module(sys.modules[__name__])
 
 
-if "RUNNER_GATE" in os.environ and sys.version_info >= (3, 7):
+if "RUNNER_RANK_SETTINGS" in os.environ and sys.version_info >= (3, 7):
     _gate()
 _others()
