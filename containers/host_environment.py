@@ -1,8 +1,7 @@
 """Makes an environment without a container from an image's lock: `runner build env`.
 
-Its Horovod is compiled against the host's own MPI (host_horovod.py). What is there before stays as
-it is when something fails: a new folder is removed again, and an existing environment gets all
-packages in one step of pip, the last.
+Its Horovod is compiled against the host's own MPI (host_horovod.py). When something fails, the new
+folder is removed again.
 """
 
 from __future__ import annotations
@@ -44,11 +43,10 @@ NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as muc
 
 @dataclass(frozen=True)
 class EnvironmentOptions:
-    """A folder, an image's lock, what of the host is used; with `into` the folder has a Python."""
+    """A folder, an image's lock, and what of the host is used."""
 
     folder: Path
     image: str = "cpu"
-    into: bool = False
     mpi: str = ""
     modules: tuple[str, ...] = ()
     source: pip.PackageSource = field(default_factory=pip.PackageSource)
@@ -132,16 +130,13 @@ def _has_horovod(folder: Path) -> bool:
 
 
 def _python(options: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, str]) -> Path:
-    """Return the Python to compile for, which is that of an existing environment."""
+    """Return the Python to compile for."""
+    if not _is_fresh(options.folder):
+        what = f"{options.folder} is there already, and not empty"
+        remedy = f"a new folder; for an environment: runner build horovod --into {options.folder}"
+        raise UsageError(what, remedy=remedy)
     version = plan.image.python
-    if not options.into:
-        if not _is_fresh(options.folder):
-            what = f"{options.folder} is there already, and not empty"
-            raise UsageError(f"{what}; name a new folder, or --into for an environment")
-        python = host_tools.find_python(version, environ)
-    else:
-        python = existing_python(options.folder)
-        _check_packages(options.folder, packages(python), plan)
+    python = host_tools.find_python(version, environ)
     host_tools.check_python(python, version)
     return python
 
@@ -164,35 +159,19 @@ def packages(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str,
     return {normalised(name): version for name, version in listed.items()}
 
 
-def _check_packages(folder: Path, installed: Mapping[str, str], plan: BuildPlan) -> None:
-    """Raise Refused for another Horovod, and for frameworks that the lock would replace."""
-    if "horovod" in installed:
-        what = f"{folder} already has Horovod {installed['horovod']}, which would be replaced"
-        raise Refused(f"{what}\ntry: {folder}/bin/python -m pip uninstall horovod, or another DIR")
-    locked = {pin.name: pin.version for pin in lockfile.read(plan.lock)}
-    for name in foreign_horovod.FRAMEWORKS:
-        if name in installed and installed[name] != locked.get(name):
-            what = f"{folder} has {name} {installed[name]}, and the lock"
-            instead = f"has {locked[name]}" if name in locked else "has another package for it"
-            raise Refused(f"{what} {instead}\ntry: another DIR; nothing of it was changed")
-
-
 def _fill(
     options: EnvironmentOptions, plan: BuildPlan, python: Path, horovod: Path, log: Path
 ) -> None:
-    before = packages(python) if options.into else {}
-    if not options.into:
-        process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
+    process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
     (wheel,) = horovod.glob("*.whl")
     own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
     wanted = process.fresh_log(plan.places.temporary / "requirements.txt")
     wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(options.folder, plan.wheels, what, log)
-    if ours := [name for name in installed_edits.EDITS if name not in before]:
-        (site,) = options.folder.glob("lib/python3.*/site-packages")
-        program = [str(options.folder / "bin" / "python"), "-m", installed_edits.__name__]
-        process.run([*program, str(site), *ours], log, os.environ, catalogue.CHECKOUT)
+    (site,) = options.folder.glob("lib/python3.*/site-packages")
+    program = [str(options.folder / "bin" / "python"), "-m", installed_edits.__name__]
+    process.run([*program, str(site)], log, os.environ, catalogue.CHECKOUT)
 
 
 def prove(folder: Path, made: Made) -> None:

@@ -33,12 +33,13 @@ def test_with_subordinate_ids(yard: Yard) -> None:
     yard.sh(f"apptainer exec {folder}/x.sif test -e /opt/file")
 
 
-def test_an_oci_archive_beside_the_image(yard: Yard) -> None:
+def test_an_oci_archive_of_the_image(yard: Yard) -> None:
     folder = yard.fresh("oci", x=PLAIN)
     archive = f"{folder}/new folder/x,1.tar"
-    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif", "--oci", archive)
-    assert done.stdout == f"{folder}/x.sif\n{archive}\n", done.stderr
-    assert "OCI image: sha256:" in done.stderr
+    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
+    assert done.stdout == f"{folder}/x.sif\n", done.stderr
+    done = yard.runner("push", f"{folder}/x.sif", f"oci-archive:{archive}")
+    assert done.stdout == f"oci-archive:{archive}\n", done.stderr
     yard.write("oci/link.sh", f"ln -s '{archive}' {folder}/x.tar")
     yard.sh("bash oci/link.sh")
     yard.sh(f"apptainer build {folder}/oci.sif oci-archive:{folder}/x.tar")
@@ -122,15 +123,9 @@ def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
     done = yard.build(f"{folder}/good.def", "--build-arg", "color=red")
     assert done.returncode == 2
     assert "--build-arg color=...: good.def has no '{{ color }}'" in done.stderr
-    done = yard.build(f"{folder}/good.def", "--oci", folder)
+    done = yard.build(f"{folder}/good.def", "-o", folder)
     assert done.returncode == 2
-    assert f"--oci {folder} is a folder; name a file, such as my.tar" in done.stderr
-    done = yard.build(f"{folder}/good.def", "-o", f"{folder}/x", "--oci", f"{folder}/x")
-    assert done.returncode == 2
-    assert f"--oci {folder}/x is the image; name another file" in done.stderr
-    done = yard.build(f"{folder}/good.def", "--oci", f"{folder}/good.def/x.tar")
-    assert done.returncode == 2
-    assert "good.def is not a folder" in done.stderr
+    assert f"--output {folder} is a folder; name a file, such as my.sif" in done.stderr
     done = yard.build(f"{folder}/absent.def")
     assert done.returncode == 2
     assert "cannot read the definition" in done.stderr

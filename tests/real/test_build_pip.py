@@ -204,7 +204,7 @@ def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(tmp_p
         (metadata / "RECORD").write_text(f"{name}-1.dist-info/METADATA,,\n")
 
     put("mine")
-    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(folder, into=True)):
+    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(folder)):
         put("horovod")
         raise SystemFault("it does not load")
     assert host_environment.packages(folder / "bin" / "python") == {"mine": "1"}

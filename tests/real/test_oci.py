@@ -73,12 +73,10 @@ def test_the_cpu_image_as_an_archive_runs_without_a_registry(
 ) -> None:
     folder = f"{shop.folder}/built"
     image, archive = f"{folder}/horovod_cpu.sif", f"{folder}/cpu.tar"
-    done = built.build("cpu", "-o", image, "--oci", archive, seconds=600)
-    assert done.stdout == f"{image}\n{archive}\n"
-    again = json.loads(
-        shop.runner("push", image, f"oci-archive:{folder}/again.tar", "--json").stdout
-    )
-    assert f"OCI image: {again['digest']}\n" in done.stderr
+    built.build("cpu", "-o", image, seconds=600)
+    for file in (archive, f"{folder}/again.tar"):
+        done = shop.runner("push", image, f"oci-archive:{file}")
+        assert done.returncode == 0, done.stderr
     shop.sh(f"cmp {archive} {folder}/again.tar; rm {folder}/again.tar")
     run = "podman run --rm --network=host --ipc=host --cgroups=disabled horovod_cpu"
     script = "import horovod.torch as hvd; hvd.init(); print(hvd.size(), hvd.gloo_built())"

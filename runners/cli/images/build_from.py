@@ -1,7 +1,4 @@
-"""`runner build` with one definition: a user's own, or with --from on top of another image.
-
-Also which options go with what is built.
-"""
+"""`runner build` with one definition: a user's own, or with --from on top of another image."""
 
 from __future__ import annotations
 
@@ -22,40 +19,10 @@ from ...core import disk_space, machine
 from ...core.errors import Refused, UsageError
 from ...core.model import ImageInfo
 from ...images import inside, local, recorded_digest
-from ..progress import display, phases
+from ..progress import phases
 
 WHAT = "name what to add: --requirements FILE, --horovod, or --def FILE"
 WAYS = ("requirements", "horovod", "def_file")
-PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
-OF_OURS = ("base", "frozen", "arch")
-OF_BASES = ("origin", "requirements", "def_file", "given", "horovod")  # of an image of others
-OF_ENVIRONMENTS = ("into", "mpi", "module")
-DEFAULTS = {"base": "auto"}
-
-
-def refuse(values: Mapping[str, Any], names: tuple[str, ...], why: str) -> None:
-    """Raise UsageError for options that were given and would have no effect."""
-    for name in names:
-        if values[name] and values[name] != DEFAULTS.get(name):
-            raise UsageError(f"--{name.replace('_', '-')} {why}")
-
-
-def check(target: str | None, values: Mapping[str, Any]) -> None:
-    origin, ways = values["origin"], [name for name in WAYS if values[name]]
-    if origin and target:
-        raise UsageError(f"{target}: --from already names the base image; {WHAT}")
-    if ways and not origin:
-        what = "--requirements, --horovod and --def go with --from IMAGE"
-        raise UsageError(f"{what}, the base image")
-    if origin and len(ways) != 1:
-        raise UsageError(f"--from {origin}: {WHAT}{'; exactly one' if ways else ''}")
-    if origin:
-        refuse(values, OF_OURS, "is for the packaged images, not for --from")
-    if ways == ["def_file"]:
-        why = "is for --requirements and --horovod; a %post section sets it itself"
-        refuse(values, PACKAGES, why)
-    elif ways and values["given"]:
-        raise UsageError("--build-arg is for --def")
 
 
 def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
@@ -63,7 +30,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     image = find(values["origin"]) if values["origin"] else None
     base = Base.read(image.path, image.labels) if image else None
     definition = derived(base, values) if base else plain(Path(str(target)), values)
-    check_files(definition.output, values)
+    disk_space.check_new_file("--output", definition.output, "my.sif")
     if dry_run:
         click.echo(build_definition.describe(definition))
         return
@@ -75,27 +42,6 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     if base and OURS in base.labels:  # such an image has a bill
         progress.say(f"bill of materials: {inside.extract_bill(definition.output)}")
     click.echo(definition.output)
-    write_oci(definition.output, values)
-
-
-def check_files(output: Path, values: Mapping[str, Any]) -> None:
-    """Raise UsageError when the outputs of the build cannot be written."""
-    disk_space.check_new_file("--output", output, "my.sif")
-    if target := values["oci"]:
-        disk_space.check_new_file("--oci", target, "my.tar")
-        if target.absolute() == output:
-            raise UsageError(f"--oci {target} is the image; name another file")
-
-
-def write_oci(image: Path, values: Mapping[str, Any]) -> None:
-    """Write the image as an OCI archive too, if asked for; print its path. Raises RunnerError."""
-    if target := values["oci"]:
-        from ...images import push
-
-        with display() as shown:
-            made = push.archive(image, target, shown)
-        click.echo(f"OCI image: {made.digest}", err=True)
-        click.echo(target)
 
 
 def find(name: str) -> ImageInfo:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
 from containers.plan import BuildOptions
-from runners.cli.images.build import build_command
+from runners.cli import cli
 from runners.core import machine
 from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
@@ -95,9 +95,9 @@ def test_a_machine_without_emulation_refuses_before_it_builds(
 
 @pytest.mark.parametrize("words", [["my.def"], ["--from", "a.sif", "--horovod"], ["env", "/tmp/x"]])
 def test_arch_is_for_our_images(words: list[str]) -> None:
-    done = CliRunner().invoke(build_command, [*words, "--arch", "arm64"])
-    assert isinstance(done.exception, UsageError)
-    assert "--arch" in str(done.exception)
+    done = CliRunner().invoke(cli, ["build", *words, "--arch", "arm64"])
+    assert isinstance(done.exception, UsageError) or done.exit_code == 2
+    assert "--arch" in f"{done.exception}{done.output}"
 
 
 def test_lines_of_a_slim_list_for_one_machine(

