@@ -2,7 +2,7 @@
 
 Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
 `apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older
-versions ~/.apptainer/docker-config.json), there also Docker's credential helpers.
+versions ~/.apptainer/docker-config.json).
 A password is never an argument, never in a message, and never written. It is given as such (RFC
 7617), or buys a token (Docker's "Token authentication specification"), which nvcr.io, ghcr.io and
 Docker Hub want even of those who pull without a login.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ..core import http, shell
+from ..core import http
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.files import DAMAGED
 from .reference import HUB, HUB_SERVER
@@ -77,7 +77,7 @@ def _of_file(path: Path, host: str) -> Credentials | None:
             credentials = _of_entry(content.get("auths", {}).get(key) or {}, path)
             if credentials:
                 return credentials
-        return _of_helper(content, keys)
+        return None
     except FileNotFoundError:
         return None
     except (OSError, *DAMAGED) as error:
@@ -94,23 +94,6 @@ def _of_entry(entry: dict[str, Any], path: Path) -> Credentials | None:
         raise UsageError(f"{path}: an `auth` there is not base64", remedy="log in again") from None
     user, colon, password = pair.partition(":")
     return Credentials(user, password, str(path)) if colon else None
-
-
-def _of_helper(content: dict[str, Any], keys: tuple[str, ...]) -> Credentials | None:
-    """Ask the program that Docker's file names; it knows nothing where it says so by failing."""
-    for key in keys:
-        name = content.get("credHelpers", {}).get(key) or content.get("credsStore")
-        if not name:
-            continue
-        program = f"docker-credential-{name}"
-        answer = shell.run([program, "get"], stdin=key)
-        if answer.code == 0:
-            try:
-                told = json.loads(answer.out)
-                return Credentials(str(told["Username"]), str(told["Secret"]), program)
-            except DAMAGED:
-                raise SystemFault(f"{program} did not say who we are") from None
-    return None
 
 
 def header(challenge: str, base: str, scope: str, who: Credentials | None) -> str:

@@ -1,4 +1,4 @@
-"""What an image is called: URIs of registries, libraries and the web, archives and files.
+"""What an image is called: URIs of registries, archives and files.
 
 The grammar of registry names is the OCI distribution specification's ("Pulling manifests"), the
 short names of `docker://` are Docker's: no registry means Docker Hub, one word its `library/`.
@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from ..core import digest
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.machine import is_loopback
 from ..core.toml_check import Rule
 
 HUB, HUB_SERVER = "docker.io", "registry-1.docker.io"
@@ -25,8 +23,9 @@ TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Digest = Annotated[str, Rule("sha256: and 64 hexadecimal digits", DIGEST.fullmatch)]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
-SCHEMES = ("oras", "docker", "https", "http")
-FORMS = "oras://, docker://, https:// or a .sif file"
+SCHEMES = ("oras", "docker")
+WEB = ("https", "http")
+FORMS = "oras://, docker:// or a .sif file"
 ARCHIVES = ("docker-archive", "oci-archive")
 NOT_PUSHED = {
     "library": "apptainer push IMAGE library://USER/COLLECTION/NAME",
@@ -40,8 +39,8 @@ BY_RUNTIME = {"library": "pull", **dict.fromkeys(ARCHIVES, "build NAME.sif")}
 class Reference:
     """One image somewhere.
 
-    `kind` is the scheme, or "file"; `text` what the runtime takes; `source` the same for people
-    and files, without what may be secret (a query). Registries have `registry` (host and port),
+    `kind` is the scheme, or "file"; `text` what the runtime takes; `source` the same as it was
+    typed. Registries have `registry` (host and port),
     `repository` and `tag` or `digest` (of the manifest); files have `path`.
     """
 
@@ -71,10 +70,7 @@ class Reference:
             last = self.repository.rpartition("/")[2]
             label = self.tag or self.digest.replace(":", "-")[: len("sha256-") + 12]
             return f"{last}_{label}.sif"
-        from urllib.parse import urlsplit  # 2 ms, which a launch does without
-
-        base = self.path.name if self.path.name else urlsplit(self.text).path.rpartition("/")[2]
-        return image_name(base.removesuffix(".sif") or "image")
+        return image_name(self.path.name.removesuffix(".sif") or "image")
 
     def at(self, digest: str) -> Reference:
         """Return the same repository at a manifest's digest."""
@@ -126,12 +122,13 @@ def parse(text: str) -> Reference:
         raise UsageError(f"{scheme}: is nothing that runner pulls", FORMS, f"{verb} {text}")
     if not rest.startswith("//"):
         return _local(text)
+    if scheme in WEB:  # not repeated: a query may be secret
+        remedy = "curl --location --remote-name ADDRESS, and runner pull FILE.sif"
+        raise UsageError(f"runner pulls nothing from {scheme}://", FORMS, remedy)
     if scheme not in SCHEMES:
         hint = nearest(scheme, SCHEMES) if scheme != "shub" else "Singularity Hub closed in 2021"
         raise UsageError(f"{scheme}:// is no kind of address that can be pulled", hint, FORMS)
     _refuse_credentials(scheme, rest[2:])
-    if scheme in ("https", "http"):
-        return _web(scheme, text)
     return _registry(scheme, rest[2:])
 
 
@@ -148,8 +145,7 @@ def target(text: str) -> Reference:
 
 def _refuse_credentials(scheme: str, rest: str) -> None:
     """A password in an address would be seen in process lists and files; do not repeat it."""
-    where = rest.partition("/")[0] if scheme in ("https", "http") else rest
-    _, at, after = where.rpartition("@")
+    _, at, after = rest.rpartition("@")
     if at and not after.startswith("sha256:"):
         raise UsageError(
             f"this {scheme}:// address holds a name or password before the @",
@@ -164,26 +160,6 @@ def _local(name: str) -> Reference:
         what = "a folder" if path.is_dir() else "not there"
         raise NotFound(f"{name} cannot be pulled: it is {what}", f"an image may be {FORMS}")
     return Reference("file", str(path), str(path), path=path)
-
-
-def _web(scheme: str, text: str) -> Reference:
-    host, _, path = text.partition("//")[2].partition("/")
-    if not HOST.fullmatch(host) or not path.partition("?")[0].strip("/"):
-        # Not repeated: what stands there may be a password with odd characters.
-        raise UsageError(f"this {scheme}:// address names no file", remedy=f"{scheme}://HOST/FILE")
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(text)
-    if scheme == "http" and not is_loopback(parts.netloc):
-        raise UsageError(
-            f"{scheme}://{parts.netloc} is not encrypted: anybody on the way could alter the image",
-            remedy=f"https://{parts.netloc}{parts.path}",
-        )
-    plain = f"{scheme}://{parts.netloc}{parts.path}"
-    # A query may be a signature that opens the file to whoever has it: told apart, not written.
-    secret = digest.of_text(parts.query)[:12]
-    source = f"{plain}?({secret})" if parts.query else plain
-    return Reference(scheme, text.partition("#")[0], source, registry=parts.netloc)
 
 
 def _registry(kind: str, rest: str) -> Reference:

@@ -1,7 +1,7 @@
 """Where an image comes from: what is known of it before, and how its bytes are had.
 
-`oras://` and `https://` are read here, hashed on the way, with or without a container runtime on
-this machine. What has to be made into a SIF first (`docker://`) is the runtime's work.
+`oras://` is read here, hashed on the way, with or without a container runtime on this machine. What
+has to be made into a SIF first (`docker://`) is the runtime's work.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from http import HTTPStatus
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
-from urllib.error import HTTPError
 
 from ..core import download, runtime_pull, sif
-from ..core.errors import NotFound, Refused, RunnerError, SystemFault
+from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
 from . import registry
 from .reference import Reference
@@ -50,8 +49,6 @@ def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
         return _oras(Registry(reference, plain), arch)
     if reference.kind == "docker":
         return _docker(Registry(reference, plain), arch, plain)
-    if reference.kind in ("https", "http"):
-        return ImageSource(reference.source, partial(_from_the_web, reference))
     return ImageSource(reference.source, partial(download.copy, reference.path))
 
 
@@ -110,22 +107,6 @@ def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progres
         return server.blob(layer, f"{have}-{layer.size - 1}")
 
     return download.save(ask, server.reference.source, part, layer.size, progress)
-
-
-def _from_the_web(reference: Reference, part: Path, progress: Progress) -> str:
-    try:
-        return download.from_web(reference.text, reference.source, part, None, progress)
-    except HTTPError as error:
-        raise _web_fault(reference, error) from None
-
-
-def _web_fault(reference: Reference, error: HTTPError) -> RunnerError:
-    told = f"HTTP {error.code} {error.reason}"
-    if error.code in (401, 403):
-        return Refused(f"{reference.registry} refuses access to {reference.source}", told)
-    if error.code in (404, 410):
-        return NotFound(f"{reference.source} is not there", told)
-    return SystemFault(f"{reference.registry} failed", told)
 
 
 def _by_runtime(

@@ -29,15 +29,14 @@ class Check:
 class VerifyRequest:
     """What to verify: the image, the digest it should have, and how far to go.
 
-    `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image;
-    `online` lets the runtime ask a key server; `tell` is called before what takes long.
+    `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image; `tell`
+    is called before what takes long.
     """
 
     image: Path
     lockfile: Path
     digest: str = ""
     quick: bool = False
-    online: bool = False
     tell: Callable[[str], None] = lambda words: None
 
 
@@ -119,7 +118,7 @@ def _wanted(request: VerifyRequest) -> dict[str, str]:
 def _signature(request: VerifyRequest) -> Check:
     if request.image.is_dir():
         return Check("signature", UNSIGNED, "a folder cannot be signed")
-    found = signature.check(request.image, request.online)
+    found = signature.check(request.image)
     if found.state == signature.UNSIGNED:
         return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {request.image}")
     if found.state == signature.BAD:

@@ -10,13 +10,10 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from .. import __version__
 from ..core import atomic
@@ -25,14 +22,12 @@ from . import number_format, plot, style
 from .plot import Panel
 from .report import Report, circumstances, findings
 from .study import StudyPaths
-from .style import Key
 from .summary import TOO_GOOD
 
 HERE = Path(__file__).parent
-WIDTH, ROW, LINE = 13.33, 2.85, 0.27  # inches: of a slide, a row of drawings, a line of text
+WIDTH, HEIGHT = 13.33, 6.5  # inches: of a slide
 INLINE = (4.5, 3.2)  # of one drawing in a page: its letters stay readable on a telephone
 FINDINGS = 3  # lines under the title
-LETTERS = 118  # that a line of the legend has room for
 NO_DATE = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -56,73 +51,16 @@ def draw(report: Report, png: Path, svg: Path) -> None:
 
 
 def _figure(report: Report, panels: Sequence[Panel]) -> Figure:
-    """Return the drawings side by side under a title; they share the legend of the ways."""
-    keys = dict.fromkeys(key for panel in panels for key in panel.keys)
-    legend = _legend_lines(sorted(keys, key=lambda key: key.marker in style.PUBLISHED))
-    header = 1.1 + LINE * (len(findings(report)[:FINDINGS]) + len(legend))
-    rows = -(-len(panels) // 2)
-    height = header + ROW * rows
-    below = (0.012, 0.012, 0.976, 1 - header / height - 0.012)
-    engine = ConstrainedLayoutEngine(rect=below, wspace=0.06, hspace=0.05)
-    figure = Figure(figsize=(WIDTH, height), layout=engine)
-    grid = figure.add_gridspec(rows, 2)
-    for place, panel in enumerate(panels):
-        row, column = divmod(place, 2)
-        # Of an odd number the last one is as wide as two.
-        alone = column == 0 and panel is panels[-1]
-        axes = figure.add_subplot(grid[row, slice(None) if alone else column])
+    """Return the drawings side by side, what was found above them, their legend below."""
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    told = [report.title, *findings(report)[:FINDINGS], circumstances(report)]
+    figure.suptitle("\n".join(told), x=0.01, ha="left")
+    for panel, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0]):
         panel.draw(axes, report)
-        _explain(axes, panel)
-    _header(figure, report, legend)
+        axes.set_title(panel.title)
+    keys = dict.fromkeys(key for panel in panels for key in panel.keys)
+    figure.legend(handles=[key.handle() for key in keys], loc="outside lower left", ncols=3)
     return figure
-
-
-def _explain(axes: Axes, panel: Panel) -> None:
-    """Write a drawing's title and note above it."""
-    axes.set_title(panel.title)
-    axes.annotate(
-        panel.note, (0, 1), xycoords="axes fraction", xytext=(0, 9), fontsize=9.5,
-        textcoords="offset points", color=style.MUTED, in_layout=False,
-    )  # fmt: skip
-
-
-def _legend_lines(keys: Sequence[Key]) -> list[list[Key]]:
-    """Return the legend's entries as lines that are not too long."""
-    lines: list[list[Key]] = []
-    room = 0
-    for key in keys:
-        needed = len(key.label) + 7
-        if needed > room:
-            lines.append([])
-            room = LETTERS
-        lines[-1].append(key)
-        room -= needed
-    return lines
-
-
-def _header(figure: Figure, report: Report, legend: Sequence[Sequence[Key]]) -> None:
-    """Write title, findings, circumstances and legend, from the top down."""
-    figure.draw_without_rendering()  # only then the first drawing's left edge is known
-    left = figure.axes[0].get_position().x0
-    height = figure.get_figheight()
-    at = height - 0.25
-
-    def line(text: str, down: float, **how: Any) -> None:
-        nonlocal at
-        figure.text(left, at / height, text, va="top", **how)
-        at -= down
-
-    line(report.title, 0.4, fontsize=20, fontweight="bold")
-    for finding in findings(report)[:FINDINGS]:
-        line(finding, LINE, fontsize=12.5)
-    line(circumstances(report), 0.32, fontsize=10, color=style.MUTED)
-    for keys in legend:
-        figure.legend(
-            handles=[key.handle() for key in keys], loc="upper left", ncols=len(keys),
-            bbox_to_anchor=(left - 0.004, at / height), fontsize=11, borderaxespad=0, borderpad=0,
-            handlelength=1.8, columnspacing=1.6,
-        )  # fmt: skip
-        at -= LINE
 
 
 def html(report: Report, made: float) -> str:

@@ -34,7 +34,7 @@ RULES: dict[str, Any] = {
     "axes.titlesize": 13,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.titlepad": 26,
+    "axes.titlepad": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

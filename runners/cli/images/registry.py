@@ -20,7 +20,7 @@ Examples:
   runner pull cpu --or-build
   runner pull oras://registry.example.org/team/train:v1
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
-  runner pull https://example.org/train.sif --digest sha256:2c26b46b68ffc68f...
+  runner pull train.sif --digest sha256:2c26b46b68ffc68f...
 """
 PUSH_EXAMPLE = """\b
 Examples:
@@ -49,8 +49,8 @@ Examples:
 def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
     """Pull an image, store it by its digest, and record it in images.lock.
 
-    URI is oras://, docker://, https:// or a .sif file; cpu and gpu are this version's prebuilt
-    images, from a release at `[images] source` whose signature is verified.
+    URI is oras://, docker:// or a .sif file; cpu and gpu are this version's prebuilt images, from a
+    release at `[images] source` whose signature is verified.
     """
     if or_build:
         _pull_or_build(uri, as_json, values)

@@ -52,9 +52,8 @@ def _show_facts(path: Path, as_json: bool) -> None:
 @click.argument("image")
 @click.option("--digest", default="", metavar="sha256:...", help="expected digest of the file")
 @click.option("--quick", is_flag=True, help="skip the checks that run in the image")
-@click.option("--online", is_flag=True, help="fetch missing keys from the key server")
 @common_options.as_json
-def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: bool) -> None:
+def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     """Verify IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 on failure.
 
     The digest is compared with --digest and with images.lock in the current folder. An unsigned
@@ -64,7 +63,7 @@ def verify_command(image: str, digest: str, quick: bool, online: bool, as_json: 
 
     digest = reference.checked_digest(digest) if digest else ""
     path = _path(image)
-    request = verify.VerifyRequest(path, images_lock.here(), digest, quick, online, _tell)
+    request = verify.VerifyRequest(path, images_lock.here(), digest, quick, _tell)
     checks = []
     for check in verify.verify(request):
         checks.append(check)

@@ -18,9 +18,7 @@ from runners.images.reference import parse
 from runners.images.registry import Registry
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
-names = st.sampled_from(
-    ["auths", "credHelpers", "credsStore", "auth", "username", "password", "host.example"]
-)
+names = st.sampled_from(["auths", "auth", "username", "password", "host.example"])
 documents = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
@@ -32,8 +30,7 @@ in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 
 @pytest.fixture
 def login_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that is looked at first; no credential helper is installed."""
-    monkeypatch.setenv("PATH", str(tmp_path))
+    """The file that is looked at first."""
     path = tmp_path / "config.json"
     monkeypatch.setenv("APPTAINER_AUTHFILE", str(path))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "none"))

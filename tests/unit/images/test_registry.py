@@ -24,11 +24,6 @@ from .test_store import Silent
 
 SIF = "application/vnd.sylabs.sif.layer.v1.sif"
 TOKEN = "a-token"
-HELPER = """\
-#!/bin/sh
-read host
-echo '{"Username": "'$host'", "Secret": "s"}'
-"""
 
 
 @dataclass
@@ -233,14 +228,6 @@ def test_credentials_of_docker_and_apptainer(
     assert (found.user, found.password, found.origin) == ("ada", "p:w", str(file))
     assert "p:w" not in repr(found)
     assert credentials.find("empty.org") is None
-    helper = tmp_path / "docker-credential-site"
-    helper.write_text(HELPER)
-    helper.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    file.write_text('{"credHelpers": {"reg.org": "site"}}')
-    found = credentials.find("reg.org")
-    assert found is not None
-    assert (found.user, found.password) == ("reg.org", "s")
     monkeypatch.setenv("SINGULARITY_DOCKER_USERNAME", "old")
     monkeypatch.setenv("SINGULARITY_DOCKER_PASSWORD", "way")
     assert credentials.find("reg.org") == credentials.Credentials(

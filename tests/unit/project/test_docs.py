@@ -57,8 +57,9 @@ def parse(words: list[str]) -> dict[str, object]:
     # Values are checked but for paths: the files of the examples are not here.
     values, _, order = command.make_parser(context).parse_args(list(words))
     for parameter in order:
-        if isinstance(parameter.type, click.Choice) and isinstance(values[parameter.name], (str, list)):
-            parameter.type_cast_value(context, values[parameter.name])
+        value = values[parameter.name]
+        if isinstance(parameter.type, click.Choice) and isinstance(value, (str, list)):
+            parameter.type_cast_value(context, value)
     return values
 
 
