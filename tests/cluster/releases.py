@@ -8,7 +8,7 @@ COMMON = (
     # cluster; then what only those like a real site use
     *("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"),
     *("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server-core", "liblua5.1-0"),
-    "environment-modules",
+    *("environment-modules", "lua5.3", "lua-filesystem", "lua-json", "lua-posix", "lua-term"),
     *("openmpi-bin", "tini"),
     # containers
     *("squashfs-tools", "squashfuse", "fuse-overlayfs", "fuse3", "uidmap"),
@@ -23,6 +23,15 @@ COMMON = (
     *("openssh-client", "rsync", "strace", "bash-completion", "hostname", "netbase"),
     *("passwd", "login", "tzdata", "util-linux", "util-linux-extra", "mount", "libc-bin"),
 )
+# NOTE: Debian has Lmod or Environment Modules on a machine, never both; their files do not collide.
+# A shell has either by sourcing its init/bash.
+LMOD = """\
+cd tmp
+APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -o APT::Sandbox::User=root download lmod
+dpkg-deb --fsys-tarfile lmod_*.deb | tar --extract --directory .. ./usr/lib/lmod ./usr/share/lmod
+rm lmod_*.deb
+cd ..
+"""
 # NOTE: Apptainer is packaged in unstable only and needs glibc >= 2.38. Debian 12 has 2.36, and
 # newer ones break its base-files: there Apptainer gets a C library of its own (a program finds it
 # through its interpreter and RPATH; what it starts does not).

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import apt, host
 from .processes import mounts_below
-from .releases import RELEASES, Release
+from .releases import LMOD, RELEASES, Release
 from .shell import ClusterError, run
 from .state import UID, USER, State, locked
 
@@ -117,7 +117,7 @@ rm -f etc/profile.d/modules.*  # `module` only where the site has it
 touch etc/resolv.conf etc/hosts
 cat > etc/profile.d/runner.sh <<'END'
 {PROFILE}END
-{release.customize}"""
+{LMOD}{release.customize}"""
 
 
 def _check_versions(release: Release, tree: Path) -> None:

@@ -6,7 +6,12 @@ import pytest
 
 from .conftest import Done, Login
 
-MODULES = "/usr/share/modules/init/bash"  # Environment Modules of the distribution
+# The distribution's two, each with the file that gives a shell its `module`.
+MODULES = {
+    "Environment Modules": "/usr/share/modules/init/bash",
+    "Lmod": "/usr/share/lmod/lmod/init/bash",
+}
+TOOL = next(iter(MODULES))
 WHERE = """
 import os, shutil, sys
 print("rank of", sys.prefix, shutil.which("mpirun"), os.environ.get("SITE_PYTHON"), flush=True)
@@ -22,17 +27,16 @@ prepend-path LD_LIBRARY_PATH $prefix/lib
 """
 
 
-def shell(login: Login, *lines: str, timeout: float = 300) -> Done:
+def shell(login: Login, *lines: str, tool: str = TOOL, timeout: float = 300) -> Done:
     """Run lines in a shell of the user's that knows `module`."""
-    return login.run("bash", "-c", "\n".join([f". {MODULES}", *lines]), timeout=timeout)
+    return login.run("bash", "-c", "\n".join([f". {MODULES[tool]}", *lines]), timeout=timeout)
 
 
 @pytest.fixture
 def site(login: Login) -> Login:
     """A folder with modulefiles of a Python and of an Open MPI."""
-    login.sh(
-        "mkdir -p files/python files/openmpi; python3 -m venv python; mkdir -p mpi/bin mpi/lib"
-    )
+    login.sh("mkdir -p files/python files/openmpi mpi/bin mpi/lib")
+    login.sh("python3 -m venv --without-pip python")
     login.sh("ln -s /usr/bin/mpirun mpi/bin/; ln -s /usr/lib/x86_64-linux-gnu/libmpi.so.40 mpi/lib")
     login.write("files/python/3", PYTHON.format(folder=f"{login.folder}/python"))
     login.write("files/openmpi/5", OPEN_MPI.format(folder=f"{login.folder}/mpi"))
@@ -43,24 +47,48 @@ def site(login: Login) -> Login:
 LAUNCH = "runner launch --nodes 2 --no-gate --follow --all"
 
 
-def test_a_module_brings_the_python_of_the_ranks(site: Login) -> None:
+@pytest.mark.parametrize("tool", MODULES)
+def test_a_module_brings_the_python_of_the_ranks(site: Login, tool: str) -> None:
     words = "--module-use files --module python/3 --module openmpi"
-    done = shell(site, f"{LAUNCH} {words} where.py")
+    done = shell(site, f"{LAUNCH} {words} where.py", tool=tool)
     assert done.returncode == 0, done.stdout + done.stderr
     said = f"rank of {site.folder}/python {site.folder}/mpi/bin/mpirun {site.folder}/python"
     assert done.stdout.count(said) == 2
-    plan = shell(site, f"runner plan --nodes 2 {words} where.py").stdout
+    plan = shell(site, f"runner plan --nodes 2 {words} where.py", tool=tool).stdout
     assert "no image was given: the Python of --module python/3 --module openmpi" in plan
-    refused = shell(site, f"runner plan {words} torch_mnist")
+    refused = shell(site, f"runner plan {words} torch_mnist", tool=tool)
     assert refused.returncode == 80
     assert (
         "torch_mnist needs pytorch, which python does not have" in refused.stderr + refused.stdout
     )
 
 
+# Lmod's form of a hierarchy: a compiler's module shows those that were made with it.
+HIERARCHY = {
+    "files/gcc/14.lua": 'prepend_path("MODULEPATH", "{folder}/of-gcc")',
+    "of-gcc/python/4.lua": """\
+setenv("SITE_PYTHON", "{folder}/python")
+prepend_path("PATH", "{folder}/python/bin")""",
+}
+
+
+def test_a_python_in_a_hierarchy_of_lmod(site: Login) -> None:
+    site.sh("mkdir -p files/gcc of-gcc/python")
+    for name, text in HIERARCHY.items():
+        site.write(name, text.format(folder=site.folder))
+    words = "--module-use files --module gcc --module python/4 where.py"
+    done = shell(site, f"{LAUNCH} {words}", tool="Lmod")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"rank of {site.folder}/python ") == 2
+    alone = shell(site, f"{LAUNCH} --module-use files --module python/4 where.py", tool="Lmod")
+    assert alone.returncode == 2
+    assert "--module python/4: cannot be loaded here" in alone.stderr
+    assert "module spider" in alone.stderr
+
+
 def test_each_node_takes_its_own_python(site: Login) -> None:
     """A module's folder may be another one on the nodes, as in trees by processor."""
-    site.sh("python3 -m venv elsewhere")
+    site.sh("python3 -m venv --without-pip elsewhere")
     text = '#%Module\nprepend-path PATH {}/[expr {{[info hostname] eq "login" ? "python" : '
     site.write("files/python/3", text.format(site.folder) + '"elsewhere"}]/bin\n')
     done = shell(site, f"{LAUNCH} --module-use files --module python where.py")
@@ -68,14 +96,21 @@ def test_each_node_takes_its_own_python(site: Login) -> None:
     assert done.stdout.count(f"rank of {site.folder}/elsewhere ") == 2
 
 
-def test_a_module_that_does_not_exist(site: Login) -> None:
-    done = shell(site, f"{LAUNCH} --module-use files --module nope where.py")
+SAYS = {
+    "Environment Modules": "Unable to locate a modulefile for 'nope'",
+    "Lmod": "The following module(s) are unknown:",
+}
+
+
+@pytest.mark.parametrize("tool", MODULES)
+def test_a_module_that_does_not_exist(site: Login, tool: str) -> None:
+    done = shell(site, f"{LAUNCH} --module-use files --module nope where.py", tool=tool)
     assert done.returncode == 2
     assert "--module nope: cannot be loaded here" in done.stderr
-    assert "Unable to locate a modulefile for 'nope'" in done.stderr
+    assert SAYS[tool] in done.stderr
     assert "try: module avail" in done.stderr
     assert site.runs() == []
-    done = shell(site, f"{LAUNCH} --module-use nowhere --module python where.py")
+    done = shell(site, f"{LAUNCH} --module-use nowhere --module python where.py", tool=tool)
     assert done.returncode == 2
     assert "--module-use nowhere: there is no folder" in done.stderr
 

@@ -10,8 +10,9 @@ from tests import documents
 
 from .conftest import Login
 from .terminal import terminal
+from .test_environments import MODULES
 
-ENVIRONMENT_MODULES = "/usr/share/modules/init/bash"
+pytestmark = pytest.mark.parametrize("tool", MODULES)
 PLAIN_PATH = "/usr/bin:/bin"  # without the cluster's own runner
 
 
@@ -32,9 +33,9 @@ def apps(login: Login) -> str:
     return folder
 
 
-def test_it_gives_runner_and_the_sites_profiles(login: Login, apps: str) -> None:
+def test_it_gives_runner_and_the_sites_profiles(login: Login, apps: str, tool: str) -> None:
     said = login.sh(
-        f"PATH={PLAIN_PATH}; . {ENVIRONMENT_MODULES}; module use {apps}/modulefiles\n"
+        f"PATH={PLAIN_PATH}; . {MODULES[tool]}; module use {apps}/modulefiles\n"
         "module load horovod-runner; type -P runner python3; runner --version\n"
         "runner sites | grep -o mine\n"
         "module unload horovod-runner; type -P runner || echo unloaded"
@@ -48,9 +49,9 @@ def test_it_gives_runner_and_the_sites_profiles(login: Login, apps: str) -> None
     ]
 
 
-def test_the_tab_key_completes(login: Login, apps: str) -> None:
+def test_the_tab_key_completes(login: Login, apps: str, tool: str) -> None:
     with terminal(login, "bash", "--norc", env={"PATH": PLAIN_PATH}) as user:
-        user.type(f". {ENVIRONMENT_MODULES}; module use {apps}/modulefiles\n")
+        user.type(f". {MODULES[tool]}; module use {apps}/modulefiles\n")
         user.type("module load horovod-runner; echo lo''aded\n")
         user.see("loaded")
         user.type("runner lau\t")
