@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 from ..core import gpus
-from . import options
+from . import programs
 from .programs import GRAMMARS
 from .substitute import GPUS, LINES, NODES
 from .words import literal
@@ -67,7 +68,10 @@ class Job:
         """The nodes of the job, None where the scheduler decides."""
         single = self.count("ntasks") in (None, 1) and not self.find("gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
-        return self.count("nodes") or (None if self.get("nodes") else self._named or default)
+        asked, most = self.count("nodes"), self.count("ntasks")
+        if asked and most and self.scheduler == "slurm":
+            return min(asked, most)  # Slurm gives no node without a task
+        return asked or (None if self.get("nodes") else self._named or default)
 
     @property
     def _named(self) -> int | None:
@@ -122,8 +126,9 @@ class Job:
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other job is on the nodes: whole ones are -C on Perlmutter, all at ALCF."""
+        """Whether no other job is on the nodes: whole ones by the words of some sites."""
         whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
+        whole = whole or self.find("environment") or "booster" in self.get("partition")
         alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
         return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
 
@@ -135,7 +140,7 @@ class Job:
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
             "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
-            "SLURM_NNODES": self.count("nodes") or self._packed,
+            "SLURM_NNODES": self.nodes if self.count("nodes") else self._packed,
             "SLURM_GPUS_PER_NODE": self.get("gpus-per-node"),
             "SLURM_GPUS_PER_TASK": self.get("gpus-per-task"),
             "SLURM_GPUS": self.get("gpus"),
@@ -173,11 +178,16 @@ def read(text: str) -> Job:
 
 
 def _ranks_by_gpus(job: Job) -> None:
-    """Replace --ntasks-per-gpu by the tasks of a node, where its GPUs are known."""
+    """Add the tasks that --ntasks-per-gpu, or --gpus with --gpus-per-task, asks for."""
     ranks, count = job.find("ntasks-per-gpu"), job.gpus_per_node
-    if ranks and ranks.value.isdecimal() and count and not job.find("ntasks", "ntasks-per-node"):
+    share, total = job.find("gpus-per-task"), job.count("gpus") or 0
+    if job.find("ntasks"):
+        return
+    if ranks and ranks.value.isdecimal() and count and not job.find("ntasks-per-node"):
         tasks = Directive("ntasks-per-node", str(int(ranks.value) * count), ranks.line)
         job.directives[job.directives.index(ranks)] = tasks
+    elif share and share.value.isdecimal() and total >= int(share.value) > 0:
+        job.directives.append(Directive("ntasks", str(total // int(share.value)), share.line))
 
 
 def _is(line: str, mark: str) -> bool:
@@ -193,17 +203,19 @@ def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
     first = len(list(_head(text.split("\n"))))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
     return tuple(
-        n for n, line in comments.items() if n > first and any(_is(line, m) for m in marks)
+        number
+        for number, line in comments.items()
+        if number > first and any(_is(line, m) and line[len(m) :].strip()[:1] == "-" for m in marks)
     )
 
 
 def _add(job: Job, text: str, line: int) -> None:
     try:
-        words = [literal(word, line) for word in shlex.split(text, comments=True)]
+        words = [literal(word, line) for word in shlex.split(_whole(text), comments=True)]
     except ValueError as error:
         job.unread.append((line, f"{text}: {error}"))
         return
-    read_ = options.read(words, GRAMMARS["srun" if job.scheduler == "slurm" else job.scheduler])
+    read_ = programs.read(words, GRAMMARS["srun" if job.scheduler == "slurm" else job.scheduler])
     if read_.problem or read_.rest:
         job.unread.append((line, read_.problem or f"{read_.rest[0].text}: no option"))
     names = {"pbs": PBS, "cobalt": COBALT}.get(job.scheduler, {})
@@ -213,6 +225,11 @@ def _add(job: Job, text: str, line: int) -> None:
         else:
             name = names.get(option.name, option.name)
             job.directives.append(Directive(name, option.text, line))
+
+
+def _whole(text: str) -> str:
+    """Quote the places that a script leaves open, as <my account> or { account }."""
+    return re.sub(r"<([\w -]+)>|\{ *([A-Za-z][\w -]*?) *\}", r'"<\1\2>"', text)
 
 
 def _resources(text: str, line: int) -> Iterator[Directive]:

@@ -8,10 +8,9 @@ from pathlib import Path
 from ..core.command_line import without_secret
 from ..core.site_profile import Profile
 from . import trainer
-from .content import Command, exclude
+from .content import SUBMITTED, Command, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, OF_DIRECTIVE, PLACE
-from .scope import SUBMITTED
 from .script import MODULES, UNLOADING, Script
 from .simple import HARMLESS
 from .step import Layer, Step
@@ -31,6 +30,9 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
         if step.action == "run" and step.container.name in APPTAINER:
             draft.notes.append(Note(step.line, "the launch does not run the image's runscript"))
         _container(draft, script, step.container, step.image)
+        for each in of_agent(step):
+            if is_first_on_path(step, each):
+                draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
     else:
         _environment(draft, script, step)
     _variables(draft, script, step)
@@ -41,6 +43,19 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
         before = command.line <= step.line and not exclude(step.command.conditions, decided)
         if chooses and decided and before and not command.within:
             draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
+
+
+def of_agent(step: Step) -> list[Word]:
+    """Return the environments in an image whose agent starts the ranks."""
+    own = [step.environment, *map(activated, step.inner)]
+    within = step.agent and step.image is not None and not step.direct
+    return [each for each in own if each] if within else []
+
+
+def is_first_on_path(step: Step, environment: Word) -> bool:
+    """Whether Apptainer's PREPEND_PATH makes it the Python of the image."""
+    folder = environment.text.startswith("/") and environment.portable
+    return folder and step.container.name in APPTAINER
 
 
 def _folder(word: Word | None) -> Word | None:

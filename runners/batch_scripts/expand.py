@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import grammar
 from . import words as kinds
-from .scope import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
+from .content import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
 from .words import QUOTED, Piece, Unknown, Word, literal, made, unknown
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Expander:
     def arithmetic(self, node: Node) -> Word:
         """Return the value of $((...)), or one unknown piece."""
         inner, at = [child for child in node.children if child.is_named], self.line(node)
-        number = self._number(inner[0]) if len(inner) == 1 else None
+        number = self.number(inner[0]) if len(inner) == 1 else None
         if number is not None:
             return literal(str(number), at)
         parts = [*grammar.below(node, "variable_name", "expansion", "command_substitution")]
@@ -226,11 +226,11 @@ class Expander:
         value = self.scope.value(grammar.source(node), self.line(node))
         return value if isinstance(value, Word) else literal("")
 
-    def _number(self, node: Node) -> int | None:
+    def number(self, node: Node) -> int | None:
         if node.type == "parenthesized_expression":
-            return self._number(node.named_children[0])
+            return self.number(node.named_children[0])
         if node.type == "binary_expression" and len(node.children) == 3:
-            left, right = self._number(node.children[0]), self._number(node.children[2])
+            left, right = self.number(node.children[0]), self.number(node.children[2])
             sign = grammar.source(node.children[1])
             if left is None or right is None or (sign in "/%" and right == 0):
                 return None

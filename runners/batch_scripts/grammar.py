@@ -13,9 +13,9 @@ from ..core.remedy import command
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# A place that the user is to fill in. The shell would read a file, and with it the next line.
-BEFORE = rb"^((?:(?:export )?\w+=[^\s\"'`$()#<]*)|(?:(?:cd|source|conda activate) ))"
-PLACEHOLDER = re.compile(BEFORE + rb"(<[A-Za-z][\w -]*>)", re.MULTILINE)
+# A place that the user is to fill in; the shell would read a file, and write the next word.
+PLACEHOLDER = re.compile(rb"(?<=[\s=:/.])<[A-Za-z](?:[\w -]*\w)?>(?=[\s/:.,;_-]|$)", re.MULTILINE)
+QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
 
@@ -32,7 +32,6 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
-    data = PLACEHOLDER.sub(rb'\1"\2"', data)
     for place in reversed([*_conditions(data)]):
         data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node
@@ -40,11 +39,21 @@ def parse(text: str) -> Node:
         lines[body[0] : body[1]] = [_comment(line) for line in lines[body[0] : body[1]]]
         data = b"\n".join(lines)
         root = parser.parse(data).root_node
-    while spots := [*_bare_dollars(root, data)]:
-        for begin, end in reversed(spots):
-            data = data[:begin] + b"{" + data[begin:end] + b"}" + data[end:]
-        root = parser.parse(data).root_node
+    for find, signs in ((_placeholders, (b'"', b'"')), (_bare_dollars, (b"{", b"}"))):
+        while spots := [*find(root, data)]:
+            for begin, end in reversed(spots):
+                data = signs[0].join((data[:begin], data[begin:end])) + signs[1] + data[end:]
+            root = parser.parse(data).root_node
     return root
+
+
+def _placeholders(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
+    for match in PLACEHOLDER.finditer(data):
+        node = root.descendant_for_byte_range(*match.span())
+        while node is not None and node.type not in QUOTES:
+            node = node.parent
+        if node is None:
+            yield match.span()
 
 
 def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:

@@ -38,8 +38,7 @@ def draft(script: Script, step: Step) -> Draft:
     problems = [*_problems(step)]
     made.lost += problems
     hopeless = [each for each in problems if not each.text.startswith("timeout")]
-    before = [c for c in script.content.commands if {*command.conditions}.issuperset(c.conditions)]
-    cluster = any(CLUSTERS.intersection(steps.of(each).names[:1]) for each in before)  # as Ray's
+    cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     made.possible = not (hopeless or script.job.hetjob or cluster)
     for condition in command.conditions if not step.part else ():
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
@@ -67,7 +66,8 @@ def _of_agent(draft: Draft, step: Step) -> None:
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
     for each in step.inner if agent and step.shell and not direct else ():
-        if steps.does_more(each) and each.name != "cd" and not steps.of(each).agent:
+        own = steps.of(each).agent or environment.activated(each)
+        if steps.does_more(each) and each.name != "cd" and not own:
             draft.lose(each.line, f"{each.text}: not run on each node")
 
 
@@ -78,9 +78,8 @@ def _problems(step: Step) -> Iterator[Note]:
     for word in () if step.fed else command.inputs:
         text = f"{command.name} < {word.text}: ranks of runner read no input"
         yield Note(word.line, text)
-    own = [step.environment, *map(environment.activated, step.inner)]
-    for each in own if step.agent and step.image is not None and not step.direct else ():
-        if each:
+    for each in environment.of_agent(step):
+        if not environment.is_first_on_path(step, each):
             text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
             yield Note(step.line, text)
     if named and command.background and command.loops and not step.part:
@@ -116,7 +115,8 @@ def _left_out(draft: Draft, step: Step) -> None:
     for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
         if option.name not in given and option.name not in OF_COUNTS and not default:
-            draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip())
+            what = ": with it its ranks, precision and so on" * (option.name == "config-file")
+            draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)
     if starter.name not in ("", "srun", "horovodrun"):
         placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
         if placing:
@@ -183,6 +183,8 @@ def _known(command: Command, script: Script) -> bool:
     programs = {command.name, *step.names[:1]}
     if (command.name == "exec" and not command.arguments) or command.text.startswith("command -v"):
         return True  # the redirections of exec alone are those of a log
+    if command.words[1:] and command.words[-1].text in ("--version", "-V", "--help"):
+        return True
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""

@@ -1,17 +1,139 @@
-"""The programs that batch scripts start: launchers, containers, agents, and those that help."""
+"""The programs that batch scripts start, their options, and those that help."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .options import Grammar
+from .words import Word, made
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+# Other names of an option.
+SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
+
+
+class Grammar:
+    """A program's options. `values` take one, `pairs` two; `short` has the letters' long names.
+
+    Behind one of `last` come no more options. `single`: long options may have one dash (`-np 4`).
+    `dashes`: an underscore is a dash.
+    """
+
+    def __init__(
+        self, values: str, flags: str = "", short: str = "", pairs: str = "", last: str = "",
+        single: bool = False, dashes: bool = False,
+    ) -> None:  # fmt: skip
+        self.values, self.flags = frozenset(values.split()), frozenset(flags.split())
+        self.pairs, self.last = frozenset(pairs.split()), frozenset(last.split())
+        self.short = dict(each.split("=") for each in short.split())
+        self.long = self.values | self.flags | self.pairs
+        self.single, self.dashes = single, dashes
+
+    def name(self, text: str) -> str:
+        """Return an option's full name; a beginning that fits one long option stands for it."""
+        text = text.replace("_", "-") if self.dashes else text
+        fits = [name for name in self.long if name.startswith(text)]
+        text = fits[0] if text not in self.long and len(fits) == 1 and len(text) > 2 else text
+        return SAME.get(text, text)
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    value: Word | None
+    line: int
+
+    @property
+    def text(self) -> str:
+        return self.value.text if self.value else ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options that were read, the words after them, and why the reading stopped early."""
+
+    options: Sequence[Option] = ()
+    rest: Sequence[Word] = ()
+    problem: str = ""
+
+    def get(self, *names: str) -> Word | None:
+        values = [option.value for option in self.options if option.name in names]
+        return values[-1] if values else None
+
+    def all(self, *names: str) -> Iterator[Option]:
+        return (option for option in self.options if option.name in names)
+
+    def has(self, *names: str) -> bool:
+        return any(option.name in names for option in self.options)
+
+
+def read(words: Sequence[Word], known: Grammar) -> Options:
+    """Read the options before the first word that is none."""
+    options: list[Option] = []
+    left, problem = list(words), ""
+    while left and not problem and left[0].text != "-":
+        word = left[0]
+        if word.text == "--":
+            return Options(options, left[1:])
+        if word.unknown and not word.start and "/" not in word.text:
+            problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
+            break
+        if not word.start.startswith("-"):
+            break
+        option, used = _one(left, known)
+        if option is None:
+            problem = f"the option {word.text} is not known"
+            continue
+        options.append(option)
+        left = left[used:]
+        if option.name in known.last:
+            break
+    return Options(options, left, problem)
+
+
+def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
+    """Return the first option and how many words it takes; None for one that is not known."""
+    word, following = left[0], (left[1] if len(left) > 1 else None)
+    dashes = 2 if word.start.startswith("--") else 1
+    head, *tail = word.split("=", 1)
+    name = known.name(head.text[dashes:])
+    value = tail[0] if tail else None
+    if dashes == 1 and not (known.single and name in known.long):
+        return _short(word, following, known)
+    if value is None and name in known.pairs:
+        pair = made((*left[1].pieces, "=", *left[2].pieces), word.line) if len(left) > 2 else None
+        return Option(name, pair, word.line), 3
+    if value is None and name in known.values:
+        missing = following and following.start[:2] == "--" and "args" not in name
+        return (None, 1) if missing else (Option(name, following, word.line), 2)
+    flag = dashes == 2 and following is not None and following.start[:1] == "-"
+    if value is not None or name in known.flags or (flag and name not in known.pairs):
+        return Option(name, value, word.line), 1  # before an option, one not known is a flag
+    return None, 1
+
+
+def _short(word: Word, following: Word | None, known: Grammar) -> tuple[Option | None, int]:
+    """Read -n 4, -n4, -n=4, flags such as -lu, and -ln4."""
+    letters = word.start[1:]
+    name = known.short.get(letters[:1])
+    if name is None:
+        return None, 1
+    rest = made((letters[1:], *word.pieces[1:]), word.line)
+    if name in known.values:
+        if not rest.pieces:
+            return Option(name, following, word.line), 2
+        return Option(name, rest, word.line), 1
+    if rest.pieces and name in known.flags:
+        return _short(made(("-", *rest.pieces), word.line), following, known)
+    return (None if rest.pieces else Option(name, None, word.line)), 1
+
 
 FILE = Path(__file__).with_name("programs.toml")
 TABLES: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))

@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .content import BRANCH_OF, Content
-from .scope import OF_JOB, Scope, Value, hidden
-from .simple import MOST_IN_ALL, Simple
+from .content import BRANCH_OF, OF_JOB, Content, Scope, Value, hidden
+from .simple import Simple
 from .substitute import printed
 from .words import BRANCH, Word, literal
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-MOST_ROUNDS = 20  # of a loop that is unrolled
+MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
 def read(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) -> Content:
@@ -188,14 +187,15 @@ class _Reader(Simple):
         if body is None:
             return
         rounds = [word.known for word in values]
-        few = len(values) <= MOST_ROUNDS and self.rounds < MOST_IN_ALL
-        if values and None not in rounds and few:
-            self.rounds += len(values)
+        before, self.rounds = self.rounds, self.rounds * len(values)
+        if values and None not in rounds and self.rounds <= MOST_ROUNDS:
             for value in values:
                 self.scope.variables[name] = value
                 with self._with(loops=self.state.loops or line):
                     self.walk(body)
+            self.rounds = before
             return
+        self.rounds = before
         self._loop(body, [name], line)
 
     def read_c_style_for_statement(self, node: Node) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..settings.table import SETTINGS
 from .directives import Directive, Job
 from .draft import Draft, Note
-from .options import Option
-from .programs import GRAMMARS, NAMES
+from .programs import GRAMMARS, NAMES, Option
 from .step import Layer, Step
 from .words import Word, literal
 
@@ -101,7 +100,7 @@ def _nodes(draft: Draft, job: Job) -> None:
         draft.add("nodes", f"<{text}>")
         draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
     elif text or (job.find("nodelist") and (job.nodes or 1) > 1):
-        draft.add("nodes", text or job.nodes)
+        draft.add("nodes", job.nodes or text)
 
 
 def _tasks(draft: Draft, job: Job, srun: Layer) -> None:

@@ -9,10 +9,9 @@ from functools import cached_property
 from ..core.errors import UsageError
 from ..core.site import Site
 from . import directives, programs, read, steps
-from .content import Command, Content, exclude
+from .content import Command, Content, Scope, exclude
 from .directives import Job
-from .options import Option
-from .scope import Scope
+from .programs import Option
 from .step import Layer, Step
 from .words import Word, literal
 
@@ -47,6 +46,12 @@ class Script:
         found = [step for step in found if step not in beside + parts]
         _contain(found, self.job)
         return tuple(found)
+
+    @cached_property
+    def clusters(self) -> list[Command]:
+        """The commands that start a cluster of their own, as Ray's."""
+        commands = self.content.commands
+        return [each for each in commands if programs.CLUSTERS & {*steps.of(each).names[:1]}]
 
     @property
     def commands(self) -> Iterator[Command]:

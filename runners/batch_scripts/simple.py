@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import grammar
-from .content import Assignment, Command, Content
+from .content import Assignment, Command, Content, Scope, hidden
 from .expand import Expander
-from .scope import Scope, hidden
 from .words import BRANCH, COMMAND, Word, join, literal, made
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ HARMLESS = (
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 MOST_DEPTH = 8  # of functions within functions
-MOST_IN_ALL = 100  # rounds and calls
+MOST_CALLS = 100
 
 
 class Simple:
@@ -37,7 +35,8 @@ class Simple:
         self.functions: dict[str, Node] = {}
         facts = {name: scope.given[name] for name in FACTS if name in scope.given}
         self.state = Command((), 0, facts=facts)  # what the next command takes over
-        self.depth = self.rounds = 0
+        self.depth = self.calls = 0
+        self.rounds = 1  # of the loops around
         self.pushed: list[Word | None] = []  # folders of pushd
         self._enter(scope)
 
@@ -72,8 +71,10 @@ class Simple:
         before = self.state
         self.state = replace(before, **changes)  # type: ignore[arg-type]
         yield
-        kept = {"folder": self.state.folder, "pipefail": self.state.pipefail}
-        self.state = replace(before, **kept)  # type: ignore[arg-type]
+        now = self.state
+        self.state = replace(
+            before, folder=now.folder, pipefail=now.pipefail, functions=now.functions
+        )
 
     def read_comment(self, node: Node) -> None:
         self.content.comments[self._line(node)] = grammar.source(node)
@@ -112,7 +113,7 @@ class Simple:
             self._broken(command)
             return
         body = self.functions.get(words[0].text) if words[0].text != "module" else None
-        if body is not None and self.depth < MOST_DEPTH and self.rounds < MOST_IN_ALL:
+        if body is not None and self.depth < MOST_DEPTH and self.calls < MOST_CALLS:
             self._call(body, words[1:])
             return
         self.content.commands.append(command)
@@ -132,7 +133,7 @@ class Simple:
     def _call(self, body: Node, arguments: Sequence[Word]) -> None:
         before, self.scope.arguments = self.scope.arguments, list(arguments)
         self.depth += 1
-        self.rounds += 1
+        self.calls += 1
         self.walk(body)
         self.depth -= 1
         self.scope.arguments = before
@@ -161,18 +162,19 @@ class Simple:
         elif command.name in ("read", "mapfile", "readarray"):
             self._hide(options[-1:], command.line)
         elif command.name in ("let", "getopts"):
-            for option in options:
-                self._let(option.replace(" ", ""), command.line)
+            for option in options if command.name == "let" else ():
+                self._sums(grammar.parse(f"(({option}))"), command.line)
+            self._hide(options[1:2] if command.name == "getopts" else (), command.line)
 
-    def _let(self, text: str, line: int) -> None:
-        name, _, expression = text.partition("=")
-        root = grammar.parse(f"$(({expression}))") if name.isidentifier() else None
-        node = next(grammar.below(root, "arithmetic_expansion"), None) if root else None
-        number = self.expander.arithmetic(node).known if node and expression else None
-        if number is not None:
-            self._assign(name, literal(number, line))
-        elif match := re.match(r"\w+", text):
-            self._hide([match[0]], line)
+    def _sums(self, node: Node, line: int) -> None:
+        """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
+        kinds = ("binary_expression", "postfix_expression", "unary_expression")
+        for each in filter(_assigns, grammar.below(node, *kinds)):
+            name = next(grammar.below(each, "variable_name", "word"), each)
+            plain = len(each.children) == 3 and grammar.source(each.children[1]) == "="
+            number = self.expander.number(each.children[2]) if plain else None
+            value = literal("" if number is None else str(number), line)
+            self._assign(grammar.source(name), value, hide=number is None)
 
     def _change(self, folder: Word | None) -> None:
         self.state = replace(self.state, folder=folder)
@@ -180,12 +182,9 @@ class Simple:
         self.scope.variables |= {"PWD": folder} if folder else {}
 
     def read_compound_statement(self, node: Node) -> None:
-        """Read { ...; }, or ((...)), whose assignments are not followed."""
+        """Read { ...; }, or ((...))."""
         if grammar.source(node).startswith("(("):
-            kinds = ("binary_expression", "postfix_expression", "unary_expression")
-            sums = [each for each in grammar.below(node, *kinds) if _assigns(each)]
-            names = [next(grammar.below(each, "variable_name", "word"), each) for each in sums]
-            self._hide([grammar.source(name) for name in names], self._line(node))
+            self._sums(node, self._line(node))
         else:
             self._children(node.children)
 
@@ -214,12 +213,17 @@ class Simple:
         if adds and isinstance(before, Word):
             word = made((*before.pieces, *word.pieces), line)
         if node.parent is None or node.parent.type != "command":
-            if "[" in name:
-                name = name.partition("[")[0]
-                self._assign(name, word, hide=True)
-            else:
-                self._assign(name, word)
+            self._item(name, word)
         return name, replace(word, line=line)
+
+    def _item(self, target: str, value: Word) -> None:
+        """Assign NAME or NAME[INDEX], which is known where it is the next item of a list."""
+        name, _, index = target.partition("[")
+        items = self.scope.variables.get(name, ())
+        if index and isinstance(items, tuple) and index == f"{len(items)}]":
+            self.scope.variables[name] = (*items, value)
+        else:
+            self._assign(name, value, hide=bool(index))
 
     def _assign(self, name: str, value: Word, hide: bool = False) -> None:
         self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
@@ -236,7 +240,11 @@ class Simple:
                 self.content.assignments.append(Assignment(name, value, self._line(node)))
             elif child.type != "variable_name":
                 continue
-            if exports:
+            if exports and name in self.functions:
+                body = self.functions[name]
+                text = literal(grammar.source(body.parent or body), self._line(body))
+                self.state = replace(self.state, functions=(*self.state.functions, text))
+            elif exports:
                 self.scope.exported.add(name)
 
     def read_unset_command(self, node: Node) -> None:

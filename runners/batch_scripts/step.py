@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .content import Command
-from .options import Options
-from .programs import HELPERS, LOOKING, TOOLS, WRAPPERS, is_python
+from .programs import HELPERS, LOOKING, TOOLS, WRAPPERS, Options, is_python
 from .words import Piece, Word
 
 

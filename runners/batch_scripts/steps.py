@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from . import grammar, options, programs
-from .content import Command
-from .options import Options
+from . import grammar, programs
+from .content import Command, Scope
+from .programs import Options
 from .read import read
-from .scope import Scope
 from .step import Layer, Step
 from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
@@ -51,7 +50,7 @@ class _Reader(Step):
 
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
-        read_ = options.read(self.program[1:], programs.STARTERS[name])
+        read_ = programs.read(self.program[1:], programs.STARTERS[name])
         self._add("starter", name, line, read_)
         if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
@@ -75,10 +74,11 @@ class _Reader(Step):
                 return False
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
-        read_ = options.read(words, programs.CONTAINERS[name])
+        read_ = programs.read(words, programs.CONTAINERS[name])
         second = read_.rest[1].start if len(read_.rest) > 1 else "-"
         image = second.endswith((".sif", ".simg", ".img")) or "://" in second
-        if read_.problem and second[:1] not in ("", "-") and not image:
+        named = read_.rest and not _is_flag(read_.rest[0])
+        if read_.problem and named and second[:1] not in ("", "-") and not image:
             read_ = replace(read_, problem="")  # one word, then a program: the image
         self._add("container", name, line, read_)
         for value in self.container.values("env"):
@@ -101,7 +101,7 @@ class _Reader(Step):
 
     def _agent(self, name: str, used: int) -> bool:
         line = self.program[0].line
-        read_ = options.read(self.program[used:], programs.AGENTS[name])
+        read_ = programs.read(self.program[used:], programs.AGENTS[name])
         self._add("agent", name, line, read_)
         if self.agent.has("module", "m"):
             self.program.insert(0, literal("-m", line))
@@ -113,7 +113,7 @@ class _Reader(Step):
 
     def _python(self) -> bool:
         """Take off what `python -m` starts, and flags before a script."""
-        read_ = options.read(self.program[1:], programs.GRAMMARS["python"])
+        read_ = programs.read(self.program[1:], programs.GRAMMARS["python"])
         module = read_.get("m")
         name = programs.LAUNCHERS.get(module.text, module.text) if module else ""
         if module and name in programs.AGENTS:
@@ -139,7 +139,10 @@ class _Reader(Step):
         elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
         self.layers.append(Layer(kind="shell", name=name.text, line=name.line))
-        outer = dict(self.env)
+        outer, functions = dict(self.env), self.command.functions
+        if any(each.text.partition("(")[0].split()[-1] in words[place].text for each in functions):
+            texts = [piece for each in functions for piece in (*each.pieces, "\n")]
+            words[place] = made((*texts, *words[place].pieces), functions[0].line)
         more = self._script(words[place], words[place + 2 :])
         if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
             self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
@@ -179,21 +182,17 @@ class _Reader(Step):
                 made([p for word in rest for p in (*word.pieces, " ")], first.line), ()
             )
         if name in programs.WITH_OPTIONS:
-            rest = list(options.read(rest, programs.WITH_OPTIONS[name]).rest)
+            rest = list(programs.read(rest, programs.WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:
                 self._set([rest.pop(0)])
         elif name in programs.RUNNING and rest and rest[0].text == "run":
-            read_ = options.read(rest[1:], programs.RUNNING[name])
+            read_ = programs.read(rest[1:], programs.RUNNING[name])
             rest = list(read_.rest)
             project = literal("./.venv", first.line) if name == "uv" else None
             self.environment = read_.get("name", "prefix") or project
         elif name == "timeout" and len(rest) > 1:
-            place = 0
-            while rest[place].text.startswith("-"):
-                place += 2 if rest[place].text in ("-s", "-k") else 1
-            note = f"timeout {rest[place].text}: --time limits the job"
-            self.problems.append((first.line, note))
-            rest = rest[place + 1 :]
+            limit, *rest = programs.read(rest, programs.GRAMMARS["timeout"]).rest or [first]
+            self.problems.append((first.line, f"timeout {limit.text}: --time limits the job"))
         elif name not in programs.BEFORE:
             return False
         self.program = rest or self.program

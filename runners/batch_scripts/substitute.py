@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .content import JOB_NUMBERS, Scope
 from .expand import OPERATORS
-from .scope import JOB_NUMBERS, Scope
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
 
 if TYPE_CHECKING:

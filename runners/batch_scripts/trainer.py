@@ -6,8 +6,7 @@ from ..settings.table import SETTINGS
 from . import words as kinds
 from .directives import Job
 from .draft import Draft, Note
-from .options import Option
-from .programs import APPTAINER, NAMES, is_python
+from .programs import APPTAINER, NAMES, Option, is_python
 from .step import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 

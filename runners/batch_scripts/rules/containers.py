@@ -25,13 +25,15 @@ SWITCHES = names("APPTAINER_NV APPTAINER_ROCM SINGULARITY_NV SINGULARITY_ROCM")
 @rule("nv-missing")
 def nv_missing(script: Script) -> Places:
     text = script.text.lower()
-    if not script.job.wants_gpus or any(word in text for word in AMD):
+    known = any(step.container.has("nv") for step in script.steps)  # the others want no GPU
+    if not script.job.wants_gpus or known or any(word in text for word in AMD):
         return
     for step in script.steps:
         layer = step.container
         own = layer.name.endswith("_wrapper")  # it adds what the module's image needs
-        given = own or layer.has("nv", "rocm", "nvccli") or layer.problem
-        if layer.name in APPTAINER and not given and not SWITCHES & set(step.variables):
+        by_hand = any("/driver" in o.text or "nvidia" in o.text for o in layer.all("bind"))
+        given = own or by_hand or layer.has("rocm", "nvccli") or SWITCHES & set(step.variables)
+        if layer.name in APPTAINER and not (given or step.problems):
             what = "--nv is missing: the container sees no GPU"
             yield layer.line, what, f"{layer.name} {step.action} --nv ..."
 
@@ -97,7 +99,7 @@ def modules_before_container(script: Script) -> Places:
     useless = COMPILERS if on_host else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
     for name, line in script.modules(script.steps[-1].line).items():
-        if name.partition("/")[0].lower() in useless:
+        if name.partition("/")[0].lower() in useless and "singularity" not in name:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():
         text, are = ", ".join(modules), "is" if len(modules) == 1 else "are"

@@ -6,7 +6,7 @@ from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
 from ..step import Layer, Step
-from .rule import Places, rule
+from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
 TOTALS = ("ntasks", "np", "n", "num-proc")
@@ -57,6 +57,10 @@ def rank_count(script: Script) -> Places:
     job, text = script.job, script.text.lower()
     parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "dask"))
     training = any(word in text for word in TRAINS)
+    tasks, nodes = job.count("ntasks"), job.count("nodes")
+    if tasks and nodes and tasks < nodes and job.scheduler == "slurm":
+        what = f"{nodes} nodes for {counted(tasks, 'task')}: Slurm gives the job {tasks}"
+        yield job.line("ntasks"), what, f"--ntasks-per-node instead, or --ntasks={nodes}"
     for step in script.steps:
         if step.command.loops or not step.layers or parts:
             continue
@@ -69,6 +73,14 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
+    single = agent.name.startswith("torch") or (
+        agent.name == "accelerate" and not agent.has("config-file")
+    )
+    untold = single and not agent.get("nnodes", "num-machines") and step.starter.name == "srun"
+    if untold and nodes and nodes > 1 and step.starter.count("ntasks") != 1:
+        name = "num_machines" if agent.name == "accelerate" else "nnodes"
+        what = f"{agent.name} without --{name} is for one node: {nodes} trainings, or nodes that"
+        yield agent.line, f"{what} wait", f"--{name}=$SLURM_NNODES, and where they meet"
     each_a_rank = machines == job.tasks and agent.count("nproc-per-node", "num-gpus") == 1
     fits = machines == nodes or each_a_rank
     if step.starter and machines and nodes and job.scheduler and not fits:
@@ -83,8 +95,8 @@ def _on_gpus(job: Job, step: Step) -> Places:
     if not ranks or not there or not step.python or shared:
         return  # several steps share the GPUs
     if ranks > there:
-        what = f"{ranks} ranks on each node share {there} GPUs"
-        yield step.line, what, f"{there} ranks on each node"
+        what = f"{ranks} ranks on each node share {counted(there, 'GPU')}"
+        yield step.line, what, f"{counted(there, 'rank')} on each node"
     elif 1 < ranks < there and (step.agent or starter.get("np", "num-proc")):
         what = f"{ranks} of {there} GPUs of each node are used"
         yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
@@ -96,7 +108,7 @@ def _on_tasks(job: Job, starter: Layer) -> Places:
     elsewhere = starter.has("H", "host", "hostfile", "machinefile", "oversubscribe")
     mpirun = starter.name in ("mpirun", "orterun", "mpiexec")
     if mpirun and total and tasks and asked and total > tasks and not elsewhere:
-        what = f"{starter.name} is to start {total} ranks, the job has {tasks} tasks"
+        what = f"{starter.name} is to start {total} ranks, the job has {counted(tasks, 'task')}"
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 
 

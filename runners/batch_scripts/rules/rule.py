@@ -33,6 +33,10 @@ class Rule:
         return (Finding(line, self.code, *texts) for line, texts in first.items())
 
 
+def counted(number: int, name: str) -> str:
+    return f"{number} {name}" + "s" * (number != 1)
+
+
 RULES: list[Rule] = []
 
 

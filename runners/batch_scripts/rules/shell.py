@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...core.command_line import without_secret
@@ -13,6 +14,7 @@ from .rule import Places, rule
 PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
 NO_SECRETS = names("TOKENIZER TOKENS KEYS TOKENIZERS_PARALLELISM PUBLIC")
 WAITING = names("wait sleep tail fg exec")
+BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the blank
 
 
 @rule("pipe-exit-code")
@@ -32,7 +34,7 @@ def background_without_wait(script: Script) -> Places:
         waits = any(each.name in WAITING for each in commands[place + 1 :])
         goes_on = any(s.line > step.line and not s.command.background for s in script.steps)
         if step.command.background and not waits and not goes_on:
-            what = "the script ends while this runs: Slurm kills it"
+            what = "the script ends while this runs: it is killed"
             yield step.line, what, "wait, as the last line"
 
 
@@ -64,6 +66,19 @@ def _is_secret(name: str, value: Word) -> bool:
     plain = not text.startswith(("/", "~", "--"))
     placed = any(each in text.lower() for each in PLACEHOLDERS)
     return fits and plain and not placed and (looks or name == "wandb login")
+
+
+@rule("stray-blank")
+def stray_blank(script: Script) -> Places:
+    lines = script.text.split("\n")
+    for command in script.content.commands:
+        last = command.line + command.source.count("\n")
+        if BROKEN.search(lines[last - 1]):
+            what = "the command ends here: a backslash with a blank behind it continues no line"
+            yield last, what, "the backslash as the last sign of the line"
+        elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():
+            what = f"this starts a program {command.name}, and sets no variable"
+            yield command.line, what, f"{command.name}=... without blanks"
 
 
 @rule("windows-line-ends")

@@ -8,10 +8,10 @@ from ...schedulers.base import limit_seconds
 from ..script import Script
 from ..step import Layer, Step
 from .ranks import ranks_per_node
-from .rule import Places, rule
+from .rule import Places, counted, rule
 
 VERSIONS = "since Slurm 22.05 (until 23.02)"
-COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu", "mincpus")
+COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-gpu", "mincpus")
 SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM"}
 
 
@@ -48,15 +48,17 @@ def srun_cpus_per_task(script: Script) -> Places:
 def cpus_missing(script: Script) -> Places:
     job = script.job
     whole = job.exclusive or job.scheduler != "slurm"  # others give CPUs by chunks or whole nodes
-    if job.find(*COUNTS) or whole or not job.wants_gpus:
+    given, tasks = job.find("cpus-per-task"), job.tasks_per_node
+    if whole or not (job.wants_gpus and tasks) or (job.find(*COUNTS) and not given):
         return
     for step in script.steps:
-        ranks, srun = ranks_per_node(job, step), step.starter.name in ("", "srun")
+        ranks, srun = ranks_per_node(job, step) or 0, step.starter.name == "srun"
+        cpus = (job.count("cpus-per-task") or 1) * (1 if srun else tasks)
         own = step.starter.get("cpus-per-task", "cpus-per-gpu", "ntasks")
-        if ranks and ranks > 1 and not own and (step.agent or not srun):
-            what = f"{ranks} ranks on 1 CPU, no --cpus-per-task (unless the site counts by GPUs)"
+        if ranks > cpus and not own and (step.agent or (step.starter and not srun)):
+            unless = "" if given else ", no --cpus-per-task (unless the site counts by GPUs)"
             right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
-            yield step.line, what, right
+            yield step.line, f"{ranks} ranks on {counted(cpus, 'CPU')}{unless}", right
 
 
 @rule("gpus-per-task")

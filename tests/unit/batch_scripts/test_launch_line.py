@@ -271,6 +271,27 @@ WHOLE = {
         "srun apptainer exec i.sif bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
         "--ntasks-per-node 2 --image i.sif -- bash -c 'cd /w && exec python t.py'",
     ),
+    "accelerate of an environment in an image": (
+        "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",
+        "--launcher accelerate --image i.sif --env PREPEND_PATH=/e/bin t.py",
+    ),
+    "a function that bash -c gets": (
+        "#SBATCH -N 2\nf() {\n  export A=1\n  torchrun --nproc_per_node 4 t.py $1\n}\n"
+        "export -f f\nsrun bash -c 'f x'",
+        "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none --env A=1 t.py -- x",
+    ),
+    "a list item by item": (
+        "#SBATCH --array=0-1\nL[0]=a\nL[1]=b\nsrun python t.py --lr ${L[$SLURM_ARRAY_TASK_ID]}",
+        "--runtime none --sweep lr=a,b t.py",
+    ),
+    "fewer tasks than nodes": (
+        "#SBATCH --nodes=4 --ntasks=2 --gpus-per-task=1\nsrun torchrun --nproc_per_node=1 t.py",
+        "--gpus-per-node 1 --nodes 2 --ntasks-per-node 1 --launcher torchrun --runtime none t.py",
+    ),
+    "tasks by their GPUs": (
+        "#SBATCH --gpus=8 --gpus-per-task=1\nhorovodrun -np $SLURM_NTASKS python t.py",
+        "--gpus 8 --gpus-per-task 1 --ntasks 8 --runtime none t.py",
+    ),
     "an agent of an environment in an image": (
         "srun apptainer exec i.sif /e/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
         "--ntasks-per-node 2 --image i.sif -- bash -c 'exec /e/bin/python t.py'",
@@ -656,8 +677,8 @@ OPEN = {
     "all arguments": ('{run} python t.py "$@"', "'<$@>'", "1: $@: it is an argument"),
     "a number that is counted": (
         "let n=2*4 p++\nk=3\n((m = k + 1))\n((k == m))\n{run} python t.py $p$m --k $k",
-        "'<$p$m>' --k 3",
-        "1: $p: a command",
+        "'<${p}4>' --k 3",
+        "1: ${p}: a command",
     ),
     "a default of the job": (
         "A=${{A:-x_$SLURM_JOB_ID}}\n{run} python t.py $A",
@@ -757,8 +778,8 @@ LOST = {
         "1: instance://one: give the image itself",
     ),
     "an agent in an environment of the container": (
-        f"{RUN} bash -c 'source /e/bin/activate; accelerate launch t.py'",
-        "1: runner starts the image's own accelerate, not that of /e",
+        f"{RUN} bash -c 'source activate e; accelerate launch t.py'",
+        "1: runner starts the image's own accelerate, not that of e",
     ),
     "an option without its value": (
         "srun --mpi --ntasks 4 python t.py",

@@ -52,6 +52,10 @@ RIGHT = {
     + "srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE train.py",
     "workers on CPUs": "#SBATCH --nodes=1\n#SBATCH --ntasks=16\n#SBATCH --gres=gpu:1\n"
     "mpirun python a3c.py",
+    "an agent of one task": ONE_EACH
+    + "srun -n 1 torchrun --standalone --nproc_per_node=4 train.py",
+    "a comment that looks like a directive": "srun python train.py\n#SBATCH WARNING: 2",
+    "a text with a backslash": "#SBATCH --ntasks=4\nsrun python train.py 'a \\ \nb'",
     "elastic nodes": ONE_EACH + "srun torchrun --nnodes=1:2 --nproc_per_node=4 train.py",
     "accelerate on each node": ONE_EACH
     + "srun accelerate launch --num_machines 2 --num_processes 8 train.py",
