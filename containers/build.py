@@ -195,8 +195,9 @@ class Builder:
         return debian.argv(archive, *wanted, architecture=image.architecture)
 
     def check_versions(self, installed: Mapping[str, str], path: Path) -> None:
-        """Report what differs from the locked versions."""
-        debian.check_versions(installed, self.plan.lock, self.plan.lock_section(path))
+        """Report what differs from the locked versions; SystemFault when frozen."""
+        section = self.plan.lock_section(path)
+        debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
 
     def on_base(
         self, path: Path, files: Mapping[str, Path], given: Mapping[str, str], bound: str

@@ -1,7 +1,7 @@
 """A base image made on the spot from Debian packages: for networks that reach no image registry.
 
 Archives replace packages by newer ones and drop the old, so a lock cannot bring them back: a build
-reports what differs from it.
+reports what differs from it, and `--frozen` refuses it.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def docker_archive(layer: Path, output: Path, architecture: str = AMD64) -> None
         archive.add(layer, "layer.tar")
 
 
-def check_versions(installed: Mapping[str, str], lock: Path, section: str) -> None:
-    """Say what is not as locked, on standard error."""
+def check_versions(installed: Mapping[str, str], lock: Path, section: str, frozen: bool) -> None:
+    """Say what is not as locked, on standard error; SystemFault when `frozen`."""
     locked = lockfile.debian(lock, section)
     differing = [
         f"  {name}: locked {locked.get(name, 'not at all')}, now {installed.get(name, 'absent')}"
@@ -154,4 +154,7 @@ def check_versions(installed: Mapping[str, str], lock: Path, section: str) -> No
         return
     more = [f"  and {len(differing) - SHOWN} more"] if len(differing) > SHOWN else []
     title = f"{len(differing)} Debian packages differ from {lock.name}:"
-    print("\n".join([title, *differing[:SHOWN], *more]), file=sys.stderr)
+    text = "\n".join([title, *differing[:SHOWN], *more])
+    if frozen:
+        raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
+    print(text, file=sys.stderr)

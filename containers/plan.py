@@ -40,6 +40,7 @@ class BuildOptions:
     base: str = "auto"  # auto, debian, or an image of a registry
     source: pip.PackageSource = field(default_factory=pip.PackageSource)  # of the wheels
     output: Path | None = None
+    frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
     arch: str = ""  # in Go's words; this machine's where nothing is said
 

@@ -25,8 +25,8 @@ FAULTS = {
 }
 
 
-def verify(data: bytes, signature: bytes, key: Path, what: str) -> str:
-    """Return the fingerprint of the key that signed `data`.
+def verify(data: bytes, signature: bytes, key: Path, what: str) -> tuple[str, str]:
+    """Return fingerprint and armored text of the key that signed `data`.
 
     `what` is how people call the data.
 
@@ -44,12 +44,13 @@ def verify(data: bytes, signature: bytes, key: Path, what: str) -> str:
         trusted = ["--trust-model", "always", "--status-fd", "1"]
         files = [str(home / "data.asc"), str(home / "data")]
         done = shell.run([*gpg, *trusted, "--verify", *files])
+        armored = shell.run([*gpg, "--armor", "--export"]).out
     valid = VALID.search(done.out)
     if done.code or not valid or not GOOD.search(done.out):
         raise NotVerified(
             f"the signature of {what} is wrong", f"{_why(done.out)}\nchecked with {key}"
         )
-    return valid[1]
+    return valid[1], armored
 
 
 def _why(status: str) -> str:

@@ -1,7 +1,8 @@
 """Where prebuilt images are, and the public key of those who publish them.
 
-`[images] source` and `key` of a runner.toml, the site's profile, or the package's own metadata: a
-release writes its place there (`Project-URL: Images`) and its key beside this file.
+`[images] source` and `key` of a runner.toml, the site's profile, a mirror in the site's folder of
+images, or the package's own metadata: a release writes its place there (`Project-URL: Images`) and
+its key beside this file.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from pathlib import Path
 
 from containers.catalogue import IMAGES
 
+from .. import __version__
 from ..core.errors import UsageError
-from ..core.site_profile import Prebuilt
+from ..core.site_profile import Prebuilt, Profile
 from ..core.toml_check import check, kinds
 from ..settings import config
 from ..sites import find
 
 VARIABLE, KEY_VARIABLE = "RUNNER_IMAGES_SOURCE", "RUNNER_IMAGES_KEY"
-PACKAGED_KEY = Path(__file__).with_name("release-key.asc")
+KEY_FILE = "release-key.asc"
+PACKAGED_KEY = Path(__file__).with_name(KEY_FILE)
 URL_LABEL = "Images"  # among the package's Project-URLs
 
 
@@ -55,6 +58,7 @@ def _said(env: Mapping[str, str]) -> Iterator[tuple[str, Prebuilt]]:
     profile, _ = find.here(env)  # asks Slurm, and so comes after what files say
     if profile:
         yield f"site {profile.name}", profile.images
+        yield f"site {profile.name}", _mirror(profile, env)
     yield "the package", Prebuilt(_packaged(), str(PACKAGED_KEY) if PACKAGED_KEY.exists() else "")
 
 
@@ -64,6 +68,18 @@ def _in_files(env: Mapping[str, str]) -> list[tuple[str, Prebuilt]]:
         check(where, kinds(Prebuilt), table)
         sources.append((where, Prebuilt(**table)))
     return sources
+
+
+def _mirror(profile: Profile, env: Mapping[str, str]) -> Prebuilt:
+    """Return the site's own folder of images, if it has this version's release, and its key.
+
+    Who can write there gives the site's users what they run, and so their key counts.
+    """
+    folder = profile.folder("images", env)
+    if folder is None or not (folder / file_of(__version__)).exists():
+        return Prebuilt()
+    key = folder / KEY_FILE
+    return Prebuilt(str(folder), str(key) if key.exists() else "")
 
 
 def file_of(version: str) -> str:

@@ -1,4 +1,4 @@
-"""Makes a release of built images and puts it where it can be pulled from.
+"""Makes a release of built images and puts it where it can be pulled from; mirrors one.
 
 The list comes last: until then nobody finds the release.
 """
@@ -17,11 +17,11 @@ from containers.catalogue import IMAGES
 
 from ..core import atomic, disk_space, download, places, sif
 from ..core.digest import sha256
-from ..core.errors import Refused
+from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
-from . import oci, pgp, prebuilt, push, release
+from . import oci, pgp, prebuilt, push, release, sources
 from .registry import Blob
-from .release import Folder, Image, InRegistry, Release, Source
+from .release import Folder, Image, InRegistry, Release, Source, Verified
 
 COMMIT = re.compile("[0-9a-f]{40}")
 LABELS = "org.opencontainers.image."
@@ -83,12 +83,53 @@ def _write_list(stage: Folder, made: Release) -> Path:
     return path
 
 
+def mirror(origin: Verified, target: Source, progress: Progress) -> None:
+    """Copy a verified release to another place, with its signature; to a folder also with its key.
+
+    Raises a RunnerError.
+    """
+    if origin.source.text == target.text:
+        raise Refused(f"{target.text} is the source itself")
+    near = target.path if isinstance(target, Folder) else places.images()
+    with _staged(near, origin.release.version) as stage:
+        _bring(origin, stage, progress)
+        for image in origin.release.images:
+            _check(stage.path / origin.release.file(image), image, progress)
+        listed = _write_list(stage, origin.release)
+        listed.write_bytes(origin.raw)
+        listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
+        _put(origin.release, stage, target, progress)
+    if isinstance(target, Folder):
+        atomic.write_text(target.path / prebuilt.KEY_FILE, origin.key)
+
+
+def _bring(origin: Verified, stage: Folder, progress: Progress) -> None:
+    """Have all images of a release in a folder: links to a folder's, copies of a registry's."""
+    for image in origin.release.images:
+        path = stage.path / origin.release.file(image)
+        if isinstance(origin.source, Folder):
+            path.symlink_to(origin.source.uri(origin.release, image))
+            continue
+        server = origin.source.server(image.name, origin.release.tag(image))
+        disk_space.check(stage.path, image.size, path.name)
+        sources.resolve(server.reference, image.architecture, server.plain).write(path, progress)
+
+
 def _put(made: Release, files: Folder, target: Source, progress: Progress) -> None:
     """Put a release's files there, the list last. Raises a RunnerError."""
     if isinstance(target, InRegistry):
         _put_in_registry(made, files, target, progress)
     else:
         _put_in_folder(made, files, target, progress)
+
+
+def _check(path: Path, image: Image, progress: Progress) -> None:
+    if not path.is_file():
+        raise NotFound(f"{path.resolve()} is missing")
+    digest = download.digest_of(path, path.name, progress)
+    if digest != image.digest:
+        told = f"wanted {image.digest}\nfound  {digest}"
+        raise NotVerified(f"{path.resolve()} is not what was released", told)
 
 
 def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:

@@ -133,11 +133,17 @@ Source = Union[Folder, InRegistry]
 
 @dataclass(frozen=True)
 class Verified:
-    """A release whose signature holds, where it is, and the fingerprint of the signing key."""
+    """A release whose signature holds, where it is, and the fingerprint of the key that signed it.
+
+    `raw` and `signature` are its list as it came, `key` the public key, in PGP's armor.
+    """
 
     source: Source
     release: Release
     signer: str
+    raw: bytes
+    signature: bytes
+    key: str
 
     def image(self, short: str, arch: str) -> tuple[Reference, Image]:
         """Return where `cpu` or `gpu` is, and what is known of it. Raises Refused."""
@@ -171,8 +177,8 @@ def verified(place: ReleaseSource, plain: bool, version: str = __version__) -> V
     origin = source(place.source, plain)
     raw, signature = origin.signed(version)
     name = f"release {version} of {origin.text}"
-    signer = pgp.verify(raw, signature, Path(place.key), name)
-    return Verified(origin, read(raw, version, name), signer)
+    signer, key = pgp.verify(raw, signature, Path(place.key), name)
+    return Verified(origin, read(raw, version, name), signer, raw, signature, key)
 
 
 def written(release: Release) -> bytes:

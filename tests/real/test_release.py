@@ -1,4 +1,4 @@
-"""A release against a real registry: signed, pulled, copied; and refused."""
+"""A release against a real registry: signed, pulled, mirrored; and refused."""
 
 from __future__ import annotations
 
@@ -164,17 +164,33 @@ def test_a_release_that_cannot_be_trusted_brings_nothing(
     assert f"{STEM}.sif is not what it should be; removed" in desk.refused(NOT_VERIFIED, "cpu")
 
 
-def test_a_copied_folder_serves_a_site_without_network(workshop: Workshop, desk: Desk) -> None:
-    published(workshop, f"{desk.folder}/release")
-    desk.sh("rm -f runner.toml; cp -r release copied; mkdir sites")
-    images = f'[images]\nsource = "{desk.folder}/copied"\nkey = "{workshop.key}"\n'
-    desk.write("sites/here.toml", f'title = "Here"\n{images}')
+def test_a_mirror_serves_those_without_network(
+    workshop: Workshop, desk: Desk, registry: Server
+) -> None:
+    settings(desk, f"oras://{registry.host}/kit", workshop.key)
+    done = desk.runner("images", "mirror", "mirror")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{desk.folder}/mirror\n"
+    names = [f"{STEM}.sif", RECORD, f"{RECORD}.asc", "release-key.asc"]
+    assert desk.sh("LC_ALL=C ls -A mirror").split() == sorted(names)
+    desk.sh(f"cmp mirror/{STEM}.sif {workshop.folder}/ours/horovod_cpu.sif")
+    # It is the site's folder of images: its users need no option.
+    key = workshop.key
+    site = f'title = "Here"\n[paths]\nimages = "{desk.folder}/mirror"'
+    desk.sh("rm runner.toml; mkdir sites")
+    desk.write("sites/here.toml", site)
     env = {"RUNNER_SITES_PATH": f"{desk.folder}/sites", "RUNNER_SITE": "here"}
-    digest = digest_of(workshop, "ours/horovod_cpu.sif")
-    assert desk.pull("cpu", env=env)["digest"] == digest
+    facts = desk.pull("cpu", env=env)
+    assert facts["digest"] == digest_of(workshop, "ours/horovod_cpu.sif")
+    # And on to a registry of their own.
+    to = f"oras://{registry.host}/mine"
+    done = desk.runner("images", "mirror", to, env=env)
+    assert done.returncode == 0, done.stderr
+    settings(desk, to, key)
+    assert desk.pull("cpu", "--update", "--name", "again")["digest"] == facts["digest"]
 
 
-def test_a_source_that_is_behind_says_what_it_has(workshop: Workshop, desk: Desk) -> None:
+def test_a_mirror_that_is_behind_says_what_it_has(workshop: Workshop, desk: Desk) -> None:
     published(workshop, f"{desk.folder}/old")
     desk.sh(
         f"mv old/{RECORD} old/release-0.0.9.json; mv old/{RECORD}.asc old/release-0.0.9.json.asc"
@@ -183,6 +199,18 @@ def test_a_source_that_is_behind_says_what_it_has(workshop: Workshop, desk: Desk
     said = desk.refused(USAGE, "cpu")
     assert f"{desk.folder}/old has no release {__version__}" in said
     assert "it has 0.0.9" in said
+    desk.sh(
+        f"cp old/release-0.0.9.json old/{RECORD}; cp old/release-0.0.9.json.asc old/{RECORD}.asc"
+    )
+    desk.sh(f"echo x >> old/{STEM}.sif")
+    done = desk.runner("images", "mirror", "further")
+    assert done.returncode == NOT_VERIFIED
+    assert f"old/{STEM}.sif is not what was released" in done.stderr
+    desk.sh(f"rm old/{STEM}.sif")
+    done = desk.runner("images", "mirror", "further")
+    assert done.returncode == USAGE
+    assert f"old/{STEM}.sif is missing" in done.stderr
+    assert desk.sh("ls -A further 2>/dev/null || true") == ""
 
 
 def test_any_client_takes_the_image(workshop: Workshop, registry: Server) -> None:

@@ -35,7 +35,7 @@ An image from another: runner build --from IMAGE --requirements FILE, or --horov
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 # What is built -> the options that are for it, beside those that all have.
 OPTIONS = {
-    "a packaged image": ("base", "arch", *PACKAGES),
+    "a packaged image": ("base", "frozen", "arch", *PACKAGES),
     "a definition file": ("given",),
     "--from with --requirements or --horovod": ("origin", "requirements", "horovod", *PACKAGES),
     "--from with --def": ("origin", "def_file", "given"),
@@ -72,6 +72,7 @@ class Build(click.Group):
 @click.option("--requirements", "-r", type=FILE, help="with --from: install these Python packages")
 @click.option("--horovod", is_flag=True, help="with --from: compile Horovod for its frameworks")
 @click.option("--def", "def_file", type=FILE, help="with --from: apply your definition file")
+@click.option("--frozen", is_flag=True, help="fail if Debian packages differ from the locked ones")
 @build_options.ca
 @click.option(
     "--build-arg",

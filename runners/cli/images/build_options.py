@@ -64,6 +64,7 @@ def of(values: Mapping[str, Any]) -> BuildOptions:
         base=values["base"],
         source=pip.PackageSource.of(values),
         output=values["output"],
+        frozen=values.get("frozen", False),
         ca=values["ca"],
         arch=values["arch"] or "",
     )

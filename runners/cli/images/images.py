@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...core import places
+from ...core import places, runtime_pull
 from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
-from ...images import gc_roots, store
-from .. import common_options, printer
+from ...images import gc_roots, prebuilt, store
+from .. import common_options, printer, progress
 
 SITES_OWN = "images"  # the key of a profile's `paths`
 ENDINGS = (".sif", ".simg")
@@ -102,3 +103,27 @@ def prune_command(dry_run: bool) -> None:
     click.echo(f"{'would free' if dry_run else 'freed'} {shown(done.size)}", err=True)
     if done.leftovers:
         click.echo(f"removed what {done.leftovers} killed pulls had left", err=True)
+
+
+@images_command.command("mirror", epilog="Example: runner images mirror /shared/images")
+@click.argument("target")
+@click.option("--from", "source", metavar="SOURCE", help="default: the source of `runner pull cpu`")
+@common_options.no_https
+def mirror_command(target: str, source: str | None, plain: bool) -> None:
+    """Copy the release of this version to TARGET, for users who cannot reach its source.
+
+    TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
+    their signature.
+    """
+    from ...images import publish, release
+
+    place, plain = prebuilt.place(os.environ), plain or runtime_pull.plain()
+    if source:
+        place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
+    to = prebuilt.typed("TARGET", target)
+    origin = release.verified(place, plain)
+    with progress.display() as display:
+        publish.mirror(origin, release.source(to, plain), display)
+    click.echo(f"release {origin.release.version}, signed by {origin.signer}", err=True)
+    click.echo(to)
+    click.echo(f'next: [images] source = "{to}" in the profile of the site', err=True)

@@ -11,7 +11,7 @@ import pytest
 
 from containers import catalogue, debian, lock, lockfile, pip
 from containers.lockfile import Pin
-from runners.core.errors import Refused, UsageError
+from runners.core.errors import Refused, SystemFault, UsageError
 
 SHA = "0123456789abcdef" * 4
 TORCH = Pin("torch", "2.13.0+cpu", SHA)
@@ -83,20 +83,21 @@ def test_debians_versions_are_comments_to_pip() -> None:
     assert "libopenmpi-dev" not in locked
 
 
-def test_other_debian_versions_are_reported_by_name(
+def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.lock"
     path.write_text(lockfile.render_debian({"debian": {"libc6": "1", "gone": "1", "same": "1"}}))
     now = {"libc6": "2", "new": "3", "same": "1"}
-    debian.check_versions(now, path, "debian")
+    debian.check_versions(now, path, "debian", frozen=False)
     said = capsys.readouterr().err
     assert "3 Debian packages differ from x.lock" in said
     assert "libc6: locked 1, now 2" in said
     assert "gone: locked 1, now absent" in said
     assert "new: locked not at all, now 3" in said
-    debian.check_versions({"libc6": "1", "gone": "1", "same": "1"}, path, "debian")
-    assert capsys.readouterr().err == ""
+    with pytest.raises(SystemFault, match="--frozen"):
+        debian.check_versions(now, path, "debian", frozen=True)
+    debian.check_versions({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)
 
 
 def test_markers_are_those_of_the_machine_that_is_locked_for(tmp_path: Path) -> None:

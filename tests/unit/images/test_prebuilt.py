@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from containers import build_record
+from runners import __version__
 from runners.cli.images import prebuilt as ask
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
@@ -45,6 +46,20 @@ def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
     env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
     assert prebuilt.place(env) == prebuilt.ReleaseSource(
         "/shared/images", "/shared/key.asc", "site here"
+    )
+
+
+def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    (tmp_path / "here.toml").write_text(f'title = "Here"\n[paths]\nimages = "{images}"\n')
+    env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
+    (images / prebuilt.file_of("0.0.1")).touch()
+    assert prebuilt.place(env).source == "", "of another version"
+    for name in (prebuilt.file_of(__version__), prebuilt.KEY_FILE):
+        (images / name).touch()
+    assert prebuilt.place(env) == prebuilt.ReleaseSource(
+        str(images), f"{images}/release-key.asc", "site here"
     )
 
 
