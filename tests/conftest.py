@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import hypothesis
 import pytest
+
+# Bytecode is kept, also where the machine says otherwise: without it each of a thousand processes
+# compiles all that it imports, which makes the tests half as fast.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same inputs each time, so that a change is what fails, and about a second for each test.
 hypothesis.settings.register_profile(
