@@ -48,6 +48,9 @@ else:
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
 LONGEST = 300  # characters of what a log says, in a sentence
+# Of a regular expression: its parts, and those that stand for one character and no other.
+PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
+PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
 CERTAINTIES = {
     "certain": Certainty.CERTAIN,
     "likely": Certainty.LIKELY,
@@ -149,8 +152,9 @@ def _read(file: Path) -> Iterator[Entry]:
 
 def matches(text: Text, general: bool = False) -> list[Match]:
     """Return all particular entries that fit, or all general ones, the best first."""
-    ours = (entry for entry in entries() if entry.general is general)
-    fit = (_match(entry, text.of(entry.where)) for entry in ours)
+    ours = [entry for entry in entries() if entry.general is general]
+    texts = {where: text.of(where) for where in {entry.where for entry in ours}}
+    fit = (_match(entry, texts[entry.where]) for entry in ours)
     return sorted(filter(None, fit), key=lambda each: each.rank)
 
 
@@ -163,10 +167,29 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<=[a-z]) (?=[a-z])", r"[ \n]", pattern), re.MULTILINE)
 
 
+@cache
+def _needed(pattern: str) -> tuple[str, ...]:
+    """Return words of which a text that matches has one: to look for them takes less time."""
+    depth, found, words = 0, [], [""]
+    for part in () if "(?i" in pattern else PART.findall(pattern):
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if depth == 0 and part == "|":
+            found.append(max(words, key=len))
+            words = [""]
+        elif depth == 0 and (character := PLAIN.fullmatch(part)):
+            words[-1] += character[0][-1]
+        else:
+            if part[0] in "?*{":  # the character before it may be missing
+                words[-1] = words[-1][:-1]
+            words.append("")
+    return (*found, max(words, key=len))
+
+
 def _match(entry: Entry, text: str) -> Match | None:
     found = []
     for pattern in entry.match:
-        one = _compiled(pattern).search(text)
+        possible = any(word in text for word in _needed(pattern))
+        one = _compiled(pattern).search(text) if possible else None
         if one is None:
             return None
         found.append(one)
