@@ -11,10 +11,11 @@ from pathlib import Path
 
 from containers.horovod_image import selftest
 
-from ..core import atomic, digest, runtime_pull, shell
+from ..core import atomic, digest, shell
 from ..core.errors import NotFound, SystemFault
 from ..core.model import BindMount
 from ..script.runtimes.command_lines import bind_option
+from . import container_runtime
 
 # An empty home and /tmp of their own, none of the user's variables: what is found or proven is the
 # image's, and would be the same for others.
@@ -74,7 +75,7 @@ def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = No
     env = {name: text for name, text in os.environ.items() if not name.startswith(PREFIXES)}
     binds = bind_option(BindMount(str(bind), str(bind), read_only=True)) if bind else []
     return shell.run(
-        [runtime_pull.command(), "exec", *FLAGS, *binds, str(image), *argv],
+        [container_runtime.command(), "exec", *FLAGS, *binds, str(image), *argv],
         env=env,
         timeout=timeout,
     )

@@ -9,12 +9,12 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..core import disk_space, machine, places, runtime_pull, sif
+from ..core import disk_space, machine, places, sif
 from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
-from . import gc_roots, images_lock, local, sources, store
+from . import container_runtime, gc_roots, images_lock, local, sources, store
 from .reference import Reference, parse
 from .registry import OTHER_ARCH
 from .sources import ImageSource
@@ -170,7 +170,7 @@ def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
     found = parse(uri)
     name, arch = name_of(found), machine.architecture()
-    request = PullRequest(found, name, arch, plain=runtime_pull.plain())
+    request = PullRequest(found, name, arch, plain=container_runtime.plain())
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)

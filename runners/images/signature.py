@@ -17,9 +17,9 @@ from typing import Any
 
 from containers import build_record
 
-from ..core import runtime_pull, shell, sif
+from ..core import shell, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
-from . import digest_cache, local, store
+from . import container_runtime, digest_cache, local, store
 
 SIGNED, UNSIGNED, BAD = "signed", "not signed", "bad"
 BYTES_PER_SECOND = 20e6  # a slow network file system, for the time limit
@@ -77,7 +77,7 @@ def check(path: Path) -> Signature:
     signers = claimed(path)
     if not signers:
         return Signature(UNSIGNED)
-    argv = [runtime_pull.command(), "verify", "--json", "--local", str(path)]
+    argv = [container_runtime.command(), "verify", "--json", "--local", str(path)]
     done = shell.run(argv, timeout=60 + path.stat().st_size / BYTES_PER_SECOND)
     return _bad(done.err, signers) if done.code else Signature(SIGNED, verified(done.out))
 
@@ -112,7 +112,9 @@ def _bad(text: str, signers: tuple[str, ...]) -> Signature:
 
 def known_keys(secret: bool = False) -> list[tuple[str, str]]:
     """Return the keys in the runtime's own keyring as (fingerprint, name), in its order."""
-    done = shell.run([runtime_pull.command(), "key", "list", *(["--secret"] if secret else [])])
+    done = shell.run(
+        [container_runtime.command(), "key", "list", *(["--secret"] if secret else [])]
+    )
     if done.code:
         raise SystemFault("the keyring cannot be listed", done.err)
     return [(print_, name) for name, print_ in LISTED.findall(done.out)]
@@ -175,7 +177,7 @@ def choose(keys: list[tuple[str, str]], wanted: str) -> int:
 
 
 def _sign(image: Path, number: int) -> Signature:
-    done = shell.ask([runtime_pull.command(), "sign", "--keyidx", str(number), str(image)])
+    done = shell.ask([container_runtime.command(), "sign", "--keyidx", str(number), str(image)])
     if "checksum failure" in done.err:
         raise UsageError("the passphrase is wrong", remedy="try again")
     if done.code:

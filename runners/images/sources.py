@@ -14,10 +14,10 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
 
-from ..core import download, runtime_pull, sif
+from ..core import download, sif
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
-from . import registry
+from . import container_runtime, registry
 from .reference import Reference
 from .registry import Blob, Registry
 
@@ -112,7 +112,7 @@ def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progres
 def _by_runtime(
     reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
 ) -> str:
-    runtime_pull.pull(reference.text, reference.source, part, arch, plain, progress)
+    container_runtime.pull(reference.text, reference.source, part, arch, plain, progress)
     return download.digest_of(part, reference.source, progress)
 
 

@@ -18,7 +18,7 @@ from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Site
 from ..core.site_profile import Profile
-from ..images import image_storage, local, recorded_digest, reference
+from ..images import container_runtime, local, recorded_digest, reference
 from ..planning import execution, site_limits, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_calls
@@ -150,7 +150,7 @@ def _image_for_nodes(
     architectures = site_limits.architectures(wanted, profile) if profile else set()
     only = architectures.pop() if len(architectures) == 1 else ""
     image, why = local.for_nodes(name, image, only)
-    return image_storage.found(_looked_into(image, listener)), why
+    return container_runtime.with_storage(_looked_into(image, listener)), why
 
 
 def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
@@ -220,7 +220,7 @@ def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
     matters = settings.get("stage-image") == "auto" or (signalled and staging.signals_all(here))
     if here.elsewhere or not matters or runtime not in (*here.runtimes, here.runtime):
         return here
-    unpacks, fuse = image_storage.mounting(runtime)
+    unpacks, fuse = container_runtime.mounting(runtime)
     return replace(here, unpacks=unpacks, fuse=fuse)
 
 

@@ -23,7 +23,6 @@ from . import (
     host_mpi,
     network,
     partition,
-    profiling,
     requeue,
     site_rules,
     staging,
@@ -136,7 +135,7 @@ def _attempt(case: Case) -> Plan:
     staged = staging.choose(case, launching, log)
     interruption = requeue.choose(case, launching, staged, log)
     wireup.gate(case, launching, controller, log)
-    profiling.check(case, launching, log)
+    execution.profiled(case, launching, log)
     brings_recipe = _brings_recipe(case, log)
     _refused_elsewhere(case, launching, log)
     _dependency(case, log)

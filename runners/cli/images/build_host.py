@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import click
 
-from containers import build, host_environment, into_environment, pip, plan
+from containers import build, host_environment, pip, plan
 from containers.catalogue import IMAGES
 from containers.host_environment import EnvironmentOptions, Made
 
@@ -78,7 +78,7 @@ def horovod_command(into: Path, **values: Any) -> None:
     with build_options.failures():
         asked, progress = _asked(into, "cpu", values), phases()
         with host_environment.kept(asked):
-            made, horovod = into_environment.build(asked, progress)
+            made, horovod = host_environment.add_horovod(asked, progress)
             progress.say(build_from.told(horovod))
             _finish(asked, made, {environment.INTO: "yes"})
 

@@ -10,7 +10,7 @@ import click
 
 from ...core import atomic
 from ...core.errors import UsageError
-from .. import common_options, printer
+from .. import options, printer
 
 if TYPE_CHECKING:
     from containers.dockerfile.stage import Note
@@ -43,7 +43,7 @@ FOUND = 1  # exit code of --check, as that of other linters
 @click.option(
     "--check", is_flag=True, help="only check a batch script; exit code 1 if something is wrong"
 )
-@common_options.as_json
+@options.as_json
 @click.option("--target", default="", metavar="STAGE", help="stage of a Dockerfile to end with")
 def convert_command(
     file: Path, output: Path | None, kind: str | None, check: bool, as_json: bool, target: str

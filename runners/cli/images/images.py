@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from ...core import places, runtime_pull
+from ...core import places
 from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
-from ...images import gc_roots, prebuilt, store
-from .. import common_options, printer, progress
+from ...images import container_runtime, gc_roots, prebuilt, store
+from .. import options, printer, progress
 
 SITES_OWN = "images"  # the key of a profile's `paths`
 ENDINGS = (".sif", ".simg")
@@ -24,7 +24,7 @@ ENDINGS = (".sif", ".simg")
 @click.option(
     "--site", metavar="NAME", help="list the images that this site provides for all users"
 )
-@common_options.as_json
+@options.as_json
 @click.pass_context
 def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
     """List the images on scratch: pulled images with their digest, built images by name."""
@@ -108,7 +108,7 @@ def prune_command(dry_run: bool) -> None:
 @images_command.command("mirror", epilog="Example: runner images mirror /shared/images")
 @click.argument("target")
 @click.option("--from", "source", metavar="SOURCE", help="default: the source of `runner pull cpu`")
-@common_options.no_https
+@options.no_https
 def mirror_command(target: str, source: str | None, plain: bool) -> None:
     """Copy the release of this version to TARGET, for users who cannot reach its source.
 
@@ -117,7 +117,7 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     """
     from ...images import publish, release
 
-    place, plain = prebuilt.place(os.environ), plain or runtime_pull.plain()
+    place, plain = prebuilt.place(os.environ), plain or container_runtime.plain()
     if source:
         place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
     to = prebuilt.typed("TARGET", target)

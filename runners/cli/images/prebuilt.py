@@ -9,9 +9,9 @@ import click
 
 from containers import build_record, plan
 
-from ...core import machine, runtime_pull
+from ...core import machine
 from ...core.errors import NotVerified, RunnerError
-from ...images import prebuilt, pull, release
+from ...images import container_runtime, prebuilt, pull, release
 from ...images.pull import PullRequest
 from ...images.reference import Reference
 from ...images.release import Image
@@ -60,7 +60,7 @@ def pull_or_build(short: str) -> None:
 
 def _pulled(short: str) -> bool:
     """Pull it if that can be; raise NotVerified."""
-    plain = runtime_pull.plain()
+    plain = container_runtime.plain()
     try:
         found = look(short, machine.architecture(), plain)
         printer.tell(found.told)

@@ -8,11 +8,11 @@ import click
 
 from containers.catalogue import IMAGES
 
-from ...core import machine, runtime_pull
+from ...core import machine
 from ...core.disk_space import shown
 from ...core.errors import NotVerified, UsageError
-from ...images import local, pull, push, reference
-from .. import common_options, printer, progress
+from ...images import container_runtime, local, pull, push, reference
+from .. import options, printer, progress
 
 PULL_EXAMPLE = """\b
 Examples:
@@ -44,8 +44,8 @@ Examples:
 @click.option(
     "--or-build", is_flag=True, help="for cpu and gpu: build the image if it cannot be pulled"
 )
-@common_options.no_https
-@common_options.as_json
+@options.no_https
+@options.as_json
 def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
     """Pull an image, store it by its digest, and record it in images.lock.
 
@@ -55,7 +55,7 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
     if or_build:
         _pull_or_build(uri, as_json, values)
         return
-    values["plain"] = values["plain"] or runtime_pull.plain()
+    values["plain"] = values["plain"] or container_runtime.plain()
     request = _of_release(uri, **values) if uri in IMAGES else _of_address(uri, **values)
     with progress.display() as display:
         stored = pull.pull(request, display)
@@ -103,8 +103,8 @@ def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
 @click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
-@common_options.no_https
-@common_options.as_json
+@options.no_https
+@options.as_json
 def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry.
 
@@ -114,7 +114,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     target = reference.target(uri)
     path = local.find(image)
     with progress.display() as display:
-        pushed = push.push(path, target, plain or runtime_pull.plain(), display)
+        pushed = push.push(path, target, plain or container_runtime.plain(), display)
     if as_json:
         printer.print_json({"uri": target.source, **vars(pushed)})
         return
@@ -126,7 +126,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
 @click.argument("images", nargs=-1, required=True)
 @click.option("--to", "target", required=True, metavar="TARGET", help="oras://HOST/FOLDER, or DIR")
 @click.option("--key", required=True, metavar="KEY", help="GPG key that signs the list")
-@common_options.no_https
+@options.no_https
 def release_command(images: tuple[str, ...], target: str, key: str, plain: bool) -> None:
     """Publish IMAGES, built from one commit, with a signed list of their digests.
 
@@ -134,7 +134,7 @@ def release_command(images: tuple[str, ...], target: str, key: str, plain: bool)
     """
     from ...images import prebuilt, publish, release  # with GPG's part, which no pull needs
 
-    place = release.source(prebuilt.typed("--to", target), plain or runtime_pull.plain())
+    place = release.source(prebuilt.typed("--to", target), plain or container_runtime.plain())
     paths = [local.find(image) for image in images]
     with progress.display() as display:
         made = publish.publish(paths, place, key, display)

@@ -11,7 +11,7 @@ import click
 
 from ...core.errors import Refused
 from ...images import images_lock, local, reference
-from .. import common_options, exit_codes, printer
+from .. import exit_codes, options, printer
 
 if TYPE_CHECKING:
     from ...images import verify
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sbom", is_flag=True, help="print the software bill of materials (CycloneDX) instead"
 )
-@common_options.as_json
+@options.as_json
 def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
 
@@ -52,7 +52,7 @@ def _show_facts(path: Path, as_json: bool) -> None:
 @click.argument("image")
 @click.option("--digest", default="", metavar="sha256:...", help="expected digest of the file")
 @click.option("--quick", is_flag=True, help="skip the checks that run in the image")
-@common_options.as_json
+@options.as_json
 def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     """Verify IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 on failure.
 

@@ -18,7 +18,7 @@ from ...core.remedy import change
 from ...jobs import find
 from ...launching import submit
 from ...launching.submit import PreparedSession
-from .. import common_options, options, printer, typed
+from .. import options, printer, typed
 from ..train import plan_view
 from ..typed import SettingsCommand
 from . import web_session
@@ -49,7 +49,7 @@ _as_json = click.option(
 
 
 @click.command("jupyter", cls=SettingsCommand, epilog=JUPYTER_EXAMPLE)
-@common_options.job
+@options.job
 @options.setting_options
 @click.option(
     "--kernel",
@@ -57,7 +57,7 @@ _as_json = click.option(
     help="write a kernel of the image for another Jupyter server, such as the site's hub, and stop",
 )
 @_loopback
-@common_options.dry_run
+@options.dry_run
 @_as_json
 def jupyter_command(job: str | None, kernel: str | None, **values: Any) -> None:
     """Start JupyterLab in the image on a node and print how to connect; or reconnect to JOB.
@@ -70,7 +70,7 @@ def jupyter_command(job: str | None, kernel: str | None, **values: Any) -> None:
         _write_kernel(kernel, job, values)
         return
     if job:
-        found = common_options.find(job, values["runs_dir"])
+        found = options.find(job, values["runs_dir"])
         sys.exit(web_session.back(*found, values, "jupyter"))
     ready = _prepared("jupyter", values)
     web_session.start(ready, values, "jupyter", os.getcwd())
@@ -80,7 +80,7 @@ def jupyter_command(job: str | None, kernel: str | None, **values: Any) -> None:
 @click.argument("job", nargs=-1)
 @options.setting_options
 @_loopback
-@common_options.dry_run
+@options.dry_run
 @_as_json
 def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     """Start TensorBoard for one or more runs (default: the last one); or reconnect to JOB.
@@ -88,12 +88,12 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
     It runs in a separate small job, in the image of the first run, protected by a token that only
     you can read, until the job ends: without --time after one hour.
     """
-    folder = common_options.folder(values["runs_dir"])
+    folder = options.folder(values["runs_dir"])
     if len(job) == 1 and (found := find.find(job[0], folder))[0].private.is_dir():
         sys.exit(web_session.back(*found, values, "tensorboard"))
     shown = [find.find(word, folder) for word in job] or [_last(folder)]
     if values["image"] is None:
-        common_options.check_ours(shown[:1])  # its image is what runs
+        options.check_ours(shown[:1])  # its image is what runs
     ready = _seeing(_prepared("tensorboard", _one_task(values, shown[0][1])), shown)
     runs = [run for run, _ in shown]
     for run in (run for run in runs if not run.tensorboard.is_dir()):

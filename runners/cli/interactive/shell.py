@@ -18,7 +18,7 @@ from ...schedulers import capabilities
 from ...submit import launch
 from ...submit.launch import Draft
 from ...submit.sessions import session, terminal
-from .. import common_options, options, printer, typed
+from .. import options, printer, typed
 from ..train import plan_view
 from ..typed import SettingsCommand
 
@@ -40,7 +40,7 @@ Examples:
 @click.command("shell", cls=SettingsCommand, epilog=SHELL_EXAMPLE)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
-@common_options.dry_run
+@options.dry_run
 def shell_command(command: tuple[str, ...], **values: Any) -> None:
     """Allocate nodes; open a shell, or run COMMAND, in the image on the first node.
 
@@ -65,15 +65,15 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
 @click.option("-w", "--nodelist", metavar="NODE,...", help="run on these nodes of the job")
 @click.option("--all", "all_nodes", is_flag=True, help="run on all nodes of the job")
 @click.option("--host", is_flag=True, help="run on the node itself, not in the container")
-@common_options.runs_dir
+@options.runs_dir
 def exec_command(job: str, command: tuple[str, ...], runs_dir: str | None, **where: Any) -> None:
     """Run COMMAND, or a shell, in the container of the running JOB, on its first node.
 
     COMMAND uses the image, mounts and variables of the ranks and does not stop them. With several
     nodes, each line starts with the node's name. The exit code is that of COMMAND.
     """
-    paths, job_record = common_options.find(job, runs_dir)
-    common_options.check_ours([(paths, job_record)])  # what leads into the container lies there
+    paths, job_record = options.find(job, runs_dir)
+    options.check_ours([(paths, job_record)])  # what leads into the container lies there
     sys.exit(terminal.run(paths, job_record, _within(command), pty=_at_terminal(), **where))
 
 

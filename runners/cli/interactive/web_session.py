@@ -25,7 +25,7 @@ from ...launching.submit import PreparedSession
 from ...schedulers import capabilities
 from ...submit import private_folder
 from ...submit.private_folder import Address
-from .. import common_options, exit_codes, options, printer, typed
+from .. import exit_codes, options, printer, typed
 from ..runs import follow, job_end
 from ..train import plan_view
 
@@ -84,7 +84,7 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
             "a command in the container of a running job has another name",
             f"runner exec {own_folder(paths)} -- COMMAND",
         )
-    common_options.check_ours([(paths, job)])
+    options.check_ours([(paths, job)])
     here = gather.look_around(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
 

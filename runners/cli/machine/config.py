@@ -10,7 +10,7 @@ import click
 from ...core import trust
 from ...core.errors import UsageError
 from ...settings import config
-from .. import common_options, printer
+from .. import options, printer
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -22,7 +22,7 @@ def config_command() -> None:
 
 @config_command.command("show", epilog="Example: runner config show --origin")
 @click.option("--origin", is_flag=True, help="also show where each value comes from")
-@common_options.as_json
+@options.as_json
 def show_command(origin: bool, as_json: bool) -> None:
     """Show the effective settings from files, environment and defaults."""
     from .sites import here

@@ -17,7 +17,7 @@ from ...doctor.examine import examine
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from ...jobs import wording
 from ...launching import suggest
-from .. import common_options, exit_codes, options, printer, typed
+from .. import exit_codes, options, printer, typed
 from ..typed import SettingsCommand
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ WIDTH = max(map(len, COLOURS)) + 2
     help="how long to wait for the job",
 )
 @click.option("-v", "--verbose", is_flag=True, help="show the evidence of what is ok too")
-@common_options.as_json
+@options.as_json
 def doctor_command(
     job: bool, run: str | None, max_wait: int, verbose: bool, as_json: bool, **values: Any
 ) -> None:
@@ -62,7 +62,7 @@ def doctor_command(
             remedy="runner doctor --run RUN",
         )
     if run:
-        found = _outcome(*common_options.find(run, values["runs_dir"]), max_wait)
+        found = _outcome(*options.find(run, values["runs_dir"]), max_wait)
     else:
         found = _everything(options.flags(values), max_wait if job else None)
     here = typed.command_line()

@@ -12,7 +12,7 @@ import click
 from ...core.errors import UsageError
 from ...core.site_profile import Profile
 from ...sites import find, load
-from .. import common_options, printer
+from .. import options, printer
 
 EXAMPLE = """\b
 Examples:
@@ -22,7 +22,7 @@ Examples:
 
 
 @click.group("sites", invoke_without_command=True, epilog=EXAMPLE)
-@common_options.as_json
+@options.as_json
 @click.pass_context
 def sites_command(ctx: click.Context, as_json: bool) -> None:
     """List the known sites and the one that this machine belongs to.
@@ -69,7 +69,7 @@ def _words(facts: dict[str, Any]) -> list[str]:
 
 @sites_command.command("show", epilog="Example: runner sites show neuron")
 @click.argument("name", required=False)
-@common_options.as_json
+@options.as_json
 def show_command(name: str | None, as_json: bool) -> None:
     """Show every value of a site with source, date and file; default: the detected site."""
     profile = load.profile(name, os.environ) if name else here()
@@ -117,7 +117,7 @@ def new_command(name: str | None, force: bool) -> None:
 
 @sites_command.command("lint", epilog="Example: runner sites lint my.toml")
 @click.argument("paths", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
-@common_options.as_json
+@options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles (default: all): keys, types, bases, a source and date for every value."""
     from ...sites import load

@@ -8,7 +8,7 @@ import click
 
 from ...scale import compare
 from ...scale.compare import Compared
-from .. import common_options, printer
+from .. import options, printer
 from . import status_view
 
 EXAMPLE = """\b
@@ -21,10 +21,10 @@ Examples:
 
 @click.command("compare", epilog=EXAMPLE)
 @click.argument("names", metavar="RUN RUN...", nargs=-1, required=True)
-@common_options.runs_dir
+@options.runs_dir
 @click.option("--all", "every", is_flag=True, help="also show the settings that are equal")
-@common_options.sort
-@common_options.as_json
+@options.sort
+@options.as_json
 def compare_command(
     names: tuple[str, ...], runs_dir: str | None, every: bool, sort: str | None, as_json: bool
 ) -> None:
@@ -33,7 +33,7 @@ def compare_command(
     The ID of a job array stands for all of its runs. Changes are relative to the best run; where
     the results have no number in common, to the first run named.
     """
-    meant = [run for name in names for run in common_options.find_all(name, runs_dir)]
+    meant = [run for name in names for run in options.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
     compared = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]

@@ -14,7 +14,7 @@ from ...explain.judge import explain
 from ...jobs import job_status, stalls, wording
 from ...launching import end, stall_notice
 from ...submit.job_array import Runs
-from .. import common_options, printer
+from .. import options, printer
 from . import job_end
 from .status_view import WELL
 
@@ -23,15 +23,15 @@ Explained = Sequence["tuple[Job, Explanation]"]
 
 
 @click.command("explain", epilog="Example: runner explain 42")
-@common_options.job
-@common_options.runs_dir
-@common_options.as_json
+@options.job
+@options.runs_dir
+@options.as_json
 def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
     """Diagnose a failed JOB: cause, evidence, the command that fixes it, and the confidence.
 
     For a job array, its failed runs are grouped by cause.
     """
-    meant = common_options.find_all(job, runs_dir)
+    meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
         _explain_array(meant, as_json)
         return

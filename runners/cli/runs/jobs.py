@@ -11,19 +11,19 @@ from ...core.errors import NotFound, UsageError
 from ...core.job_record import Job, JobPaths
 from ...jobs import job_status
 from ...launching import end
-from .. import common_options, printer
+from .. import options, printer
 from . import array_status, follow, job_end, status_view
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
-@common_options.job
-@common_options.runs_dir
+@options.job
+@options.runs_dir
 def wait_command(job: str | None, runs_dir: str | None) -> None:
     """Wait for JOB to end; exit with its exit code or a documented one.
 
     For a job array it is the first nonzero exit code.
     """
-    meant = common_options.find_all(job, runs_dir)
+    meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
         sys.exit(array_status.wait(meant))
     paths, job_record = meant[0]
@@ -35,17 +35,17 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
 
 
 @click.command("cancel", epilog="Example: runner cancel 42")
-@common_options.job
-@common_options.runs_dir
+@options.job
+@options.runs_dir
 def cancel_command(job: str | None, runs_dir: str | None) -> None:
     """Cancel JOB; the ID of a job array cancels all of its runs.
 
     Without JOB, the command asks at a terminal whether to cancel the last job.
     """
-    meant = common_options.find_all(job, runs_dir)
+    meant = options.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
-    common_options.check_ours(meant)
+    options.check_ours(meant)
     if len(meant) > 1:
         array_status.cancel(meant)
         return
@@ -69,16 +69,16 @@ def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
 
 
 @click.command("result", epilog="Example: runner result --json 42")
-@common_options.job
-@common_options.runs_dir
-@common_options.sort
-@common_options.as_json
+@options.job
+@options.runs_dir
+@options.sort
+@options.as_json
 def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_json: bool) -> None:
     """Show the result.json that the trainer of JOB wrote.
 
     For a job array: one line per run, the best first.
     """
-    meant = common_options.find_all(job, runs_dir)
+    meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
         array_status.show(meant, status_view.ask(meant), as_json, sort)
         return

@@ -11,7 +11,7 @@ import click
 from ...core.errors import NotFound
 from ...core.job_record import Job
 from ...jobs.logs import JobLog, concerns, last, rank_of
-from .. import common_options, printer
+from .. import options, printer
 from . import follow, job_end
 from .follow import Plain
 
@@ -24,14 +24,14 @@ Examples:
 
 
 @click.command("logs", epilog=EXAMPLE)
-@common_options.job
-@common_options.runs_dir
+@options.job
+@options.runs_dir
 @click.option("-f", "--follow", "goes_on", is_flag=True, help="follow the log until the job ends")
 @click.option(
     "-n", "--tail", type=click.IntRange(0), metavar="N", help="start with the last N lines"
 )
-@common_options.rank
-@common_options.all_ranks
+@options.rank
+@options.all_ranks
 def logs_command(
     job: str | None,
     runs_dir: str | None,
@@ -44,8 +44,8 @@ def logs_command(
 
     Lines of Slurm and of the runner itself are always shown.
     """
-    paths, job_record = common_options.find(job, runs_dir)
-    ranks = common_options.ranks(rank, all_ranks)
+    paths, job_record = options.find(job, runs_dir)
+    ranks = options.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, job_record, ranks, tail=tail)
         sys.exit(job_end.finish(paths, job_record, status, ranks) if status else follow.INTERRUPTED)

@@ -9,18 +9,18 @@ import click
 from ...core import tokens
 from ...core.job_record import Job, JobPaths
 from ...jobs import find, use
-from .. import common_options, printer
+from .. import options, printer
 from . import status_view
 from .status_view import Run
 
 
 @click.command("status", epilog="Example: runner status 42")
-@common_options.job
-@common_options.runs_dir
-@common_options.as_json
+@options.job
+@options.runs_dir
+@options.as_json
 def status_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
     """Show the state of JOB: a job ID, or a run's name or folder (default: the last run)."""
-    meant = common_options.find_all(job, runs_dir)
+    meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
         _print(meant, as_json)
     else:
@@ -42,11 +42,11 @@ def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
 
 
 @click.command("list", epilog="Example: runner list --json")
-@common_options.runs_dir
-@common_options.as_json
+@options.runs_dir
+@options.as_json
 def list_command(runs_dir: str | None, as_json: bool) -> None:
     """List the runs, oldest first."""
-    folder = common_options.folder(runs_dir)
+    folder = options.folder(runs_dir)
     runs = find.all_runs(folder)
     if not (runs or as_json):
         _none(folder)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ...core.disk_space import shown
-from .. import common_options, printer
+from .. import options, printer
 
 COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")
@@ -32,7 +32,7 @@ def data_command() -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="also trust this CA certificate (PEM)",
 )
-@common_options.as_json
+@options.as_json
 def fetch_command(
     name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
 ) -> None:
@@ -80,7 +80,7 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
     show_default=True,
     help="gzip works with every kernel and runtime; zstd decompresses faster",
 )
-@common_options.as_json
+@options.as_json
 def pack_command(folder: Path, output: Path | None, compression: str, as_json: bool) -> None:
     """Pack FOLDER into one squashfs file for --data: one file to open instead of a million.
 
@@ -108,7 +108,7 @@ def pack_command(folder: Path, output: Path | None, compression: str, as_json: b
 
 @data_command.command("check", epilog="Example: runner data check mnist")
 @click.argument("path")
-@common_options.as_json
+@options.as_json
 def check_command(path: str, as_json: bool) -> None:
     """Check the dataset PATH: a folder, a squashfs file or a known name; exit code 1 if damaged.
 

@@ -15,7 +15,7 @@ from ...core.plan import Plan
 from ...launching import gather, submit, suggest
 from ...schedulers import capabilities
 from ...submit import launch
-from .. import common_options, options, printer, typed
+from .. import options, printer, typed
 from ..trainer_command import TrainerCommand
 from . import plan_view
 
@@ -43,18 +43,18 @@ Examples:
     metavar="NAME=V1,V2",
     help="run once per value of the trainer's option --NAME; repeat it for all combinations",
 )
-@common_options.dry_run
+@options.dry_run
 @click.option("--force", is_flag=True, help="submit even if the plan reports that it cannot work")
 @click.option("--wait", is_flag=True, help="wait for the job to end; exit with its exit code")
 @click.option("--follow", is_flag=True, help="as --wait, and show the log and the result")
-@common_options.rank
-@common_options.all_ranks
+@options.rank
+@options.all_ranks
 @click.option("-v", "--verbose", is_flag=True, help="print every decision with its reason")
 @click.option("--parsable", is_flag=True, help="print only the job ID")
-@common_options.as_json
+@options.as_json
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
-    values["ranks"] = common_options.ranks(values.pop("rank"), values.pop("all_ranks"))
+    values["ranks"] = options.ranks(values.pop("rank"), values.pop("all_ranks"))
     asked = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):
         flags, listener = options.flags(values), printer.Console()

@@ -9,7 +9,7 @@ import click
 
 from ...core.errors import NotFound, nearest
 from ...settings import trainers
-from .. import common_options, printer
+from .. import options, printer
 
 RECIPES_EXAMPLE = """\b
 Examples:
@@ -20,7 +20,7 @@ Examples:
 
 
 @click.group("recipes", invoke_without_command=True, epilog=RECIPES_EXAMPLE)
-@common_options.as_json
+@options.as_json
 @click.pass_context
 def recipes_command(ctx: click.Context, as_json: bool) -> None:
     """List the packaged trainers; show one's options, copy one to edit it.

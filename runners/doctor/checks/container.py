@@ -17,7 +17,7 @@ from containers import build_modes, process
 
 from ...core.remedy import command, line
 from ...core.site import Site
-from ...images.image_storage import SQUASHFUSE, parse_config, setuid, tools_path
+from ...images.container_runtime import SQUASHFUSE, parse_config, setuid, tools_path
 from ..finding import FAILURE, WARNING, About, Finding, Fix
 from ..question import Answer, ask
 

@@ -15,7 +15,7 @@ from runners.doctor.checks import container, scratch, transport
 from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
-from runners.images import image_storage
+from runners.images import container_runtime
 from runners.injob.addresses import Address
 from runners.injob.trial import __main__ as trial
 from runners.injob.trial import interfaces
@@ -227,7 +227,7 @@ def test_subordinate_ids_by_name_or_number(tmp_path: Path) -> None:
 
 def test_the_runtimes_configuration() -> None:
     text = "PREFIX=/usr\nAPPTAINER_SUID_INSTALL=1\nnot a setting\n"
-    assert image_storage.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
+    assert container_runtime.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
 
 
 # What libraries say

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from runners.cli.progress import Lines
-from runners.core import disk_space, runtime_pull
+from runners.core import disk_space
 from runners.core.errors import NotFound, NotVerified, Refused
-from runners.images import images_lock, local, pull, reference, store
+from runners.images import container_runtime, images_lock, local, pull, reference, store
 from runners.images.pull import PullRequest
 
 from ..core.test_sif import make_sif
@@ -106,7 +106,7 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
     ],
 )
 def test_the_runtimes_words(output: str, words: str) -> None:
-    assert words in str(runtime_pull.fault("x", output, Path("/x")))
+    assert words in str(container_runtime.fault("x", output, Path("/x")))
 
 
 @pytest.mark.parametrize(

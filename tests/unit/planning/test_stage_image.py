@@ -17,7 +17,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
-from runners.images import image_storage
+from runners.images import container_runtime
 from runners.injob import STAGE
 from runners.injob.stage import image, node, place
 from runners.injob.stage.node import NotStaged
@@ -266,7 +266,7 @@ def test_whether_the_runtime_mounts(
         (tools / "squashfuse_ll").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(tmp_path))
     fuse = why == "fuse"
-    assert image_storage.mounting(str(runtime)) == ("" if fuse else why.format(runtime), fuse)
+    assert container_runtime.mounting(str(runtime)) == ("" if fuse else why.format(runtime), fuse)
 
 
 @pytest.fixture
