@@ -27,19 +27,12 @@ def data_command() -> None:
 @data_command.command("fetch", epilog="Example: runner data fetch cifar10")
 @click.argument("name", required=False)
 @click.option("--mirror", multiple=True, metavar="URL", help="download from this URL instead")
-@click.option(
-    "--ca-certificate",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="also trust this CA certificate (PEM)",
-)
 @options.as_json
-def fetch_command(
-    name: str | None, mirror: tuple[str, ...], ca_certificate: Path | None, as_json: bool
-) -> None:
+def fetch_command(name: str | None, mirror: tuple[str, ...], as_json: bool) -> None:
     """Download the dataset NAME to scratch and verify its checksums; without NAME list all.
 
     Define your own datasets in runner.toml: [datasets.NAME] with urls and sha256. An interrupted
-    download is resumed. http_proxy, https_proxy and no_proxy are honored.
+    download is resumed. http_proxy, https_proxy, no_proxy and SSL_CERT_FILE are honored.
     """
     from ...data import catalogue, fetch
     from .. import progress
@@ -47,8 +40,6 @@ def fetch_command(
     if name is None:
         _list(catalogue.everything(os.environ), as_json)
         return
-    if ca_certificate:
-        os.environ["SSL_CERT_FILE"] = str(ca_certificate)  # OpenSSL reads it, SSL_CERT_DIR too
     entry = catalogue.find(name, os.environ)
     with progress.display() as display:
         done = fetch.fetch(entry, mirror, os.environ, display)
