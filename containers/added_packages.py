@@ -140,7 +140,6 @@ class AddedPackages:
         self._fill(stage, folder / "wheels", additions)
 
     def _container(self, folder: Path, settings: Mapping[str, str]) -> list[str]:
-        """The words before a command in the base."""
         mounts = [mount(folder, STAGE), mount(Path.cwd(), CURRENT)]
         if isinstance(self.wanted, Path):
             mounts.append(mount(self.wanted.parent, FOLDER, "ro"))
@@ -154,7 +153,6 @@ class AddedPackages:
         ]
 
     def _pip(self) -> list[str]:
-        """The words before a command of the base's pip."""
         program = [self.inside.python, "-s", "-m", "pip"]
         return [*program, "--disable-pip-version-check", "--no-input"]
 

@@ -264,7 +264,6 @@ def labels(base: Base, created: str) -> dict[str, str]:
 
 
 def render_labels(found: Mapping[str, str]) -> str:
-    """Lines for $APPTAINER_LABELS."""
     return "".join(f"{key} {' '.join(value.split())}\n" for key, value in found.items())
 
 

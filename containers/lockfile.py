@@ -39,7 +39,6 @@ class Pin:
     sha256: str
 
     def line(self) -> str:
-        """The pin as pip reads it."""
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}"
 
 

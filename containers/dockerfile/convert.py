@@ -248,7 +248,6 @@ def _pair(pair: tuple[str, str]) -> str:
 
 
 def _setup(lines: list[str]) -> list[str]:
-    """What comes before the commands on the building machine."""
     if any(line.startswith("take ") for line in lines):
         return [TAKE % STAGED]
     return ["set -e", "umask 022"] if lines else []

@@ -109,7 +109,6 @@ def _type(setting: Setting) -> Any:
 
 
 def parameter(name: str) -> str:
-    """Return the Python name of a setting's parameter."""
     return name.replace("-", "_")
 
 

@@ -47,7 +47,6 @@ class CommandLine:
     words: tuple[str, ...] = ()
 
     def values(self, name: str) -> list[Value]:
-        """Return what a setting has, from whichever origin."""
         return [each.value for each in self.settings if each.name == name]
 
     def text(self, name: str) -> str:
@@ -86,5 +85,4 @@ def read(value: Mapping[str, Any]) -> CommandLine:
 
 
 def as_json(command_line: CommandLine) -> dict[str, Any]:
-    """Return the same for JSON, by name."""
     return {**vars(command_line), "settings": [each._asdict() for each in command_line.settings]}

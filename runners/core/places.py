@@ -56,12 +56,10 @@ def user() -> str:
 
 
 def data() -> Path:
-    """Return the folder where fetched and packed datasets lie."""
     return scratch() / "data"
 
 
 def images() -> Path:
-    """Return the folder where built images lie."""
     return scratch() / "images"
 
 

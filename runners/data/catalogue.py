@@ -81,7 +81,6 @@ def everything(env: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def shipped() -> dict[str, Entry]:
-    """Return those that come with runner."""
     return {name: _entry(name, name, table) for name, table in read_toml(SHIPPED).items()}
 
 

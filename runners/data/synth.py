@@ -192,7 +192,6 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _tokens(folder: Path, spec: SyntheticSpec) -> None:
-    """Write as many tokens as there are samples, and their description."""
     source = random.Random(SEED)  # noqa: S311  no secret
     follower = [source.randrange(spec.vocabulary) for _ in range(spec.vocabulary)]
     for count, name in zip(spec.parts, TOKENS_FILES):

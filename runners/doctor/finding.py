@@ -47,11 +47,9 @@ class About:
         return Finding(self.subject, name, OK, says, evidence, next_step)
 
     def warning(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
-        """Return what may hurt."""
         return self.finding(name, WARNING, says, evidence, fix)
 
     def failure(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
-        """Return what does not work."""
         return self.finding(name, FAILURE, says, evidence, fix)
 
     def finding(

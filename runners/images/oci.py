@@ -159,7 +159,6 @@ def _layers(root: Path) -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def _settings(image: Path) -> dict[str, Any]:
-    """Return what the image's configuration says of a SIF."""
     script = ["env", "-i", f"PATH={PATH}", "/bin/sh", "-c", ENVIRONMENT]
     done = inside.run(image, script, inside.SECONDS)
     if done.code:
@@ -199,7 +198,6 @@ def artifact(files: dict[Path, Blob], config_type: str, kind: str = "") -> Itera
 
 
 def _described(blob: Blob) -> dict[str, Any]:
-    """Return what a manifest or an index says of a blob."""
     return {"mediaType": blob.type, "digest": blob.digest, "size": blob.size}
 
 

@@ -125,7 +125,6 @@ class Registry:
     def _document(
         self, path: str, headers: dict[str, str] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Return the digest and content of a JSON document of the repository."""
         try:
             path = f"{self.reference.repository}/{path}"
             raw = self.ask(path, headers).read(LARGEST_DOCUMENT)

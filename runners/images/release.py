@@ -51,7 +51,6 @@ class Release:
         return f"{self.version}-{image.architecture}"
 
     def file(self, image: Image) -> str:
-        """The name of the image's file in a folder."""
         return f"{image.name}-{self.tag(image)}.sif"
 
     def image(self, name: str, architecture: str) -> Image:

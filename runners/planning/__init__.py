@@ -94,7 +94,6 @@ def _shortest(remedies: list[Remedy]) -> Iterator[Remedy]:
 
 
 def _options(spec: JobSpec, solved: Plan, changes: dict[str, Any]) -> Iterator[tuple[str, Value]]:
-    """Yield the changed settings with the values that were chosen."""
     for name in changes:
         before, after = getattr(spec, name), _decided(solved)[name]
         if after is not None and after != before:

@@ -46,7 +46,6 @@ class Case:
         return self.reasons.get(setting, "as requested")
 
     def asking(self, **changes: Any) -> Case:
-        """Return the same with another request, of which `resources` may be a part."""
         return replace(self, spec=replace(self.spec, **changes))
 
 

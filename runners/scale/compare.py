@@ -55,7 +55,6 @@ class Compared:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """What was measured and what was used."""
         return {**self.measured, **self.used}
 
 
@@ -112,7 +111,6 @@ def _told(facts: Facts) -> Facts:
 
 
 def rows(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return, for each name that any of the runs has, the values of all of them."""
     names = dict.fromkeys(name for facts in runs for name in facts)
     return {name: [facts.get(name) for facts in runs] for name in names}
 

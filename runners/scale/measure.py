@@ -91,7 +91,6 @@ def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> M
 
 
 def _epochs(metrics: Path) -> list[dict[str, Any]]:
-    """Return the whole epochs that a run wrote down."""
     text = metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""
     found = events(text.splitlines())
     return [each for each in found if each.get("event") == "epoch" and each.get("seconds")]

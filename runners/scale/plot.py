@@ -111,7 +111,6 @@ def _doubtful(report: Report) -> bool:
 
 
 def _efficiencies(report: Report) -> list[float]:
-    """Return all that were measured, and those that were published."""
     published = [value for each in report.references for value in each.efficiency]
     return [*(point.efficiency.value for point in report.points), *published]
 

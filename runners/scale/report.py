@@ -67,7 +67,6 @@ class Report:
 
     @property
     def unit(self) -> str:
-        """What is counted per second."""
         return self.points[0].unit if self.points else "samples"
 
     @property

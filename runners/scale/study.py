@@ -117,7 +117,6 @@ def begin(paths: StudyPaths, record: StudyRecord) -> StudyRecord:
 
 
 def save(paths: StudyPaths, asked: StudyRecord) -> None:
-    """Write study.json atomically."""
     record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
     whole = {"schema": SCHEMA, **record, "references": asked.references}
     files.write_json(paths.asked, whole, private=True)  # values of --env are among the words
@@ -160,7 +159,6 @@ def look(
 
 
 def _attempts(runs: Path) -> dict[str, list[JobPaths]]:
-    """Return the attempts at each point, by key, the first one first."""
     numbered: dict[str, list[tuple[int, Path]]] = {}
     for folder in runs.iterdir() if runs.is_dir() else ():
         match = re.fullmatch(r"(.+-r\d+)(?:\.(\d+))?", folder.name)

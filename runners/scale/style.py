@@ -80,7 +80,6 @@ class Key:
 
 
 def variables() -> dict[str, str]:
-    """Return the page's variable for each colour."""
     found = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper", DOUBT: "--doubt"}
     found.update({colour: f"--c{number}" for number, colour in enumerate(SERIES)})
     return found

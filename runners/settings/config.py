@@ -80,7 +80,6 @@ class Config:
     given: tuple[Given, ...]
 
     def get(self, name: str) -> Any:
-        """Return the value of a setting, None when no source gave one."""
         return self.values.get(name)
 
     @property
@@ -178,7 +177,6 @@ def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
 
 
 def user_file(env: Mapping[str, str]) -> Path:
-    """Return the user's own file, whether it exists or not."""
     return places.user_settings(env) / PROJECT_FILE
 
 

@@ -43,7 +43,6 @@ Table = dict[str, Any]
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
-    """Return the folder of the user's own profiles, whether it exists or not."""
     return user_file(env).parent / "sites"
 
 
@@ -167,7 +166,6 @@ def merged(under: Table, over: Table) -> Table:
 
 
 def table(chain: Mapping[Path, Table]) -> Table:
-    """Return what a chain of files, bases first, says in all."""
     return reduce(merged, chain.values(), {})
 
 

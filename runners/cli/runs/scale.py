@@ -137,7 +137,6 @@ def _may_be_short(record: StudyRecord) -> list[str]:
 
 
 def _missing() -> list[str]:
-    """Return the extra packages that this Python does not have."""
     names = [each.partition(">")[0] for each in EXTRA]
     return [name for name in names if importlib.util.find_spec(name) is None]
 
@@ -229,7 +228,6 @@ def _asked(
 
 
 def _run(paths: StudyPaths, record: StudyRecord, values: dict[str, Any]) -> int:
-    """Run the study and report it; return the exit code."""
     drafts = Drafts(paths, record, printer.Console())
     statuses = _to_the_end(Work(drafts, values["at_once"] or 0), paths)
     if not _show(paths, record, statuses, values["as_json"]).failed:

@@ -29,7 +29,6 @@ ABSENT = (UNKNOWN, "none")
 
 
 def refused(error: RunnerError) -> Finding:
-    """Return the finding of an image, or a plan, that is refused with an error."""
     return ABOUT.failure("plan", error.what, error.evidence, error.remedies)
 
 
