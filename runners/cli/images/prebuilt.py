@@ -77,4 +77,4 @@ def _pulled(short: str) -> bool:
 def _build(short: str) -> None:
     from .build import build_command  # with all that builds, which a pull need not load
 
-    click.get_current_context().invoke(build_command, words=(short,))
+    click.get_current_context().invoke(build_command, target=short)

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from containers import build_record
 from runners import __version__
+from runners.cli.images import build
 from runners.cli.images import prebuilt as ask
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
@@ -105,7 +106,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     place = SimpleNamespace(source="oras://example.org/kit/horovod_cpu:1-amd64")
     offer = ask.Offer(place, image, "release 1, signed by ABC")  # type: ignore[arg-type]
     monkeypatch.setattr(ask, "look", lambda short, arch, plain: offer)
-    monkeypatch.setattr(ask, "_build", lambda short: done.append(f"build {short}"))
+    monkeypatch.setattr(build, "_packaged", lambda name, dry, values: done.append(f"build {name}"))
     monkeypatch.setattr(pull, "pull", lambda request, shown: done.append(request.name))
     return done
 
