@@ -90,7 +90,9 @@ class JobPaths(Folder):
     exit = PathBelow("exit.json", "The exit code, which the script writes last.")
     stopped = PathBelow("stopped.json", "Written by ranks that saved their work and stopped early.")
     failures = PathBelow("failures", "One record for each rank that failed.")
-    stacks = PathBelow("stacks", "For its owner alone: where each rank was when the job stalled.")
+    stacks = PathBelow(
+        "stacks", "For its owner alone: where each rank was when the job stalled, and NCCL's view."
+    )
     weights = PathBelow(
         "weights.json", "Whether all ranks have the same weights, as a JSON object."
     )

@@ -8,6 +8,7 @@ import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The first argument of `python3 RUN/code/injob`
-RANK, MPICHECK, SAMPLE, STAGE, SERVE = "rank", "mpicheck", "sample", "stage", "serve"
+RANK, MPICHECK, SAMPLE, RAS = "rank", "mpicheck", "sample", "ras"
+STAGE, SERVE = "stage", "serve"
 SSH_AROUND, SSH_ASK = "ssh-around", "ssh-ask"
 TRIAL = "trial"  # a folder, and a module that a rank runs: `-m injob.trial`

@@ -3,6 +3,7 @@
 rank [OPTION]... -- (-m MODULE | FILE.py | PROGRAM) [ARGUMENT]...   a rank, around its trainer
 mpicheck --launcher LAUNCHER --run-dir RUN                 a rank of the check of the host's MPI
 sample RUN                                                 what the ranks of this node do now
+ras PORT...                                                what NCCL knows of the job's ranks
 stage hold|room|copy|... < FOLDER                          data and image onto a node's own disk
 serve (jupyter | tensorboard) PRIVATE FOLDER [OPTION]...   a web server behind a token
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
@@ -20,6 +21,7 @@ STARTS = {  # module and function
     "rank": ("rank.start", "main"),
     "mpicheck": ("rank.mpi_check", "main"),
     "sample": ("rank.sample_ranks", "main"),
+    "ras": ("rank.ask_ras", "main"),
     "stage": ("stage.place", "main"),
     "serve": ("serve.start", "main"),
     "ssh-around": ("ssh", "around"),

@@ -49,7 +49,8 @@ class RankSample:
 
     `state` is a letter of proc(5): R runs, S sleeps, D waits for a disk, T is stopped. `steps` are
     those of PyTorch's optimizers so far. `stacks` are empty where the rank did not answer; `source`
-    is the text of the last one's lines, by `FILE:LINE`, where it can be read.
+    is the text of the last one's lines, by `FILE:LINE`, where it can be read. On the port `ras` of
+    its node NCCL's RAS listens for it, 0 if not.
     """
 
     rank: int
@@ -61,6 +62,7 @@ class RankSample:
     stacks: tuple[Stack, ...] = ()
     source: Mapping[str, str] = field(default_factory=dict)
     sleeps: int = 0
+    ras: int = 0
 
     @property
     def name(self) -> str:

@@ -18,6 +18,11 @@ TITLE = "Missing ranks:"
 MISSING = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
 INSPECTOR = "stall_inspector.cc"
 WAITED = re.compile(r"for more than (\d+) seconds")
+# NCCL's RAS (2.24 to 2.30, src/ras/client_support.cc): details, below titles and in front of where
+# the rank is, ` -- GPU 1 managed by process 41 on node 10.0.0.2`
+RAS_TITLE, RAS_FILE = "\nErrors\n", "nccl-ras.txt"
+RAS_DETAIL = re.compile(r"^  (?!Process |Encountered )(.+?)(?: -- .*)?$", re.MULTILINE)
+RAS_DETAILS = 8  # to tell
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,14 @@ class Progress:
 class Stall:
     """A stall: seconds since the last progress, and who does what, in words.
 
-    `missed` are ranks that Horovod names and nobody else does.
+    `missed` are ranks that Horovod names and nobody else does; `ras` is what NCCL tells.
     """
 
     seconds: float
     step: int | None
     who: str
     missed: tuple[int, ...] = ()
+    ras: str = ""
 
 
 def progress(reading: Reading | None, tail: Sequence[bytes], size: int, written: float) -> Progress:
@@ -64,13 +70,21 @@ def progress(reading: Reading | None, tail: Sequence[bytes], size: int, written:
 
 
 def of_ranks(
-    seconds: float, step: int | None, tail: Sequence[str], samples: Sequence[RankSample]
+    seconds: float,
+    step: int | None,
+    tail: Sequence[str],
+    samples: Sequence[RankSample],
+    ras: str = "",
 ) -> Stall:
-    """Return a stall with who lags, by the log's last lines and by what was seen of each rank."""
+    """Return a stall with who lags, by the log's last lines and by what was seen of each rank.
+
+    `ras` is the answer of NCCL's RAS.
+    """
     seen = {one.rank for one, _ in rank_samples.blamed(samples)}
     missed = tuple(rank for rank in missing(tail) if rank not in seen)
     unknown = "no rank differs from the others" if samples else "its nodes did not answer"
-    return Stall(seconds, step, rank_samples.in_words(samples) or unknown, missed)
+    who = rank_samples.in_words(samples) or unknown
+    return Stall(seconds, step, who, missed, _of_ras(ras))
 
 
 def short_of_time(first: Reading, latest: Reading, left: float | None) -> float | None:
@@ -97,6 +111,15 @@ def missing(tail: Sequence[str]) -> list[int]:
     return ranks
 
 
+def _of_ras(answer: str) -> str:
+    """Return which ranks NCCL does not hear of, or sees behind, in its own words."""
+    _, title, text = answer.partition(RAS_TITLE)
+    found = list(dict.fromkeys(RAS_DETAIL.findall(text)))
+    more = f"{len(found) - RAS_DETAILS} more lines in {RAS_FILE}"
+    told = [*found[:RAS_DETAILS], *[more] * (len(found) > RAS_DETAILS)]
+    return ("; ".join(told) or "no rank is missing or behind") if title else ""
+
+
 def in_words(stall: Stall) -> str:
     """Return a stall in words, for people."""
     minutes, seconds = divmod(round(stall.seconds), 60)
@@ -104,4 +127,5 @@ def in_words(stall: Stall) -> str:
     what = "no new line" if stall.step is None else "no step"
     last = "" if stall.step is None else f" (the last one: {stall.step})"
     missed = [f"Horovod misses rank {rank}" for rank in stall.missed]
-    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed])
+    ras = [f"NCCL's RAS: {stall.ras}"] if stall.ras else []
+    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed, *ras])

@@ -15,7 +15,7 @@ from typing import Callable
 from ..core import atomic, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..injob import SAMPLE
+from ..injob import RAS, SAMPLE
 from ..jobs import metrics_tail, rank_samples, stalls, wording
 from ..jobs.metrics_tail import Reading
 from ..jobs.rank_samples import RankSample
@@ -112,10 +112,11 @@ class Stalls:
         return self._stall(seconds, samples) if still and seconds >= self.limit else None
 
     def _stall(self, seconds: float, samples: Sequence[RankSample]) -> Stall:
-        _keep(self.paths, samples)
+        ras = _ask_ras(self.paths, self.job, samples)
+        _keep(self.paths, samples, ras)
         assert self.last
         lines = [line.decode("utf-8", "replace") for line in _tail(self.job.log)]
-        return stalls.of_ranks(seconds, self.last.step, lines, samples)
+        return stalls.of_ranks(seconds, self.last.step, lines, samples, ras)
 
 
 def limit(after: float | None = None) -> float:
@@ -154,32 +155,46 @@ def _progress(paths: JobPaths, job: Job) -> Progress | None:
 
 
 def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
-    """Ask each node in a step beside the ranks; nothing where that cannot be had in time.
+    return rank_samples.parse(_asked(paths, job, SAMPLE, str(paths.root)))
 
-    Nor of another user's run: its own code is what asks.
 
+def _ask_ras(paths: JobPaths, job: Job, samples: Sequence[RankSample]) -> str:
+    """Ask NCCL's RAS, which knows of all ranks, on one node; "" where it is not there.
+
+    Not of a rank that is stopped: it would not answer.
+    """
+    there = [one for one in samples if one.ras and one.state not in "Tt"]
+    ports = dict.fromkeys(str(one.ras) for one in there if one.host == there[0].host)
+    return _asked(paths, job, RAS, *ports, host=there[0].host) if there else ""
+
+
+def _asked(paths: JobPaths, job: Job, *words: str, host: str = "") -> str:
+    """Run a part of injob on each node, or one, in a step beside the ranks; return what it says.
+
+    Nothing where that cannot be had in time, nor of another user's run: its own code is what asks.
     By the host's Python: to start a container may be what does not work any more.
     """
     steps = SCHEDULERS[job.scheduler].STEPS
     if steps is None:
-        return []
-    command = ["python3", str(paths.injob), SAMPLE, str(paths.root)]
+        return ""
     try:
         trust.check(paths.root, os.environ)
-        argv = steps.argv(steps.place(job.id), command)
-        answer = shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP)
-        return rank_samples.parse(answer.out)
+        place = steps.place(job.id)
+        place = place._replace(nodes=(host,)) if host else place
+        argv = steps.argv(place, ["python3", str(paths.injob), *words])
+        return shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP).out
     except RunnerError:  # what is known without it is said
-        return []
+        return ""
 
 
-def _keep(paths: JobPaths, samples: Sequence[RankSample]) -> None:
-    """Write each rank's stack into the run's folder, for its owner alone."""
-    if samples:
+def _keep(paths: JobPaths, samples: Sequence[RankSample], ras: str) -> None:
+    """Write each rank's stack, and NCCL's answer, into the run's folder, for its owner alone."""
+    texts = {f"rank-{one.rank}.txt": rank_samples.report(one) for one in samples}
+    texts.update({stalls.RAS_FILE: ras} if ras else {})
+    if texts:
         paths.stacks.mkdir(0o700, exist_ok=True)
-    for one in samples:
-        text = rank_samples.report(one)
-        atomic.write_text(paths.stacks / f"rank-{one.rank}.txt", text, private=True)
+    for name, text in texts.items():
+        atomic.write_text(paths.stacks / name, text, private=True)
 
 
 def _tail(log: str) -> list[bytes]:

@@ -40,6 +40,27 @@ result = {
 with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
     json.dump(result, file)
 """
+# The last rank comes a minute late to the second operation.
+HANG = """\
+import os, time
+import torch
+import torch.distributed as dist
+rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+if torch.cuda.nccl.version() < (2, 24):
+    print("NCCL has no RAS before 2.24", flush=True)
+torch.cuda.set_device(rank)
+how = {} if size > 1 else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+dist.init_process_group("nccl", **how)
+value = torch.ones(4, device="cuda")
+dist.all_reduce(value)
+torch.cuda.synchronize()
+print("begins", rank, flush=True)
+if rank == size - 1:
+    time.sleep(60)
+dist.all_reduce(value)
+torch.cuda.synchronize()
+dist.destroy_process_group()
+"""
 
 
 def driver(bench: Bench) -> str:
@@ -107,6 +128,20 @@ def explains_no_gpu(bench: Bench) -> str:
     return _line_with(output, "GPU")
 
 
+def asks_nccl(bench: Bench) -> str:
+    """A hang is told with what NCCL's RAS knows of the ranks."""
+    script = bench.folder / "hang.py"
+    script.write_text(HANG, encoding="utf-8")
+    count, wait = len(gpus()), ("--follow", "--stall-after", "5")
+    output = bench.launch("--ntasks", str(count), *wait, "hang.py", gpus=count)
+    if "NCCL has no RAS" in output:
+        raise Absent("NCCL has no RAS before 2.24")
+    said = _line_with(output, "NCCL's RAS: ").partition("NCCL's RAS: ")[2]
+    if count > 1 and f"Rank {count - 1}" not in said:
+        raise Failed(said)
+    return said
+
+
 def ranks_agree(bench: Bench) -> str:
     """As many ranks as GPUs train one model over NCCL."""
     count = len(gpus())
@@ -140,4 +175,5 @@ CHECKS: tuple[tuple[str, Callable[[Bench], str]], ...] = (
     ("out of GPU memory is explained", explains_memory),
     ("--device gpu without a GPU is explained", explains_no_gpu),
     ("a rank for each GPU", ranks_agree),
+    ("NCCL's RAS tells who hangs", asks_nccl),
 )

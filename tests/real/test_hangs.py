@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import ras_server
 
 from .conftest import Login
 
@@ -54,6 +57,12 @@ while True:
     optimizer.step()
     time.sleep(0.1)
 """
+RAS = """\
+import os
+if os.environ["RANK"] == "0":
+    import ras_server
+    ras_server.serve()
+"""
 # options, trainer, what rank 1 does, and in which line rank 0 waits
 REDUCES = 'hvd.allreduce(torch.ones(4), name="loss"), in synchronize (mpi_ops.py line '
 JOBS = {
@@ -75,9 +84,10 @@ def running(login: Login) -> Iterator[list[str]]:
         login.runner("cancel", id)
 
 
-def launch(login: Login, name: str, running: list[str], kind: str) -> str:
+def launch(
+    login: Login, name: str, running: list[str], trainer: str, kind: str, *options: str
+) -> str:
     """Start a job of that name; return its number once both ranks have begun."""
-    options, trainer = JOBS[name][:2]
     file = login.write(f"{name}.py", trainer)
     done = login.launch("-N", "2", "--parsable", *options, file, kind)
     assert done.returncode == 0, done.stderr
@@ -101,8 +111,8 @@ def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: list[str]) -> None:
-    _, trainer, kind, waits = JOBS[name]
-    answer = explained(login, launch(login, name, running, kind), 4)
+    options, trainer, kind, waits = JOBS[name]
+    answer = explained(login, launch(login, name, running, trainer, kind, *options), 4)
     text = answer["cause"]
     assert answer["name"] == "stall", text
     lines = trainer.splitlines()
@@ -116,6 +126,20 @@ def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: l
 
 
 ENDLESS = {"sleep": ["time.sleep(600)"], "loop": ['while kind == "loop":', "pass"]}
+
+
+def test_the_answer_of_nccls_ras_is_told_and_kept(login: Login, running: list[str]) -> None:
+    """Rank 0 itself answers at NCCL_RAS_ADDR, a stand-in: without a GPU there is no NCCL.
+
+    Real are the variable in the container, the question on that node, the file and the words.
+    """
+    login.write_all([Path(ras_server.__file__)])
+    answer = explained(login, launch(login, "nccl", running, RAS + DDP, "sleep"), 4)
+    assert "rank 1@n2 is in nccl.py line " in answer["cause"], answer
+    assert answer["cause"].endswith("; Rank 1 has launched up to operation 41")
+    kept = "runs/nccl-1/stacks/nccl-ras.txt"
+    assert kept in str(answer["fix"])
+    assert ras_server.BEHIND in login.sh(f"cat {kept}")
 
 
 def test_follow_tells_it_and_a_quiet_training_is_left_alone(
@@ -134,4 +158,5 @@ def test_follow_tells_it_and_a_quiet_training_is_left_alone(
     assert "asks its ranks" in login.runner(
         "status", running[0], env={"RUNNER_STALL_AFTER": str(AFTER)}
     ).stdout  # fmt: skip
-    assert explained(login, launch(login, "ddp-sleep", running, "no"), 2)["name"] == "running"
+    id = launch(login, "ddp-sleep", running, DDP, "no")
+    assert explained(login, id, 2)["name"] == "running"

@@ -57,7 +57,7 @@ def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     because = "its nodes were asked just now what each rank does"
     if stalled.step is None:
         because += "; one long call, such as reading a large file, looks the same"
-    files = sorted(paths.stacks.glob("rank-*.txt"))
+    files = sorted(paths.stacks.glob("*.txt"))
     fix = command("cat", *files[:LISTED]) if files else command("runner", "logs", "--all", job.id)
     return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
 

@@ -12,12 +12,13 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
 from .. import failure_kinds as kinds
-from ..addresses import Address, resolve, source_towards
+from ..addresses import LOOPBACK, Address, resolve, source_towards
 from .failure import Problem
 from .reports import Inbox
+from .startup import RAS_ADDRESS
 
 CLONE_NEWUTS, CLONE_NEWUSER = 0x04000000, 0x10000000  # linux/sched.h
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -144,10 +145,25 @@ def hold_port() -> socket.socket:
     return sock
 
 
+def hold_for_ras(env: MutableMapping[str, str]) -> socket.socket:
+    """Hold a port of this rank's for NCCL's RAS until it is closed; name it, unless the user has.
+
+    NCCL shares its own default, 28028, among all processes of one user (SO_REUSEPORT), whatever
+    their job, and no other user of the node gets it.
+    """
+    sock = socket.socket()
+    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # as NCCL (ras/client_support.cc)
+        sock.setsockopt(socket.SOL_SOCKET, option, 1)
+    with contextlib.suppress(OSError):  # no loopback, or no port left
+        sock.bind((LOOPBACK, 0))
+        env.setdefault(RAS_ADDRESS, f"{LOOPBACK}:{sock.getsockname()[1]}")
+    return sock
+
+
 def taken(held: socket.socket) -> Problem | None:
     """Return the problem of a held port on which another user listens."""
     port = int(held.getsockname()[1])
-    if _listeners(port) <= {os.geteuid()}:
+    if listeners(port) <= {os.geteuid()}:
         return None
     text = (
         f"another user of the node listens on port {port}, which runner held for this job "
@@ -156,7 +172,7 @@ def taken(held: socket.socket) -> Problem | None:
     return Problem(kinds.PORT_TAKEN, text, {"port": port})
 
 
-def _listeners(port: int) -> set[int]:
+def listeners(port: int) -> set[int]:
     """Return the users who listen on this port, be it on one address.
 
     As this process's user namespace calls them: a user whom it does not know is 65534.

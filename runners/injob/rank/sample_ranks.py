@@ -2,7 +2,8 @@
 
 JSON of each, in pieces: its rank and host, and what the trainer's main thread did within SECONDS:
 its Python stacks, as startup.py has them written, its share of a CPU, how often it went to sleep by
-itself, and the steps of its optimizers. By the node's own Python (3.8), not the image's.
+itself, the steps of its optimizers, and the port of NCCL's RAS. By the node's own Python (3.8),
+not the image's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from . import network
 from .startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
 
 SECONDS = 1.0
@@ -59,6 +61,11 @@ class Rank:
         found = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
         return _of_trainer([{**one.groupdict(), "line": int(one["line"])} for one in found if one])
 
+    def ras(self) -> int:
+        """Return the port on which NCCL's RAS listens for it; 0 where none of this user's does."""
+        port = int.from_bytes(os.pread(self.memory, NUMBER, 2 * NUMBER), sys.byteorder)
+        return port if network.listeners(port) == {os.geteuid()} else 0
+
     def steps(self) -> int:
         """Return the steps of its optimizers; let go of the stacks that it has written."""
         os.ftruncate(self.memory, HEAD)
@@ -82,8 +89,9 @@ def main(argv: list[str]) -> None:
         busy = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK") / SECONDS
         seen = {"rank": one.rank, "host": host, "state": (_status(one.pid, "State") or "gone")[0]}
         seen.update(
-            busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=one.steps()
-        )
+            busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=one.steps(),
+            ras=one.ras(),
+        )  # fmt: skip
         source = _source(one, answers[-1]) if answers else {}
         _tell(f"{host}-{one.pid}", json.dumps({**seen, "stacks": answers, "source": source}))
 

@@ -38,10 +38,12 @@ NAME = "runner-stack"  # of the memory, and TRAINER or WORKER, and the rank
 TRAINER, WORKER = "trainer", "worker"  # a worker: started by a launcher such as torchrun
 RANK = "RUNNER_RANK"
 NAMELESS = "RUNNER_NAMELESS"  # set where the container does not know the user, with a name
-# Before the stacks, two integers as this machine writes them: the optimizers' steps, and the
-# descriptor into which the handler writes: a trainer may have closed it, and opened another file.
+RAS_ADDRESS = "NCCL_RAS_ADDR"  # where NCCL's RAS is to listen
+# Before the stacks, three integers as this machine writes them: the optimizers' steps, the
+# descriptor into which the handler writes (a trainer may have closed it, and opened another file),
+# and the port of NCCL's RAS.
 NUMBER = 8  # bytes
-HEAD = 2 * NUMBER
+HEAD = 3 * NUMBER
 memories: "list[int]" = []  # the descriptor of this process's memory
 
 
@@ -96,7 +98,9 @@ def answer() -> None:
         # Once more, to append: a sampler cuts off what it has read.
         memory = os.open(f"/proc/self/fd/{first}", os.O_RDWR | os.O_APPEND)
         os.close(first)
-        os.write(memory, bytes(NUMBER) + memory.to_bytes(NUMBER, sys.byteorder))
+        port = os.environ.get(RAS_ADDRESS, "").rpartition(":")[2]
+        numbers = (0, memory, int(port) if port.isdecimal() and len(port) < 6 else 0)
+        os.write(memory, b"".join(one.to_bytes(NUMBER, sys.byteorder) for one in numbers))
         faulthandler.register(SIGNAL, file=memory, all_threads=False)
         memories.append(memory)
     except (OSError, RuntimeError):  # an old kernel; a rank without a stack is told as such

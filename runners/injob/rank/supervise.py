@@ -51,7 +51,8 @@ def supervise(task: Task, options: ShimOptions) -> int:
     saved.
     """
     shim = os.getpid()
-    code = _supervised(task, options)
+    with network.hold_for_ras(os.environ):
+        code = _supervised(task, options)
     if os.getpid() == shim:
         sys.stdout.flush()
         sys.stderr.flush()

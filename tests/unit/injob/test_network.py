@@ -15,6 +15,7 @@ import pytest
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import TORCH, network, reports
+from tests import ras_server
 
 RANK = Path(runners.injob.rank.__file__).parent
 # proc(5), /proc/net/tcp: a listener, and a connection behind all listeners
@@ -65,7 +66,7 @@ def test_a_port_of_a_stranger_is_not_held(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(port)
         return {os.geteuid() + 1} if len(asked) < 3 else set()
 
-    monkeypatch.setattr(network, "_listeners", others)
+    monkeypatch.setattr(network, "listeners", others)
     held = network.hold_port()
     assert held.getsockname()[1] == asked[2]
 
@@ -77,9 +78,25 @@ def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
     assert watch.needed
     reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
     inbox.read()
-    monkeypatch.setattr(network, "_listeners", lambda port: {os.geteuid() + 1})
+    monkeypatch.setattr(network, "listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed
     assert watch.problem_of(1) is None
+
+
+def test_each_rank_has_a_port_for_nccls_ras_that_its_processes_share() -> None:
+    one: dict[str, str] = {}
+    other: dict[str, str] = {}
+    with network.hold_for_ras(one), network.hold_for_ras(other):
+        assert one != other
+        for environment in (one, one, other):  # workers of one agent have its environment
+            with ras_server.listen(address := environment["NCCL_RAS_ADDR"]):
+                assert network.listeners(int(address.rpartition(":")[2])) == {os.geteuid()}
+
+
+def test_the_users_own_address_of_nccls_ras_stays() -> None:
+    environment = {"NCCL_RAS_ADDR": "localhost:5000"}
+    network.hold_for_ras(environment).close()
+    assert environment == {"NCCL_RAS_ADDR": "localhost:5000"}
 
 
 # Another user's process takes the port of rank 0, then {then}.

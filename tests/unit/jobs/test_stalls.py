@@ -21,6 +21,7 @@ from runners.jobs.metrics_tail import Reading
 from runners.jobs.rank_samples import RankSample
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
+from tests import ras_server
 
 READING = Reading(step=120, time=1000.0)
 WAITS = RankSample(0, "n1", "S", 0.05, 900)
@@ -116,6 +117,49 @@ def test_what_horovod_says_of_missing_ranks_is_read() -> None:
     told = stalls.in_words(stalls.of_ranks(400.0, 120, lines, [WAITS, stopped]))
     assert told.endswith("rank 1@n2 is stopped (state T), by a signal or a debugger; "
                          "Horovod misses rank 3")  # fmt: skip
+
+
+MISSING = """
+Errors
+======
+
+INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 9 on node 10.0.0.2 managing GPU 0
+
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 1 -- GPU 0 managed by process 9 on node 10.0.0.2
+
+Warnings
+========
+
+TIMEOUT
+  Encountered 2 communication timeouts while gathering communicator data
+
+"""
+LATE = "Communicator ranks have different AllReduce operation counts"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("", ""),
+        ("Communicators...", ""),
+        ("\nErrors\n======\n\nWarnings\n========\n\n", "no rank is missing or behind"),
+        (MISSING, "Missing communicator data from 1 job process; "
+                  "Missing communicator data from 1 rank; Rank 1"),
+        (ras_server.BEHIND, f"{LATE}; Rank 0 has launched up to operation 42; "
+                            "Rank 1 has launched up to operation 41"),
+        (MISSING + "".join(f"  Rank {rank}\n" for rank in range(100)),
+         "Missing communicator data from 1 job process; Missing communicator data from 1 rank; "
+         "Rank 1; Rank 0; Rank 2; Rank 3; Rank 4; Rank 5; 94 more lines in nccl-ras.txt"),
+    ],
+)  # fmt: skip
+def test_what_nccl_knows_of_the_ranks_is_told(answer: str, told: str) -> None:
+    stall = stalls.of_ranks(400.0, 120, [], [WAITS], answer)
+    assert stall.ras == told
+    assert stalls.in_words(stall).endswith(f"; NCCL's RAS: {told}" if told else stall.who)
 
 
 def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:

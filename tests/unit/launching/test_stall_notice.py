@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.injob import HERE
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from runners.schedulers import local
+from tests import ras_server
 
 RUNNING = Status(JobState.RUNNING)
 LIMIT = 60.0
@@ -89,6 +93,46 @@ def test_a_script_that_hangs_is_told_once_and_that_it_goes_on(tmp_path: Path) ->
         with paths.log.open("ab") as log:
             log.write(b"0@n1 | epoch 2\n")
         assert news(watch, 1) == ["it goes on"]
+
+
+STOPS = """
+import os, signal
+print("started", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+NCCL = "import ras_server\nras_server.serve()\n"
+
+
+def test_nccls_answer_is_told_and_kept(tmp_path: Path) -> None:
+    shutil.copy(ras_server.__file__, tmp_path)
+    with job(tmp_path, NCCL + SLEEPS) as (paths, record):
+        (text,) = news(Stalls(paths, record, LIMIT), 2)
+    assert "is in train.py line 5: time.sleep(600)" in text
+    assert text.endswith("; Rank 1 has launched up to operation 41")
+    kept = paths.stacks / "nccl-ras.txt"
+    assert ras_server.BEHIND in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_nothing_is_told_or_waited_for_where_nccl_does_not_listen_or_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    ask = stall_notice._asked
+
+    def seen(paths: JobPaths, job: Job, *words: str, host: str = "") -> str:
+        asked.append(words[0])
+        return ask(paths, job, *words, host=host)
+
+    monkeypatch.setattr(stall_notice, "_asked", seen)
+    for name, trainer in (("silent", SLEEPS), ("stopped", NCCL + STOPS)):
+        (tmp_path / name).mkdir()
+        shutil.copy(ras_server.__file__, tmp_path / name)
+        with job(tmp_path / name, trainer) as (paths, record):
+            (text,) = news(Stalls(paths, record, LIMIT), 2)
+        assert "NCCL" not in text
+        assert {path.name for path in paths.stacks.iterdir()} == {"rank-0.txt"}
+    assert {*asked} == {"sample"}
 
 
 def test_a_quiet_script_whose_stack_changes_is_not_told(tmp_path: Path) -> None:
