@@ -234,7 +234,7 @@ class _Labeller:
 
     def __init__(self, name: str, outputs: Sequence[int]) -> None:
         self.prefix = f"{name} | ".encode()
-        self.rest = dict.fromkeys(outputs, b"")
+        self.rest: dict[int, list[bytes]] = {output: [] for output in outputs}
         self.streams = {output: (1, 2)[: place + 1] for place, output in enumerate(outputs)}
         self.tail: list[str] = []
 
@@ -260,7 +260,7 @@ class _Labeller:
             if not any(chunks.values()) and ended in ready and self._has_ended(ended):
                 break
         for output, rest in self.rest.items():
-            if rest:
+            if any(rest):
                 self.write(output, b"\n")
         return self.tail
 
@@ -270,8 +270,10 @@ class _Labeller:
 
     def write(self, output: int, chunk: bytes) -> None:
         """Write the complete lines of what has come so far, in one call so that they stay whole."""
-        *lines, self.rest[output] = (self.rest[output] + chunk).split(b"\n")
-        if lines:
+        self.rest[output].append(chunk)
+        if b"\n" in chunk:  # a progress bar may write megabytes into one line
+            *lines, rest = b"".join(self.rest[output]).split(b"\n")
+            self.rest[output] = [rest]
             for stream in self.streams[output]:
                 _write_all(stream, b"".join(self.prefix + line + b"\n" for line in lines))
             self.tail = (self.tail + [line.decode("utf-8", "replace") for line in lines])[-30:]
