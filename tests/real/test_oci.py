@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 
 import pytest
 
+from tests import documents
+
 from . import built, servers
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Done, Login, on_cluster
 from .desk import Desk, desk, registry, shop
 from .servers import Server
 
@@ -19,32 +22,60 @@ LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 HOME = "/home/ada/.config/containers"
 
 
+# Meet as ranks do: by the run's folder, which Podman mounts, and the nodes' own network.
+MEET = """
+import json, os, socket, time
+place = os.path.join(os.environ["OUTPUT_DIR"], "place")
+assert os.environ["container"] == "podman"
+if os.environ["SLURM_PROCID"] == "0":
+    with socket.create_server((socket.gethostbyname(socket.gethostname()), 0)) as server:
+        with open(place + ".part", "w") as file:
+            json.dump(server.getsockname(), file)
+        os.rename(place + ".part", place)
+        other = server.accept()[0].makefile().read()
+    with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
+        json.dump({"met": [socket.gethostname(), other]}, file)
+else:
+    while not os.path.exists(place):
+        time.sleep(0.05)
+    with open(place) as file, socket.create_connection(json.load(file)) as connection:
+        connection.sendall(socket.gethostname().encode())
+"""
+
+
 @pytest.fixture(scope="module")
-def pushed(shop: Login) -> Iterator[tuple[str, str]]:
-    """Our image in a registry that the nodes reach: its name there, and its digest."""
+def nodes_registry(shop: Login) -> Iterator[str]:
+    """A registry that the nodes reach, and Podman's store on each node's disk, as sites have it."""
     with servers.registry(shop, "for-nodes", "http: {addr: '0.0.0.0:0'}") as server:
-        name = f"login:{server.port}/team/horovod:v1"
-        done = shop.runner("push", "--no-https", "--json", IMAGE, f"docker://{name}")
-        assert done.returncode == 0, done.stderr
-        yield name, json.loads(done.stdout)["manifest"]
+        host = f"login:{server.port}"
+        shop.sh(
+            f"mkdir -p {HOME}; cd {HOME}\n"
+            f"printf '[[registry]]\\nlocation=\"{host}\"\\ninsecure=true\\n' > registries.conf\n"
+            'printf \'[storage]\\ndriver="overlay"\\nrootless_storage_path="/tmp/store-$UID"\\n\''
+            " > storage.conf"
+        )
+        try:
+            yield host
+        finally:
+            for node in ("n1", "n2"):
+                on_cluster(["podman", "system", "reset", "--force"], node=node)
+            shop.sh(f"rm -r {HOME}")
 
 
 @pytest.fixture(scope="module")
-def podman(pushed: tuple[str, str], shop: Login) -> Iterator[str]:
-    """The image's name, with Podman's store on each node's own disk, as sites have it."""
-    server = pushed[0].partition("/")[0]
-    shop.sh(
-        f"mkdir -p {HOME}; cd {HOME}\n"
-        f"printf '[[registry]]\\nlocation=\"{server}\"\\ninsecure=true\\n' > registries.conf\n"
-        'printf \'[storage]\\ndriver="overlay"\\nrootless_storage_path="/tmp/store-$UID"\\n\''
-        " > storage.conf"
-    )
-    try:
-        yield pushed[0]
-    finally:
-        for node in ("n1", "n2"):
-            on_cluster(["podman", "system", "reset", "--force"], node=node)
-        shop.sh(f"rm -r {HOME}")
+def pushed(shop: Login, nodes_registry: str) -> tuple[str, str]:
+    """Our image in that registry: its name there, and its digest."""
+    name = f"{nodes_registry}/team/horovod:v1"
+    done = shop.runner("push", "--no-https", "--json", IMAGE, f"docker://{name}")
+    assert done.returncode == 0, done.stderr
+    return name, json.loads(done.stdout)["manifest"]
+
+
+@pytest.fixture(scope="module")
+def tiny(shop: Login) -> str:
+    """The path of an image with Python, for what needs no framework."""
+    shop.sh("mkdir tiny; cd tiny; bash /opt/kit/tests/real/tiny.sh > ../tiny.log 2>&1")
+    return f"{shop.folder}/tiny/python.sif"
 
 
 @slow
@@ -57,11 +88,29 @@ def test_the_trainers_are_a_layer_of_their_own(shop: Login, pushed: tuple[str, s
     assert trainers["size"] < 1_000_000 < environment["size"]
 
 
+def launch(desk: Desk, image: str, *words: str) -> Done:
+    """Type the guide's command with this image and further words."""
+    command = shlex.split(documents.command("runner launch --runtime podman "))
+    command[command.index("--image") + 1] = image
+    return desk.runner(*command[1:-1], "--wait", *words)
+
+
+def test_podman_starts_ranks_on_two_nodes_that_meet(
+    desk: Desk, tiny: str, nodes_registry: str
+) -> None:
+    name = f"{nodes_registry}/team/python:v1"
+    done = desk.runner("push", tiny, f"docker://{name}")
+    assert done.returncode == 0, done.stderr
+    done = launch(desk, name, "--no-gate", desk.write("meet.py", MEET))
+    assert done.returncode == 0, done.stderr + desk.sh("cat runs/*/logs/job.log")
+    assert desk.result()["met"] == ["n1", "n2"]
+
+
 @slow
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_podman_trains_on_two_nodes(desk: Desk, podman: str, controller: str) -> None:
-    words = ["--runtime", "podman", "--image", podman, "--nodes", "2", "--controller", controller]
-    done = desk.runner("launch", *words, "--wait", "torch_mnist", "--", "--epochs", "1")
+def test_podman_trains_on_two_nodes(desk: Desk, pushed: tuple[str, str], controller: str) -> None:
+    words = ["--controller", controller, "torch_mnist", "--", "--epochs", "1"]
+    done = launch(desk, pushed[0], *words)
     log = desk.sh("cat runs/*/logs/job.log")
     assert done.returncode == 0, done.stderr + log
     assert "one world of 2 ranks" in log
@@ -85,16 +134,15 @@ def test_the_cpu_image_as_an_archive_runs_without_a_registry(
     shop.sh("podman rmi -f horovod_cpu")
 
 
-def test_apptainer_and_podman_take_it_back(desk: Desk, registry: Server) -> None:
-    desk.sh("mkdir tiny; cd tiny; bash /opt/kit/tests/real/tiny.sh > ../tiny.log 2>&1")
-    image, uri = "tiny/python.sif", f"docker://{registry.host}/team/python:v1"
+def test_apptainer_and_podman_take_it_back(desk: Desk, tiny: str, registry: Server) -> None:
+    uri = f"docker://{registry.host}/team/python:v1"
     secret = {"http_proxy": "http://ada:geheim@127.0.0.1:9", "no_proxy": "127.0.0.1"}
-    sent = json.loads(desk.runner("push", image, uri, "--json", env=secret).stdout)
+    sent = json.loads(desk.runner("push", tiny, uri, "--json", env=secret).stdout)
     uploads = registry.requests('"PUT /v2/team/python/blobs')
     assert uploads == 2
-    assert desk.runner("push", image, uri).returncode == 0
+    assert desk.runner("push", tiny, uri).returncode == 0
     assert registry.requests('"PUT /v2/team/python/blobs') == uploads, "nothing is sent twice"
-    done = desk.runner("push", image, "oci-archive:python.tar", "--json", env=secret)
+    done = desk.runner("push", tiny, "oci-archive:python.tar", "--json", env=secret)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["digest"] == sent["digest"]
     assert desk.sh("tar -xOf python.tar | grep -ac geheim || true").strip() == "0"
