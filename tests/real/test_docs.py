@@ -16,8 +16,12 @@ from .conftest import IMAGE, Done, Login, new_folder
 ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
 PAGES = [page for page in ALL if not site(page)]
 OF_A_SITE = [page for page in ALL if site(page)]
-# What a new user reads first is run each time.
-FIRST = {"README.md", "docs/start/first-hour.md", "docs/guides/frameworks.md"}
+# What a new user reads first is run each time, and what takes seconds, as it starts no job.
+EACH_TIME = {
+    *("README.md", "docs/start/first-hour.md", "docs/guides/frameworks.md"),
+    *("docs/concepts/worlds.md", "docs/guides/build.md", "docs/guides/registries.md"),
+    *("docs/guides/sites.md", "docs/guides/verify.md"),
+}
 
 
 class WithoutGpus(Login):
@@ -45,7 +49,7 @@ def run_block(login: Login, block: Block) -> None:
 
 
 def _lane(page: Path) -> Any:
-    marks = () if name(page) in FIRST else (pytest.mark.slow,)
+    marks = () if name(page) in EACH_TIME else (pytest.mark.slow,)
     return pytest.param(page, id=name(page), marks=marks)
 
 

@@ -15,6 +15,7 @@ from runners.core.job_record import JOB_FORM
 from tests import documents
 
 from .conftest import IMAGE, Done, Login, on_cluster
+from .places import BARE
 from .terminal import CTRL_C, terminal
 
 SLEEP = "import time\nprint('AWAKE', flush=True)\ntime.sleep(600)"
@@ -141,6 +142,13 @@ hvd.init()
 total = int(hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), op=hvd.Sum))
 print(f"{hvd.rank()} of {hvd.size()} on {socket.gethostname()}: {total}", flush=True)
 """
+# The same world without torch's Python.
+FOUR = f"""{BARE}
+import socket
+hvd.init()
+print(f"{{hvd.rank()}} of {{hvd.size()}} on {{socket.gethostname()}}", flush=True)
+hvd.shutdown()
+"""
 
 
 class TestShell:
@@ -165,6 +173,12 @@ class TestShell:
             screen.type("exit 3\n")
             assert screen.end() == 3
         assert login.sh(f"squeue --noheader -j {id} -t running,pending || true") == ""
+
+    def test_over_two_nodes(self, login: Login) -> None:
+        login.write("train.py", FOUR)
+        done = login.runner(*documented("shell .*-H "))
+        told = sorted(re.findall(r"(\d) of 4 on (n\d)", done.stdout))
+        assert told == [("0", "n1"), ("1", "n1"), ("2", "n2"), ("3", "n2")], done.stderr
 
     @pytest.mark.slow
     def test_typed_by_hand_over_two_nodes(self, login: Login) -> None:
