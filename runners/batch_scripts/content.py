@@ -1,4 +1,4 @@
-"""What a script does, as values, and what is known of its variables at one place of it."""
+"""What a script does, as values: commands, what they start, and what is known of variables."""
 
 from __future__ import annotations
 
@@ -6,26 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Union
 
-from .words import ADDRESS, ARGUMENT, BATCH, ENVIRONMENT, FILE, RUN, Unknown, Word, literal, unknown
+from . import words as kinds
+from .programs import HELPERS, LOOKING, NAMES, TOOLS, WRAPPERS, Options, is_python
+from .words import Piece, Unknown, Word, literal, unknown
 
 Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
 OF_JOB = (*JOB_NUMBERS, "PBS_NODEFILE", "SLURM_JOB_NODELIST")  # never empty in a job
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
-# Variables that a job sets, by how they begin, and those of bash itself.
-OF_RUN = ("SLURM_", "SLURMD_", "PBS_", "COBALT_", "PMI_", "PALS_", "PMIX_", "OMPI_", "MPI_", "MV2_")
-OWN = (
-    *("RANDOM", "SECONDS", "BASHPID", "SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES"),
-    *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
-)
+OF_RUN, OWN = tuple(NAMES["of_run"]), NAMES["own"]
 # The script's shell runs on the first node, and is no rank.
 OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 # The folder in which the script was submitted; there the launch line is typed.
 SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
 OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
-
 BRANCH_OF = ", branch "
 
 
@@ -129,24 +125,24 @@ class Scope:
             arguments, place = self.arguments or [], int(name) - 1
             if 0 <= place < len(arguments):
                 return arguments[place]
-            return unknown(f"${name}", ARGUMENT, line)
+            return unknown(f"${name}", kinds.ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
         folder = self.variables.get("PWD")
         if name in SUBMITTED and (not isinstance(folder, Word) or folder.text == "$PWD"):
-            return unknown("$PWD", ENVIRONMENT, line)
+            return unknown("$PWD", kinds.ENVIRONMENT, line)
         if name in NODE_LISTS:
-            return unknown(f"${name}", ADDRESS, line)
+            return unknown(f"${name}", kinds.ADDRESS, line)
         if name in OF_FIRST and not self.per_rank:
             return literal("0", line)
         if (name in OWN or not name.isidentifier()) and not self.per_rank:
-            return unknown(f"${name}", BATCH, line)
+            return unknown(f"${name}", kinds.BATCH, line)
         if name.startswith(OF_RUN) or name in (*OWN, "TMPDIR") or not name.isidentifier():
-            return unknown(f"${name}", RUN, line)
+            return unknown(f"${name}", kinds.RUN, line)
         return unknown(f"${name}", self._kind(name), line)
 
     def _kind(self, name: str) -> str:
-        return FILE if self.sourced and name not in OF_LOGIN else ENVIRONMENT
+        return kinds.FILE if self.sourced and name not in OF_LOGIN else kinds.ENVIRONMENT
 
 
 def hidden(value: Value, name: str, kind: str) -> Word:
@@ -154,3 +150,113 @@ def hidden(value: Value, name: str, kind: str) -> Word:
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)
+
+
+@dataclass(frozen=True)
+class Layer(Options):
+    """A starter, container, agent or shell of a command, as `kind` says; none is false."""
+
+    kind: str = ""
+    name: str = ""
+    line: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
+
+    def values(self, *names: str) -> list[Word]:
+        return [option.value for option in self.all(*names) if option.value]
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        return value.text if value else ""
+
+    def count(self, *names: str) -> int | None:
+        value = self.get(*names)
+        return value.number if value else None
+
+
+@dataclass
+class Step:
+    """One start of a program: the layers from the outermost, and the program with its arguments.
+
+    `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
+    text, with the words behind it, where it does more than to set variables and start; `fed`: it is
+    a here-document; `lead` is what stands in it before an agent. `env` is set on the way; `image`
+    and `action` are the container's, `environment` that of `uv run`. `problems` are what could not
+    be understood.
+    """
+
+    command: Command
+    layers: list[Layer] = field(default_factory=list)
+    program: list[Word] = field(default_factory=list)
+    env: dict[str, Word] = field(default_factory=dict)
+    image: Word | None = None
+    action: str = ""
+    environment: Word | None = None
+    inner: list[Command] = field(default_factory=list)
+    shell: list[Word] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    fed: bool = False
+    lead: list[Piece] = field(default_factory=list)
+
+    @property
+    def part(self) -> bool:
+        """Whether it starts the agent of one node, and like steps those of the others."""
+        told = self.agent.get("nnodes", "num-machines", "num-nodes")
+        one = 1 in (self.starter.count("nodes"), self.starter.count("ntasks"))
+        named = self.starter.has("nodelist", "relative")
+        return told is not None and told.text != "1" and one and named
+
+    @property
+    def line(self) -> int:
+        return self.command.line
+
+    def layer(self, kind: str) -> Layer:
+        """Return the first layer of a kind, a false one for none."""
+        return next((each for each in self.layers if each.kind == kind), Layer())
+
+    @property
+    def starter(self) -> Layer:
+        return self.layer("starter")
+
+    @property
+    def container(self) -> Layer:
+        return self.layer("container")
+
+    @property
+    def agent(self) -> Layer:
+        return self.layer("agent")
+
+    @property
+    def direct(self) -> bool:
+        """Whether the ranks of its agent are the same without it, as far as its options tell."""
+        options = {option.name for option in self.agent.options}
+        shells = sum(layer.kind == "shell" for layer in self.layers)
+        plain = self.agent.name.startswith("torch") and shells < 2
+        return plain and options.isdisjoint(("max-restarts", "run-path"))
+
+    def place(self, kind: str) -> int:
+        """Return how far inside the first layer of a kind is, -1 for none."""
+        return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
+
+    @property
+    def variables(self) -> Mapping[str, Word]:
+        return {**self.command.exports, **self.command.given}
+
+    @property
+    def names(self) -> list[str]:
+        return [word.text.rpartition("/")[2] for word in self.program[:3]]
+
+    @property
+    def python(self) -> bool:
+        words = [word.text for word in self.program]
+        words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
+        return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)
+
+    @property
+    def starts(self) -> bool:
+        """Whether it starts a training, as far as the script tells."""
+        first, names = "".join(self.names[:1]), self.names
+        helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+        helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
+        return bool(self.program and not helps and (self.layers or self.python))

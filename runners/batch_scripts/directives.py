@@ -10,19 +10,17 @@ from itertools import takewhile
 
 from ..core import gpus
 from . import programs
-from .programs import GRAMMARS
+from .programs import GRAMMARS, TABLES
 from .substitute import GPUS, LINES, NODES
 from .words import literal
 
-MARKS = {"#SBATCH": "slurm", "#PBS": "pbs", "#COBALT": "cobalt"}
+MARKS: dict[str, str] = TABLES["directives"]["marks"]
 # Schedulers that runner does not know, by how their directives begin.
-FOREIGN = {"#BSUB": "LSF", "#PJM": "PJM", "#OAR": "OAR", "#$ -": "Grid Engine"}
-FOREIGN |= {"#PBS -l elapstim_req": "NQSV", "#PBS -b ": "NQSV", "#PBS --group": "NQSV"}
-# Slurm's names of their options.
-PBS = {"A": "account", "P": "account", "N": "job-name", "q": "partition", "J": "array"}
-PBS |= {"o": "output", "e": "error"}
-COBALT = {"project": "account", "nodecount": "nodes", "queue": "partition", "jobname": "job-name"}
-OF_CHUNKS = {"mpiprocs": "ntasks-per-node", "ppn": "ntasks-per-node", "ngpus": "gpus-per-node"}
+FOREIGN: dict[str, str] = TABLES["directives"]["foreign"]
+# Slurm's names of the options of others.
+PBS, COBALT, OF_CHUNKS = (TABLES["directives"][name] for name in ("pbs", "cobalt", "of_chunks"))
+# A place that the script leaves open: <my account>, { account }.
+BLANK = re.compile(r"<([\w -]+)>|\{ *([A-Za-z][\w -]*?) *\}")
 
 
 @dataclass(frozen=True)
@@ -202,16 +200,14 @@ def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
 def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
     first = len(list(_head(text.split("\n"))))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
-    return tuple(
-        number
-        for number, line in comments.items()
-        if number > first and any(_is(line, m) and line[len(m) :].strip()[:1] == "-" for m in marks)
-    )
+    found = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
+    return tuple(n for n, line, m in found if n > first and line[len(m) :].lstrip()[:1] == "-")
 
 
 def _add(job: Job, text: str, line: int) -> None:
     try:
-        words = [literal(word, line) for word in shlex.split(_whole(text), comments=True)]
+        whole = BLANK.sub(r'"<\1\2>"', text)
+        words = [literal(word, line) for word in shlex.split(whole, comments=True)]
     except ValueError as error:
         job.unread.append((line, f"{text}: {error}"))
         return
@@ -225,11 +221,6 @@ def _add(job: Job, text: str, line: int) -> None:
         else:
             name = names.get(option.name, option.name)
             job.directives.append(Directive(name, option.text, line))
-
-
-def _whole(text: str) -> str:
-    """Quote the places that a script leaves open, as <my account> or { account }."""
-    return re.sub(r"<([\w -]+)>|\{ *([A-Za-z][\w -]*?) *\}", r'"<\1\2>"', text)
 
 
 def _resources(text: str, line: int) -> Iterator[Directive]:

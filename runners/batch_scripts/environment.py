@@ -8,16 +8,14 @@ from pathlib import Path
 from ..core.command_line import without_secret
 from ..core.site_profile import Profile
 from . import trainer
-from .content import SUBMITTED, Command, exclude
+from .content import SUBMITTED, Command, Layer, Step, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
 from .simple import HARMLESS
-from .step import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
-PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 CONDAS = ("conda", "mamba", "micromamba")
 
@@ -30,9 +28,7 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
         if step.action == "run" and step.container.name in APPTAINER:
             draft.notes.append(Note(step.line, "the launch does not run the image's runscript"))
         _container(draft, script, step.container, step.image)
-        for each in of_agent(step):
-            if is_first_on_path(step, each):
-                draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
+        _first_on_path(draft, step)
     else:
         _environment(draft, script, step)
     _variables(draft, script, step)
@@ -45,17 +41,16 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
             draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
 
 
-def of_agent(step: Step) -> list[Word]:
-    """Return the environments in an image whose agent starts the ranks."""
+def _first_on_path(draft: Draft, step: Step) -> None:
+    """Put the environment of an agent in an image first on its PATH, or say that it is not used."""
     own = [step.environment, *map(activated, step.inner)]
-    within = step.agent and step.image is not None and not step.direct
-    return [each for each in own if each] if within else []
-
-
-def is_first_on_path(step: Step, environment: Word) -> bool:
-    """Whether Apptainer's PREPEND_PATH makes it the Python of the image."""
-    folder = environment.text.startswith("/") and environment.portable
-    return folder and step.container.name in APPTAINER
+    apptainer = step.container.name in APPTAINER
+    for each in filter(None, own if step.agent and not step.direct else ()):
+        if apptainer and each.text.startswith("/") and each.portable:
+            draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
+        else:
+            text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
+            step.problems.append((step.line, text))
 
 
 def _folder(word: Word | None) -> Word | None:
@@ -157,18 +152,15 @@ def activated(command: Command) -> Word | None:
     plain = command.name in (*CONDAS, "source", ".") and first.text == "activate"
     if more and (sourced or plain):
         return more[0]
-    if not sourced:
-        return None
-    return root_of(first, "/bin/activate")
+    return root_of(first, "/bin/activate") if sourced else None
 
 
 def _may_activate(command: Command) -> bool:
     """Whether a command may choose a Python that has no name: conda's base, a file's."""
     first = command.arguments[0].text if command.arguments else ""
-    if command.name in CONDAS:
-        return first == "activate"
     file = first.endswith("/activate") or not first.endswith(HARMLESS)
-    return command.name in ("source", ".") and file
+    sources = command.name in ("source", ".") and file
+    return first == "activate" if command.name in CONDAS else sources
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:
@@ -216,8 +208,8 @@ def _left_out(step: Step, name: str, value: Word | None) -> str:
         return "runner passes it to srun"
     within = name in step.env and name not in step.command.given
     if name in OF_HOST and not within and (value is None or step.image is not None):
-        inside = step.image is not None
-        return "that of the host stays outside of the container" if inside else "the ranks' own"
+        outside = "that of the host stays outside of the container"
+        return outside if step.image is not None else "the ranks' own"
     if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
         return "runner sets Apptainer's own variables"
     return ""
@@ -228,8 +220,8 @@ def them(names: list[str]) -> str:
 
 
 def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
-    for prefix in PREFIXES if in_container else ():
-        name = name[len(prefix) :] if name.startswith(prefix) else name
+    if in_container:
+        name = name.removeprefix("APPTAINERENV_").removeprefix("SINGULARITYENV_")
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
         _binds(draft, value, "apptainer")
     elif without_secret(f"{name}=x") == name and value.known:
@@ -263,8 +255,7 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
             _module_use(draft, command, profile)
         elif verb in UNLOADING | {"swap", "switch", "restore"}:
             loaded_ = [len(script.modules(n, conditions)) for n in (command.line - 1, command.line)]
-            undone = loaded_[1] < loaded_[0]
-            if not undone:  # of the login
+            if loaded_[1] >= loaded_[0]:  # that of the login
                 draft.lose(command.line, command.text)
         elif any(word.unknown for word in command.arguments):
             draft.lose(command.line, f"{command.text}: only the run knows the module")

@@ -97,8 +97,7 @@ class Expander:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
-            fields = self._fields(child, split)
-            if fields:
+            if fields := self._fields(child, split):
                 whole[-1] += fields[0]
                 whole += fields[1:]
         return whole

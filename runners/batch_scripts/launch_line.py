@@ -10,13 +10,12 @@ from dataclasses import replace
 from ..core.site_profile import Profile
 from ..sites import load
 from . import environment, resources, steps, trainer
-from .content import Command
+from .content import Command, Step
 from .draft import Draft, Note
 from .environment import CONDAS, them
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, NAMES, OF_SHELL, TOOLS, is_python
 from .script import MODULES, Script
 from .simple import HARMLESS
-from .step import Step
 from .words import BRANCH, RUN, Word
 
 GIVEN, OF_COUNTS = tuple(NAMES["given"]), NAMES["of_counts"]
@@ -78,10 +77,6 @@ def _problems(step: Step) -> Iterator[Note]:
     for word in () if step.fed else command.inputs:
         text = f"{command.name} < {word.text}: ranks of runner read no input"
         yield Note(word.line, text)
-    for each in environment.of_agent(step):
-        if not environment.is_first_on_path(step, each):
-            text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
-            yield Note(step.line, text)
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
 
@@ -108,8 +103,7 @@ def _site(draft: Draft, script: Script) -> Profile | None:
 
 def _left_out(draft: Draft, step: Step) -> None:
     agent, starter, command = step.agent, step.starter, step.command
-    given = [o.name for o in agent.options if o.name.startswith(GIVEN)]
-    if given:
+    if given := [o.name for o in agent.options if o.name.startswith(GIVEN)]:
         text = ", ".join(f"--{name}" for name in given)
         draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
     for option in agent.options:
@@ -117,10 +111,9 @@ def _left_out(draft: Draft, step: Step) -> None:
         if option.name not in given and option.name not in OF_COUNTS and not default:
             what = ": with it its ranks, precision and so on" * (option.name == "config-file")
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)
-    if starter.name not in ("", "srun", "horovodrun"):
-        placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
-        if placing:
-            draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
+    placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
+    if placing and starter.name not in ("", "srun", "horovodrun"):
+        draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
     outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
     if command.pipe or outputs:
         where = " | ".join(command.pipe) or " ".join(word.text for word in outputs)

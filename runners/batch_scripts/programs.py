@@ -149,16 +149,10 @@ AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed
 TORCHRUNS = ("torchrun_jsc", "torch.distributed.run", "torch.distributed.launch")
 AGENTS |= dict.fromkeys(TORCHRUNS, GRAMMARS["torchrun"])
 # Modules that start an agent.
-LAUNCHERS = {
-    "accelerate.commands.launch": "accelerate",
-    "deepspeed.launcher.runner": "deepspeed",
-}
+LAUNCHERS: dict[str, str] = TABLES["launchers"]
 OF_DIRECTIVE = "<image of the directive>"
 # Variables that runner sets itself on each rank.
-PLACE = (
-    *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    *("NODE_RANK", "GROUP_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"),
-)
+PLACE = TABLES["names"]["place"].split()
 SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does.
 BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")

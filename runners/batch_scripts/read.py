@@ -201,8 +201,7 @@ class _Reader(Simple):
     def read_c_style_for_statement(self, node: Node) -> None:
         start = node.child_by_field_name("initializer")
         name = start.child_by_field_name("name") if start else None
-        body = node.child_by_field_name("body")
-        if body is not None:
+        if (body := node.child_by_field_name("body")) is not None:
             self._loop(body, [grammar.source(name)] if name else [], self._line(node))
 
     def read_while_statement(self, node: Node) -> None:
@@ -213,8 +212,7 @@ class _Reader(Simple):
             for word in command.children[1:]
             if not grammar.source(word).startswith("-")
         ]
-        body = node.child_by_field_name("body")
-        if body is not None:
+        if (body := node.child_by_field_name("body")) is not None:
             self._loop(body, names, self._line(node))
 
     def _loop(self, body: Node, names: Sequence[str], line: int) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..settings.table import SETTINGS
+from .content import Layer, Step
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .programs import GRAMMARS, NAMES, Option
-from .step import Layer, Step
 from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
@@ -176,8 +176,7 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         _nodes(draft, job)
         if own := starter.get("nodes"):
             draft.add("nodes", own)
-    ranks = ranks_of_agent(agent, job)
-    if ranks is not None:
+    if (ranks := ranks_of_agent(agent, job)) is not None:
         draft.add("ntasks-per-node", ranks)
         if ranks.text.startswith("<"):
             draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))

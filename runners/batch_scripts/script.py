@@ -9,10 +9,9 @@ from functools import cached_property
 from ..core.errors import UsageError
 from ..core.site import Site
 from . import directives, programs, read, steps
-from .content import Command, Content, Scope, exclude
+from .content import Command, Content, Layer, Scope, Step, exclude
 from .directives import Job
 from .programs import Option
-from .step import Layer, Step
 from .words import Word, literal
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 from . import grammar
 from .content import Assignment, Command, Content, Scope, hidden
 from .expand import Expander
+from .programs import NAMES
 from .words import BRANCH, COMMAND, Word, join, literal, made
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# Files that set no variables of the script's: those that each login reads, and environments.
-HARMLESS = (
-    *("bashrc", "profile", "conda.sh", "mamba.sh", "activate", "/init/bash", "/init/sh"),
-    *("/lmod.sh", "/profile.d/modules.sh"),
-)
+HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 MOST_DEPTH = 8  # of functions within functions
@@ -78,8 +75,6 @@ class Simple:
 
     def read_comment(self, node: Node) -> None:
         self.content.comments[self._line(node)] = grammar.source(node)
-
-    # Simple commands.
 
     def read_command(self, node: Node) -> None:
         given, words = {}, list[Word]()

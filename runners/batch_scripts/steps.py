@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from . import grammar, programs
-from .content import Command, Scope
+from .content import Command, Layer, Scope, Step
 from .programs import Options
 from .read import read
-from .step import Layer, Step
 from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
@@ -164,8 +163,7 @@ class _Reader(Step):
         self.inner = content.commands
         for each in content.assignments:
             self.env.setdefault(each.name, each.value)
-        chosen = _last_start(content.commands)
-        if chosen is None:
+        if (chosen := _last_start(content.commands)) is None:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
         if not any(each.name in programs.PLACE for each in content.assignments):

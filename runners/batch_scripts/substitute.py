@@ -29,12 +29,10 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     if names == ["pwd"]:
         value = scope.value("PWD", line)
         return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
-    text_ = " ".join(each.text for each in commands)
-    counts = names[-1:] == ["wc"] and any(name in text_ for name in LISTS_OF_GPUS)
-    if counts and GPUS in scope.given:
-        return literal(scope.given[GPUS], line)
-    if names[1:] == ["wc"] and COUNTED.get(names[0]) in scope.given:
-        return literal(scope.given[COUNTED[names[0]]], line)
+    of_gpus = any(name in each.text for each in commands for name in LISTS_OF_GPUS)
+    counted = GPUS if of_gpus else COUNTED.get(names[0], "") if names[1:] == ["wc"] else ""
+    if names[-1:] == ["wc"] and counted in scope.given:
+        return literal(scope.given[counted], line)
     if names in (["basename"], ["dirname"]) and commands[0].arguments[0].known:
         path, name = commands[0].arguments[0].text, names[0]
         return literal(getattr(posixpath, name)(path.rstrip("/")), line)
@@ -49,8 +47,7 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         return literal(" ".join(_sequence([each or 0 for each in numbers])), line)
     if _counts_nodes(commands):
         once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
-        count = scope.given.get(NODES if once else LINES)
-        if count:
+        if count := scope.given.get(NODES if once else LINES):
             return literal(count, line)
     kind = ADDRESS if any(_prints_address(command) for command in commands) else COMMAND
     digits = _cuts_number(commands)

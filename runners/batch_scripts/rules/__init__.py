@@ -10,4 +10,9 @@ __all__ = ["RULES", "findings"]
 
 
 def findings(script: Script) -> list[Finding]:
-    return sorted(finding for rule in RULES for finding in rule.findings(script))
+    """Return what is wrong by line; of a code the first finding of each line."""
+    found: dict[tuple[int, str], Finding] = {}
+    for code, check in RULES.items():
+        for line, what, right in check(script):
+            found.setdefault((line, code), Finding(line, code, what, right))
+    return sorted(found.values())

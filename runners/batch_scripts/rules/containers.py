@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from ...core.errors import RunnerError
-from ...core.plan import Plan
 from ...core.progress import Listener
 from ...launching import gather
 from ..programs import APPTAINER, is_python, names
@@ -119,8 +118,10 @@ def mpi_plugin(script: Script) -> Places:
 
 def _planned(line: int, image: Path, mpi: str) -> Places:
     """Yield what the plan refuses with this --mpi=, and not with the one that it takes itself."""
+    given = {"image": str(image), "launcher": "srun", "controller": "mpi", "ntasks": 2}
+    choices = (given, {**given, "mpi": mpi})
     try:
-        free, asked = _plan(image), _plan(image, mpi=mpi)
+        free, asked = (gather.plan("bash", ("-c", "true"), c, True, Listener()) for c in choices)
     except RunnerError:
         return  # nothing can be told of this image here
     anyway = {each.what for each in free.refusals}
@@ -128,8 +129,3 @@ def _planned(line: int, image: Path, mpi: str) -> Places:
         if refusal.what not in anyway:
             right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
             yield line, refusal.what, right
-
-
-def _plan(image: Path, **more: str) -> Plan:
-    asked = {"image": str(image), "launcher": "srun", "controller": "mpi", "ntasks": 2, **more}
-    return gather.plan("bash", ("-c", "true"), asked, True, Listener())

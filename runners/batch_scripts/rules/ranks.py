@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..content import Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..step import Layer, Step
 from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
@@ -73,14 +73,11 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
-    single = agent.name.startswith("torch") or (
-        agent.name == "accelerate" and not agent.has("config-file")
-    )
-    untold = single and not agent.get("nnodes", "num-machines") and step.starter.name == "srun"
-    if untold and nodes and nodes > 1 and step.starter.count("ntasks") != 1:
-        name = "num_machines" if agent.name == "accelerate" else "nnodes"
-        what = f"{agent.name} without --{name} is for one node: {nodes} trainings, or nodes that"
-        yield agent.line, f"{what} wait", f"--{name}=$SLURM_NNODES, and where they meet"
+    told = agent.get("nnodes", "num-machines", "config-file") or agent.name in ("", "deepspeed")
+    several = (nodes or 1) > 1 and step.starter.count("ntasks") != 1
+    if step.starter.name == "srun" and several and not told:
+        what = f"{agent.name} is not told of {nodes} nodes: {nodes} trainings, or nodes that wait"
+        yield agent.line, what, "--nnodes (accelerate: --num_machines), and where they meet"
     each_a_rank = machines == job.tasks and agent.count("nproc-per-node", "num-gpus") == 1
     fits = machines == nodes or each_a_rank
     if step.starter and machines and nodes and job.scheduler and not fits:

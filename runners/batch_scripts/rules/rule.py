@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Callable, NamedTuple
 
 from ..script import Script
@@ -19,32 +18,19 @@ class Finding(NamedTuple):
 
 
 Places = Iterator[tuple[int, str, str]]  # line, what will happen, the right form
+Check = Callable[[Script], Places]
+RULES: dict[str, Check] = {}  # by code, which is a heading of docs/reference/batch-findings.md
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A mistake by its code, which is a heading of docs/reference/batch-findings.md."""
+def rule(code: str) -> Callable[[Check], Check]:
+    """Note a function that yields the places of a mistake in RULES."""
 
-    code: str
-    check: Callable[[Script], Places]
+    def note(check: Check) -> Check:
+        RULES[code] = check
+        return check
 
-    def findings(self, script: Script) -> Iterator[Finding]:
-        first = {line: (what, right) for line, what, right in reversed([*self.check(script)])}
-        return (Finding(line, self.code, *texts) for line, texts in first.items())
+    return note
 
 
 def counted(number: int, name: str) -> str:
     return f"{number} {name}" + "s" * (number != 1)
-
-
-RULES: list[Rule] = []
-
-
-def rule(code: str) -> Callable[[Callable[[Script], Places]], Rule]:
-    """Make a rule of a function that yields the places of a mistake, and note it in RULES."""
-
-    def make(check: Callable[[Script], Places]) -> Rule:
-        RULES.append(Rule(code, check))
-        return RULES[-1]
-
-    return make

@@ -21,8 +21,7 @@ BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the b
 def pipe_exit_code(script: Script) -> Places:
     checked = "PIPESTATUS" in script.text or "pipefail" in script.text.split("\n", 1)[0]
     for step in script.steps:
-        pipe = step.command.pipe
-        if pipe and not step.command.pipefail and not checked:
+        if (pipe := step.command.pipe) and not step.command.pipefail and not checked:
             yield step.line, f"{pipe[-1]} hides the trainer's exit code", "set -o pipefail above it"
 
 

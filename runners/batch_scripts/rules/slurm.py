@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...schedulers.base import limit_seconds
+from ..content import Layer, Step
 from ..script import Script
-from ..step import Layer, Step
 from .ranks import ranks_per_node
 from .rule import Places, counted, rule
 

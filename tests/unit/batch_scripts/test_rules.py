@@ -31,8 +31,7 @@ def examples() -> dict[str, tuple[str, str]]:
 
 
 def test_each_rule_has_its_page() -> None:
-    codes_ = [rule.code for rule in RULES]
-    assert sorted(examples()) == sorted(codes_)
+    assert sorted(examples()) == sorted(RULES)
 
 
 # mpi-plugin needs an image: tests/real/test_batch_scripts.py.
