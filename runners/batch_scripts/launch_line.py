@@ -18,12 +18,11 @@ from .script import MODULES, Script
 from .simple import HARMLESS
 from .words import BRANCH, RUN, Word
 
-GIVEN, OF_COUNTS = tuple(NAMES["given"]), NAMES["of_counts"]
+GIVEN, OF_COUNTS, PLACING = tuple(NAMES["given"]), NAMES["of_counts"], NAMES["placing"]
 BLANK = re.compile(r"<[A-Za-z][\w -]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
-PLACING = NAMES["placing"]
 
 
 def draft(script: Script, step: Step) -> Draft:

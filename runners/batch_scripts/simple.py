@@ -32,8 +32,7 @@ class Simple:
         self.functions: dict[str, Node] = {}
         facts = {name: scope.given[name] for name in FACTS if name in scope.given}
         self.state = Command((), 0, facts=facts)  # what the next command takes over
-        self.depth = self.calls = 0
-        self.rounds = 1  # of the loops around
+        self.depth, self.calls, self.rounds = 0, 0, 1  # rounds: of the loops around
         self.pushed: list[Word | None] = []  # folders of pushd
         self._enter(scope)
 

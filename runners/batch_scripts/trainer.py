@@ -50,8 +50,7 @@ def _horovodrun(draft: Draft, option: Option) -> None:
     elif name in OF_HOROVODRUN:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
     elif option.name in PLACES:
-        dashes = "-" if len(option.name) == 1 else "--"
-        draft.leave_out(option.line, f"{dashes}{option.name} {option.text}: runner places ranks")
+        draft.leave_out(option.line, f"{option.name} {option.text}: runner places ranks")
     elif option.name not in COUNTS:
         draft.lose(option.line, f"horovodrun --{option.name}")
 

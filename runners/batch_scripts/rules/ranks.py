@@ -136,10 +136,14 @@ def first_node_only(script: Script) -> Places:
 @rule("no-rank-variables")
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
-        starter = step.starter
+        starter, rank = step.starter, step.command.exports.get("RANK")
+        own = step.agent or step.shell or "RANK" in step.env
+        several = 1 not in (script.job.tasks, starter.count("ntasks"))
+        if starter.name == "srun" and rank and rank.known == "0" and several and not own:
+            what = "RANK is that of the script's shell: each task takes itself for rank 0"
+            yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
         files = [w.text for w in step.program if (w.known or "").endswith(".py")]
-        told = starter.name in ("", "horovodrun") or step.agent
-        if told or not files or "RANK" in {**step.env, **step.command.exports}:
+        if starter.name in ("", "horovodrun") or own or rank or not files:
             continue
         pals = script.job.scheduler == "pbs" and starter.name == "mpiexec" and starter.get("ppn")
         name = files[0].rpartition("/")[2].lower()

@@ -51,6 +51,9 @@ RIGHT = {
     + "srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE train.py",
     "workers on CPUs": "#SBATCH --nodes=1\n#SBATCH --ntasks=16\n#SBATCH --gres=gpu:1\n"
     "mpirun python a3c.py",
+    "a rank of one task": "#SBATCH --ntasks=1\nexport RANK=$SLURM_PROCID\nsrun python train.py",
+    "a rank that each task sets": GPUS
+    + "export RANK=0\nsrun bash -c 'RANK=$SLURM_PROCID python t.py'",
     "an agent of one task": ONE_EACH
     + "srun -n 1 torchrun --standalone --nproc_per_node=4 train.py",
     "a comment that looks like a directive": "srun python train.py\n#SBATCH WARNING: 2",
@@ -152,6 +155,23 @@ def test_no_false_finding(text: str) -> None:
 
 # Further forms of mistakes, with the line of the finding.
 WRONG = {
+    "an agent that is told of no nodes": (
+        ONE_EACH + "srun torchrun --nproc_per_node=4 train.py",
+        (4, "rank-count"),
+    ),
+    "fewer tasks than nodes": (
+        "#SBATCH --nodes=4\n#SBATCH --ntasks=1\nsrun python train.py",
+        (2, "rank-count"),
+    ),
+    "one CPU for two ranks": (
+        "#SBATCH -n 1 -c 1\n#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node=2 train.py",
+        (3, "cpus-missing"),
+    ),
+    "the rank of the script's shell": (
+        GPUS + "export RANK=$SLURM_PROCID\nsrun python train.py",
+        (4, "no-rank-variables"),
+    ),
+    "blanks in an assignment": ("ARGS = '--lr 1'\nsrun python train.py $ARGS", (1, "stray-blank")),
     "agents under srun, by variable": (
         GPUS + "N=4\nsrun accelerate launch --num_processes $((SLURM_NNODES * N)) train.py",
         (5, "ranks-multiplied"),
