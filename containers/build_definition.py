@@ -31,6 +31,8 @@ NO_KEY = ""  # in its record: an image of a user's definition is built each time
 # Level of zstd for an image of a definition, or made from another; while trying, 5 is quick.
 PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
 OURS = "recipes"  # the label of our images and of those made from them
+# What %post has instead of the machine's: it may be full of others' files, or be emptied there.
+OWN = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
@@ -120,6 +122,9 @@ def build(asked: OneDefinition, shown: Progress) -> None:
 def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:
     path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
     path.write_text(asked.text, encoding="utf-8")
+    for folder in (runtime.temporary / name for name in OWN):
+        folder.mkdir()
+        folder.chmod(0o1777)  # for users of the image, as apt's
     made = _build(asked, path, part, runtime.temporary)
     adding = Step("what it adds", True, partial(_fill_stage, asked, runtime, log), status=status)
     return [
@@ -131,8 +136,9 @@ def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> l
 
 def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
     staged = asked.base or asked.apt
-    binds = (f"{temporary / STAGE}:{definition.STAGE}:ro",) if staged else ()
-    return Build(path, output, asked.files, asked.given, binds, _compression(asked.base))
+    binds = [f"{temporary / STAGE}:{definition.STAGE}:ro"] if staged else []
+    binds += [f"{temporary / name}:{place}" for name, place in OWN.items()]
+    return Build(path, output, asked.files, asked.given, tuple(binds), _compression(asked.base))
 
 
 def _compression(base: Base | None) -> str:

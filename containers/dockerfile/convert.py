@@ -130,9 +130,11 @@ class Converter(Runs):
                 self.export(name, value)
                 continue
             here.arguments[name] = value
-            self.export(name, placeholder(name))
-            if default is None:
-                here.install.append(f'[ "${name}" ] || unset {name}')
+            if default is None:  # without a value it leaves what the base has
+                given = placeholder(name)
+                here.install.append(f'[ ! "{given}" ] || export {name}="{given}"')
+            else:
+                self.export(name, placeholder(name))
 
     def read_env(self, item: Instruction) -> None:
         here, found = self.stage, {}

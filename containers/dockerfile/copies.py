@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from .parse import Instruction, shell, words
-from .sources import GIT, GLOB, Sources
+from .sources import GIT, Sources, globbed
 from .stage import OF_BASE, STAGED, Stage, with_arguments
 
 USER_BASE = re.compile(r"^/\S*/\.local/?(?=\s)")  # what pip's --user fills in a builder's home
@@ -128,7 +128,7 @@ class Copies(Sources):
         if found.works:
             found.copies += 1
             folder = f"{STAGED}/{found.copies}"
-            paths = " ".join(_globbed(str(PurePosixPath("/", source))) for source in sources)
+            paths = " ".join(globbed(str(PurePosixPath("/", source))) for source in sources)
             found.install.append(f"copy 0:0 {with_arguments(folder + target)} {paths}")
             pairs.append((f"{folder}/*", "/"))
             return
@@ -144,7 +144,7 @@ class Copies(Sources):
         for flag in flags:
             if flag not in KNOWN_FLAGS:
                 self.note(item, f"{item.word} --{flag}", "nothing is left out: remove it in %post")
-        sources = " ".join(map(_globbed, paths))
+        sources = " ".join(map(globbed, paths))
         owner = _owner(self.static(item, flags.get("chown", ""), in_post=True))
         if "chown" in flags:
             self.post(f"chown -hR {owner} {sources}")
@@ -181,12 +181,3 @@ def _owner(text: str) -> str:
     if group:
         return with_arguments(f"{user}:{group}")
     return with_arguments(f"{user}:{user}" if user.isdecimal() else f"{user}:")
-
-
-def _globbed(path: str) -> str:
-    """A path for a shell, which replaces its * and ?."""
-    return "".join(
-        part if GLOB.match(part) else with_arguments(part)
-        for part in re.split(r"([*?]|\[[^]]*\])", path)
-        if part
-    )

@@ -39,6 +39,8 @@ AT_ROOT = re.compile(
     r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
     r"|amazonlinux|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
 )
+# Empties the folders that Apptainer binds from the machine while it builds.
+EMPTIES_TMP = re.compile(r"\brm\s(?:[^;&|\n]*\s)?[\"']?/(?:var/)?tmp/?\*")
 # What a mount hides comes back after it; in Docker nothing of it is in the image.
 MOUNT = """\
 mounted() {
@@ -119,6 +121,9 @@ class Runs(Copies):
         if self._for_all(text) != text:
             why = "left out, so that all users have it: here it would be in root's home"
             self.note(item, "install --user", why)
+        if EMPTIES_TMP.search(CONTINUED.sub(" ", text)):
+            why = "with runner build /tmp is an own one; apptainer build alone binds the machine's"
+            self.note(item, "rm of all in /tmp", why)
         if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
             self.note(item, "pip install horovod", self._horovod(text))
         if (

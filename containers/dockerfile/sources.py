@@ -116,7 +116,7 @@ class Sources(Reader):
             self.stage.setup.append(f"cp -aH --no-preserve=ownership {with_arguments(path)} {to}")
         if others := [path for path in paths if path not in links]:
             left = [f"--exclude={name}" for path in others for name in self._left_out(item, path)]
-            words = [*map(shlex.quote, left), *(with_arguments(_dashed(path)) for path in others)]
+            words = [*map(shlex.quote, left), *map(_packed, others)]
             self.stage.setup.append(f"take {number} {' '.join(words)}")
         return number
 
@@ -144,7 +144,7 @@ class Sources(Reader):
                 self._outside(item, each)
             if each in self.ignored:
                 self.note(item, f"{source} is in .dockerignore", "Docker does not find it")
-        if not found and GLOB.search(known):
+        if not found and GLOB.search(known) and known == path:
             self.note(item, f"nothing is {source} beside the Dockerfile", "it is left out")
             return []
         if not found:
@@ -186,6 +186,20 @@ class Sources(Reader):
                 return stage
         self.outside.append(Stage(f"image{len(self.outside)}", origin))
         return self.outside[-1]
+
+
+def _packed(path: str) -> str:
+    """A path for tar; a pattern with an argument in it is replaced when the image is built."""
+    return globbed(_dashed(path)) if PLACEHOLDER.search(path) else with_arguments(_dashed(path))
+
+
+def globbed(path: str) -> str:
+    """A path for a shell, which replaces its * and ?."""
+    return "".join(
+        part if GLOB.match(part) else with_arguments(part)
+        for part in re.split(r"([*?]|\[[^]]*\])", path)
+        if part
+    )
 
 
 def _dashed(path: str) -> str:
