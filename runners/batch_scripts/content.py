@@ -203,9 +203,10 @@ class Step:
     def part(self) -> bool:
         """Whether it starts the agent of one node, and like steps those of the others."""
         told = self.agent.get("nnodes", "num-machines", "num-nodes")
-        one = 1 in (self.starter.count("nodes"), self.starter.count("ntasks"))
-        named = self.starter.has("nodelist", "relative")
-        return told is not None and told.text != "1" and one and named
+        counts = self.starter.count("nodes"), self.starter.count("ntasks")
+        one = 1 in counts and self.starter.has("nodelist", "relative")
+        several = self.agent.has("node-rank", "machine-rank") or (told and told.text != "1")
+        return bool(told and several and one)
 
     @property
     def line(self) -> int:

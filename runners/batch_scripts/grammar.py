@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 # A place that the user is to fill in; the shell would read a file, and write the next word.
-PLACEHOLDER = re.compile(rb"(?<=[\s=:/.])<[A-Za-z](?:[\w -]*\w)?>(?=[\s/:.,;_-]|$)", re.MULTILINE)
+PLACEHOLDER = re.compile(rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)", re.MULTILINE)
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 

@@ -19,7 +19,7 @@ from .simple import HARMLESS
 from .words import BRANCH, RUN, Word
 
 GIVEN, OF_COUNTS, PLACING = tuple(NAMES["given"]), NAMES["of_counts"], NAMES["placing"]
-BLANK = re.compile(r"<[A-Za-z][\w -]*>")  # a place that the script leaves open
+BLANK = re.compile(r"<[A-Za-z][\w .-]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"

@@ -160,8 +160,6 @@ WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env")}
 # Programs whose `run` starts a command in an environment.
 RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
 RUNNING |= {"uv": GRAMMARS["uv"]}
-# Python's modules that prepare.
-TOOLS = ("pip", "venv", "virtualenv", "ensurepip", "build", "json.tool", "site")
 
 
 def names(text: str) -> frozenset[str]:
@@ -169,7 +167,7 @@ def names(text: str) -> frozenset[str]:
 
 
 NAMES = {name: names(text) for name, text in TABLES["names"].items()}
-LOOKING, FILTERS, SAID = NAMES["looking"], NAMES["filters"], NAMES["said"]
+LOOKING, FILTERS, SAID, TOOLS = (NAMES[n] for n in ("looking", "filters", "said", "tools"))
 CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
 HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
 OF_SHELL = NAMES["of_shell"]

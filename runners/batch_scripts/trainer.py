@@ -50,7 +50,8 @@ def _horovodrun(draft: Draft, option: Option) -> None:
     elif name in OF_HOROVODRUN:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
     elif option.name in PLACES:
-        draft.leave_out(option.line, f"{option.name} {option.text}: runner places ranks")
+        text = f"{'--'[: len(option.name)]}{option.name} {option.text}"
+        draft.leave_out(option.line, f"{text}: runner places ranks")
     elif option.name not in COUNTS:
         draft.lose(option.line, f"horovodrun --{option.name}")
 

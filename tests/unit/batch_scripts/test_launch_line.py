@@ -271,6 +271,12 @@ WHOLE = {
         "srun apptainer exec i.sif bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
         "--ntasks-per-node 2 --image i.sif -- bash -c 'cd /w && exec python t.py'",
     ),
+    "an agent for each of a job's nodes, which is one": (
+        "#SBATCH -N 1\n#SBATCH --ntasks=1\nfor ((i=0; i<$SLURM_NNODES; i++)); do srun -N1 -n1 -w"
+        " ${nodes[$i]} torchrun --nnodes=$SLURM_NNODES --node_rank=$i --nproc_per_node=2 t.py &\n"
+        "done\nwait",
+        "--nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
+    ),
     "accelerate of an environment in an image": (
         "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",
         "--launcher accelerate --image i.sif --env PREPEND_PATH=/e/bin t.py",
