@@ -20,7 +20,7 @@ FOREIGN: dict[str, str] = TABLES["directives"]["foreign"]
 # Slurm's names of the options of others.
 PBS, COBALT, OF_CHUNKS = (TABLES["directives"][name] for name in ("pbs", "cobalt", "of_chunks"))
 # A place that the script leaves open: <my account>, { account }.
-BLANK = re.compile(r"<([\w -]+)>|\{ *([A-Za-z][\w -]*?) *\}")
+BLANK = re.compile(r"<([\w -]+)>|(?<![${])\{ *([A-Za-z][\w -]*?) *\}")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         draft.lose(line, f"--{name} has no value")
     else:
         whose = "srun-arg" if name.startswith("container-") else "sbatch-arg"
-        draft.add(whose, f"--{name}={value}" if value else f"--{name}")
+        draft.add(whose, f"--{name}={value}" if value else f"--{name}", line)
 
 
 def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
@@ -97,7 +97,7 @@ def _counts(draft: Draft, job: Job, step: Step) -> None:
 def _nodes(draft: Draft, job: Job) -> None:
     text, line = job.get("nodes"), job.line("nodes")
     if text and job.count("nodes") is None:
-        draft.add("nodes", f"<{text}>")
+        draft.add("nodes", text if "<" in text else f"<{text}>")
         draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
     elif text or (job.find("nodelist") and (job.nodes or 1) > 1):
         draft.add("nodes", job.nodes or text)

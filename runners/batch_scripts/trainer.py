@@ -166,7 +166,8 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
     """Return a word for the shell of a rank; what the user's shell knows stays a variable."""
     if not word.unknown:
         return [word.quoted()]
-    pieces: list[Piece] = ['"']
+    several = any(value[:1] == "-" and " " in value for value in word.unknown[0].values)
+    pieces: list[Piece] = ['"' * (not several)]  # items such as "--lr 1" are several words
     for piece in word.pieces:
         if isinstance(piece, str):
             pieces.append(escaped(piece))
@@ -176,7 +177,7 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
             definition = f"{piece.source[2:].partition('[')[0]}=({items})"
             draft.definitions += [definition] if definition not in draft.definitions else []
         pieces.append(piece.source if on_rank(piece) else piece)
-    return [*pieces, '"']
+    return [*pieces, '"' * (not several)]
 
 
 def exports(draft: Draft, name: str, value: Word) -> None:

@@ -277,6 +277,11 @@ WHOLE = {
         "done\nwait",
         "--nodes 1 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
     ),
+    "a list of several options": (
+        "#SBATCH --array=0-1\nL=('--a 1' '--b 2')\nsrun python t.py ${L[$SLURM_ARRAY_TASK_ID]}",
+        "--array 0-1 --runtime none -- bash -c 'L=('\"'\"'--a 1'\"'\"' '\"'\"'--b 2'\"'\"');"
+        " exec python t.py ${L[$SLURM_ARRAY_TASK_ID]}'",
+    ),
     "accelerate of an environment in an image": (
         "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",
         "--launcher accelerate --image i.sif --env PREPEND_PATH=/e/bin t.py",
