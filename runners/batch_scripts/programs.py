@@ -41,7 +41,7 @@ class Grammar:
         text = text.replace("_", "-") if self.dashes else text
         fits = [name for name in self.long if name.startswith(text)]
         text = fits[0] if text not in self.long and len(fits) == 1 and len(text) > 2 else text
-        return SAME.get(text, text)
+        return SAME[text] if SAME.get(text) in self.long else text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, litera
 OF_HOROVODRUN = NAMES["of_horovodrun"]
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
-COUNTS = ("np", "num-proc", "verbose")
+COUNTS = ("np", "n", "num-proc", "verbose")
 PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 

@@ -282,6 +282,14 @@ WHOLE = {
         "--array 0-1 --runtime none -- bash -c 'L=('\"'\"'--a 1'\"'\"' '\"'\"'--b 2'\"'\"');"
         " exec python t.py ${L[$SLURM_ARRAY_TASK_ID]}'",
     ),
+    "aprun's own options": (
+        "aprun -n 8 -N 4 -S 2 -b -cc depth python t.py",
+        "--ntasks-per-node 4 --runtime none t.py",
+    ),
+    "a work folder of the container": (
+        "srun apptainer exec --workdir /w i.sif python t.py",
+        "--image i.sif --apptainer-arg=--workdir=/w t.py",
+    ),
     "accelerate of an environment in an image": (
         "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",
         "--launcher accelerate --image i.sif --env PREPEND_PATH=/e/bin t.py",
