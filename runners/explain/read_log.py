@@ -25,6 +25,7 @@ LAST = 300  # lines of the rank that failed first: a stack of C++ may stand belo
 OF_NOBODY_FIRST, OF_NOBODY_LAST = 200, 200  # lines of Slurm, the container runtime, and the script
 LONGEST = 2000  # bytes of a line
 LABEL = re.compile(r"(\d+)@(\S+) \| ")
+OF_A_RANK = re.compile(rb"\d+@\S+ \| ")
 OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
 OF_NOBODY = re.compile(rb"^(?!\d+@\S+ \| ).+", re.MULTILINE)
 # Where a job that came back begins anew: what stands before was another start's.
@@ -214,9 +215,12 @@ def _from_the_end(piece: bytes, label: bytes) -> Iterator[tuple[int, int]]:
 
 def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
     """Return rank, host and text of a line, without colours; a long one is cut between words."""
-    raw = piece[start : min(stop, start + LONGEST)]
-    text = plain(raw.decode("utf-8", "replace").rstrip("\r"))
-    if stop - start > LONGEST:
+    raw = piece[start:stop].rstrip(b"\r")
+    begin, _, shown = raw.rpartition(b"\r")  # of a progress bar that was drawn again, the last
+    label_of_it = OF_A_RANK.match(begin)
+    raw = (label_of_it[0] if label_of_it else b"") + shown
+    text = plain(raw[:LONGEST].decode("utf-8", "replace"))
+    if len(raw) > LONGEST:
         text = (text.rpartition(" ")[0] or text) + " ..."
     label = LABEL.match(text)
     if not label:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_RANK, plain
+from ..injob.run_files import OF_RANK, TIME, plain
 from .facts import Facts, Line
 from .finding_helpers import CHAINED
 
@@ -33,6 +33,7 @@ VAGUE = re.compile(
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
 )
 LABEL = re.compile("^" + OF_RANK)
+TIME_OF_LINE = re.compile(TIME)
 TRACEBACK = "Traceback (most recent call last)"
 FRAME = re.compile(r'^\s+File "')
 
@@ -127,8 +128,9 @@ def _start(lines: list[str], end: int) -> int:
 
 
 def _label(line: str) -> str:
+    """Return whose line it is; its time, where a line has one, is another on each."""
     found = LABEL.match(line)
-    return found[0].strip() if found else ""
+    return TIME_OF_LINE.sub("", found[0]).strip() if found else ""
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
