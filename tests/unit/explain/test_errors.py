@@ -317,7 +317,7 @@ def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> N
     ["0: ", "[default1]:", "(Worker pid=42) ", "10.0.0.4: ", "2026-01-01T00:00:0{}.5Z ", "bar\r"],
 )
 def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str) -> None:
-    """srun --label, torchrun, Ray, pdsh, a collector of logs; a progress bar that is drawn again."""
+    """srun --label, torchrun, Ray, pdsh, a collector of logs; a progress bar drawn again."""
     error = "ValueError: Default process group has not been initialized, please call it."
     lines = [TRACEBACK, '  File "/w/t.py", line 3, in <module>', "    dist.barrier()", error]
     told = [before.format(number) + line for number, line in enumerate(lines)]
