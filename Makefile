@@ -93,8 +93,8 @@ lint: $(VENV)/.ready ## ruff, mypy --strict, and the direction of imports
 	$(IN_VENV) lint-imports --no-cache
 
 .PHONY: unit
-unit: $(VENV)/.ready ## the fast tests
-	$(IN_VENV) python -m pytest -q -n 2 tests/unit
+unit: $(VENV)/.ready ## the fast tests, three at a time on two cores: some of them wait
+	$(IN_VENV) python -m pytest -q -n 3 tests/unit
 
 .PHONY: real
 real: $(VENV)/.ready cluster-possible build-cpu ## the tests on real clusters but for the slow ones, two files at a time; three that fail run again

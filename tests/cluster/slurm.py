@@ -20,9 +20,7 @@ from .design import (
 )
 from .flavours.model import Flavour, Nodes
 
-# A job that is queued again waits cred_expire seconds, of which there are 120 by default.
 PREEMPTING = """\
-AuthInfo=cred_expire=5
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=15 MaxTime=1-00:00:00 State=UP
@@ -58,8 +56,10 @@ PropagateResourceLimits=NONE
 MpiDefault=none
 {_communication(design)}
 {_accounting(design.flavour)}
-# A job is forgotten MinJobAge seconds after its end.
-MinJobAge=60
+# A job is forgotten MinJobAge seconds after its end; one that is queued again waits cred_expire
+# seconds, of which there are 120 by default.
+MinJobAge=30
+AuthInfo=cred_expire={5 if design.has(PREEMPTION) else 15}
 KillWait={15 if design.has(PREEMPTION) else 5}
 ReturnToService=2
 SlurmdTimeout=30

@@ -49,6 +49,7 @@ setpriv --reuid=1000 --regid=1000 --init-groups env HOME=/home/ada USER=ada \\
 INSTALL = "%post\n  apt-get -q update\n  apt-get -qy install {}\n"
 
 
+@pytest.mark.slow
 def test_the_guides_command_on_the_cpu_image(yard: Yard) -> None:
     yard.sh("mkdir wheels; python3 /opt/kit/tests/real/make_wheel.py wheels alpha==1.0")
     yard.write("extra.txt", "alpha")

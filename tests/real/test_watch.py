@@ -38,11 +38,16 @@ def explained(login: Login, id: str) -> dict[str, Any]:
 def old() -> Iterator[tuple[Login, str, str]]:
     """A job that reaches its time limit, and one that has ended by then; they start first.
 
-    Slurm's shortest limit is a minute, and so is MinJobAge here, after which it forgets a job: the
-    other tests of this file run meanwhile.
+    Slurm's shortest limit is a minute, which its administrator cuts here, and it looks at limits
+    twice a minute; it forgets a job MinJobAge after its end. The other tests of this file run
+    meanwhile.
     """
     login = Login(new_folder())
-    yield login, start(login, 300, "--time", "1"), start(login, 0)
+    late, early = start(login, 300, "--time", "1"), start(login, 0)
+    login.sh("until grep -qs started runs/wait-1/logs/job.log; do sleep 0.2; done")
+    soon = on_cluster(["scontrol", "update", f"JobId={late}", "EndTime=now+5"], user="root")
+    assert soon.returncode == 0, soon.stderr
+    yield login, late, early
     on_cluster(["rm", "-rf", login.folder])
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import runners.injob.rank
+from runners import injob
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.injob.rank import sample_ranks
 from runners.jobs import metrics_tail, rank_samples, stalls
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.rank_samples import RankSample
@@ -36,7 +38,6 @@ submitted to be reduced and are waiting for remainder of ranks for more than 60 
 0@n1 | 1: [DistributedOptimizer.gradient.0, loss]
 0@n1 | 3: [loss]
 """
-INJOB = Path(runners.injob.rank.__file__).parent.parent
 
 
 def test_progress_is_the_last_step_or_the_last_line_that_is_no_word_of_a_stall() -> None:
@@ -181,14 +182,14 @@ sample n3-7 {line[:50]}
     assert rank_samples.parse(text) == [replace(one, rank=0), one]
 
 
-@contextmanager
+@contextlib.contextmanager
 def shim(folder: Path, trainer: str) -> Iterator[int]:
     """The process of a real shim's trainer, once it has made a file `started`."""
     (folder / "train.py").write_text(trainer)
     environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
     environment["RUNNER_TASK_JOB"] = "job"
     options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(folder)]
-    command = [sys.executable, str(INJOB), "rank", *options, "--", "train.py"]
+    command = [sys.executable, injob.HERE, "rank", *options, "--", "train.py"]
     running = subprocess.Popen(command, cwd=folder, env=environment)
     try:
         deadline = time.monotonic() + 20
@@ -202,9 +203,12 @@ def shim(folder: Path, trainer: str) -> Iterator[int]:
 
 
 def sample(folder: Path) -> list[RankSample]:
-    command = [sys.executable, str(INJOB), "sample", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return rank_samples.parse(done.stdout)
+    """As the job's `injob sample`, within half its time."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sample_ranks, "SECONDS", sample_ranks.SECONDS / 2)
+        sample_ranks.main([str(folder)])
+    return rank_samples.parse(printed.getvalue())
 
 
 def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
