@@ -11,29 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import IMAGE
+from .conftest import UNPACKED
 from .servers import registry, website
 from .yard import Yard, yard
 
 __all__ = ["yard"]
 
 CASES = Path(__file__).parent / "dockerfiles"
-# One system for both, under the names that the Dockerfiles have: that of the CPU image, Debian 12.
-BASE = f"""Bootstrap: localimage
-From: {IMAGE}
-%post
-  rm -rf /opt/horovod /trainers /usr/share/doc /usr/share/zoneinfo
-"""
 WHERE = "--root $PWD/podman --runroot $PWD/run"
 PODMAN = f"""
 export XDG_RUNTIME_DIR=$PWD/run; mkdir -p run
 podman() {{ command podman {WHERE} "$@"; }}
 """
-MAKE_BASE = """
-apptainer build --fakeroot --sandbox tree base.def > /dev/null 2>&1
-unshare --user --map-root-user --map-auto sh -c '
-    cd tree; rm -rf .singularity.d .exec .run .shell .test singularity environment
-    tar --numeric-owner -cf ../base.tar .; cd ..; rm -rf tree'
+# One system for both, under the names that the Dockerfiles have: that of the CPU image, Debian 12.
+WITHOUT = """
+.singularity.d .exec .run .shell .test singularity environment
+opt/horovod trainers usr/share/doc usr/share/zoneinfo
+"""
+MAKE_BASE = f"""
+unshare --user --map-root-user --map-auto tar --numeric-owner -C {UNPACKED} \
+    {" ".join(f"--exclude=./{name}" for name in WITHOUT.split())} -cf base.tar .
 """
 # A context with what is hard to copy.
 CONTEXT = """
@@ -101,7 +98,6 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(yard: Yard) -> Iterator[Bench]:
-    yard.write("base.def", BASE)
     yard.sh(MAKE_BASE)
     yard.sh(GIT)
     with registry(yard, "registry") as server, website(yard, "web", "--cgi") as web:

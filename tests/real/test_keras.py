@@ -17,11 +17,12 @@ BOTH_KERASES = ("--env", "TF_USE_LEGACY_KERAS=1")
 @pytest.mark.parametrize(
     ("script", "controller", "ranks", "words"),
     [
-        ("keras_forms.py", "gloo", 2, ()),
+        pytest.param("keras_forms.py", "gloo", 2, (), marks=pytest.mark.slow),
         ("keras_forms.py", "mpi", 2, BOTH_KERASES),
         pytest.param("keras_forms.py", "mpi", 4, BOTH_KERASES, marks=pytest.mark.slow),
-        ("keras_traps.py", "gloo", 4, ()),
-        ("keras_traps.py", "mpi", 2, ()),
+        ("keras_traps.py", "gloo", 2, ()),
+        pytest.param("keras_traps.py", "gloo", 4, (), marks=pytest.mark.slow),
+        pytest.param("keras_traps.py", "mpi", 2, (), marks=pytest.mark.slow),
     ],
 )
 def test_every_form_trains_one_model(
