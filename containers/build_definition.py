@@ -177,7 +177,7 @@ def _test(asked: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> N
     if named != f"sha256:{asked.base.digest}":
         raise SystemFault(UNFINISHED.format(name=asked.name))
     # A %test of the definition takes the place of the base's.
-    own = definition.has_section(asked.text, "test")
+    own = definition.has_test(asked.text)
     script = apptainer.exec_argv(asked.base.path, "cat", "/.singularity.d/test")
     if text := subprocess.run(script, capture_output=True).stdout if own else b"":
         path = runtime.temporary / "base-test"

@@ -103,10 +103,10 @@ def arguments(text: str) -> Mapping[str, str]:
     return found
 
 
-def has_section(text: str, name: str) -> bool:
-    """Whether a definition has the section %name with something in it."""
+def has_test(text: str) -> bool:
+    """Whether a definition has a section %test with something in it."""
     return any(
-        section == name and line.strip() and not is_heading(line)
+        section == "test" and line.strip() and not is_heading(line)
         for _, section, line in lines(text)
     )
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, TextIO
+from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
@@ -26,9 +26,9 @@ SECONDS_BETWEEN_SIGNS = 30.0  # of life, in a phase that does not count bytes
 SECONDS_BETWEEN_REFRESHES = 0.1
 
 
-def watched(stream: TextIO | None = None) -> bool:
-    """Whether a stream, or stderr, is a terminal that can draw over what it has shown."""
-    return (stream or sys.stderr).isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+def watched() -> bool:
+    """Whether stderr is a terminal that can draw over what it has shown."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
 
 
 def bars(*columns: ProgressColumn | str, **more: Any) -> Bars:

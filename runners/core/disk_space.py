@@ -47,16 +47,16 @@ class Volume:
         return cls(folder, free_bytes(folder), inodes, mount_type(folder), disk.f_flag)
 
 
-def check_new_file(option: str, path: Path, such_as: str) -> None:
-    """Raise UsageError when the file that an option names could not be written."""
+def check_output(path: Path) -> None:
+    """Raise UsageError when the image that --output names could not be written."""
     path = path.absolute()
     if path.is_dir():
-        raise UsageError(f"{option} {path} is a folder; name a file, such as {such_as}")
+        raise UsageError(f"--output {path} is a folder; name a file, such as my.sif")
     folder = next(folder for folder in path.parents if folder.exists())
     if not folder.is_dir():
-        raise UsageError(f"{option} {path}: {folder} is not a folder")
+        raise UsageError(f"--output {path}: {folder} is not a folder")
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {path}: you cannot write in {folder}")
+        raise UsageError(f"--output {path}: you cannot write in {folder}")
 
 
 def mount_type(path: Path, mounts: str | None = None) -> str:

@@ -140,7 +140,7 @@ def _argument(text: str) -> tuple[str, str]:
 def _packaged(name: str, dry_run: bool, values: Mapping[str, Any]) -> None:
     options, progress = build_options.of(values), phases()
     made = plan.make(name, options)
-    disk_space.check_new_file("--output", made.output, "my.sif")
+    disk_space.check_output(made.output)
     if dry_run:
         click.echo(build.describe(made, options, progress))
         return

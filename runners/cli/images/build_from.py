@@ -30,7 +30,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     image = find(values["origin"]) if values["origin"] else None
     base = Base.read(image.path, image.labels) if image else None
     definition = derived(base, values) if base else plain(Path(str(target)), values)
-    disk_space.check_new_file("--output", definition.output, "my.sif")
+    disk_space.check_output(definition.output)
     if dry_run:
         click.echo(build_definition.describe(definition))
         return
