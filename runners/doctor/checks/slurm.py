@@ -6,10 +6,8 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ...core.model import ImageAccess
 from ...core.remedy import command, line
 from ...core.site import Partition, Site
-from ...planning.staging import signals_all
 from ...schedulers import slurm_calls
 from ..finding import About, Finding
 from ..question import Answer, ask
@@ -66,7 +64,6 @@ def check(site: Site, slurm: Slurm) -> list[Finding]:
         ABOUT.ok("controller", answers, ping.out.strip().splitlines()[0]),
         _types(site),
         _plugins(slurm.config, slurm.configuration),
-        *_signals(site),
         *_partitions(site.partitions),
         _accounting(slurm),
         *_munge(slurm),
@@ -117,15 +114,6 @@ def _plugins(config: dict[str, str], answer: Answer) -> Finding:
         "\n".join(f"{name} = {config.get(name) or 'none'}" for name in names),
         "ask the administrators for TaskPlugin=task/affinity,task/cgroup in slurm.conf",
     )
-
-
-def _signals(site: Site) -> list[Finding]:
-    """Return what --requeue and --signal come to where Slurm signals every process of a rank."""
-    if not signals_all(site):
-        return []
-    says = "--requeue and --signal: the process that mounts the ranks' image is signalled too"
-    fix = f"leave --stage-image out with these, or give {ImageAccess.MOUNTED}"
-    return [ABOUT.warning("signals", says, f"ProctrackType = {site.proctrack}", fix)]
 
 
 def _partitions(partitions: tuple[Partition, ...]) -> list[Finding]:

@@ -67,7 +67,6 @@ def dumb(command: str) -> Answer:
         (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
         (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
         (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
-        (replace(SITE, proctrack="proctrack/linuxproc"), FINE, "signals", WARNING, "signalled too"),
         (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
         (SITE, FINE, "partitions", WARNING, "no partition"),
         (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
