@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.cluster.state import State
 
-from .conftest import IMAGE, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, new_folder, on_cluster
 
 GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
 PYTHON = "/opt/runner/bin/python"
@@ -53,4 +53,4 @@ def scale(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command; `limit` is a command before it, such as `timeout -s INT 5`."""
     command = ["env", f"PYTHONPATH={extra}", *shlex.split(limit), "runner", "scale"]
-    return login.run(*command, "--image", IMAGE, *words, timeout=600)
+    return login.run(*command, "--image", UNPACKED, *words, timeout=600)

@@ -25,6 +25,7 @@ SHORT = ["--", "--epochs", "1"]
 WITHOUT_PMI = ("-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--follow", "--all")
 
 
+@pytest.mark.unpacked
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 @pytest.mark.parametrize("trainer", ["torch_mnist", "tf_mnist"])
 def test_recipes_form_one_world_over_two_nodes(login: Login, trainer: str, controller: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from .conftest import Login
 from .places import BARE
 
+pytestmark = pytest.mark.unpacked
+
 
 @pytest.mark.parametrize("kind", ["torch", "ddp", "tensorflow", "keras"])
 def test_a_copy_trains_in_one_world_and_leaves_its_result(login: Login, kind: str) -> None:

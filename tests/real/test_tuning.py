@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .conftest import IMAGE, Login
+
+pytestmark = pytest.mark.unpacked
 
 TRAINER = """
 import os
