@@ -80,7 +80,11 @@ class Expander:
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):
             bare = text.replace("\\*", "").replace("\\?", "").replace("\\[", "")
-            if split and ("*" in bare or "?" in bare or ("[" in bare and "]" in bare)):
+            if (
+                split
+                and text[:1] != "-"
+                and ("*" in bare or "?" in bare or ("[" in bare and "]" in bare))
+            ):
                 return [Unknown(text, kinds.RUN, self.line(node))]
             text = _unescaped(text)
             if text == "~" or text.startswith("~/"):
@@ -97,7 +101,9 @@ class Expander:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
-            if fields := self._fields(child, split):
+            if fields := self._fields(
+                child, split and (child.type != "word" or texts[0][:1] != "-")
+            ):
                 whole[-1] += fields[0]
                 whole += fields[1:]
         return whole

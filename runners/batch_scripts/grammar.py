@@ -59,8 +59,7 @@ def _placeholders(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
 def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield begin and end of names behind a `$` that the grammar takes for a sign of its own.
 
-    NOTE: it does so (0.25.1) for the second variable of `$A,$B`, `$A:$B` and `$A/$1`. In braces,
-    which change nothing, it is read.
+    NOTE: it does so (0.25.1) for the second one of `$A,$B` and `$A/$1`; in braces it is read.
     """
     for node in below(root, "$"):
         begin = end = node.end_byte
@@ -74,10 +73,7 @@ def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _conditions(data: bytes) -> Iterator[int]:
-    """Yield the places behind `$(` of `$(((...)) && ...)`, which are no arithmetic.
-
-    NOTE: the grammar (0.25.1) takes each `$(((` for it.
-    """
+    """Yield places behind `$(` of `$(((A)) && B)`, which the grammar (0.25.1) misreads."""
     begin = data.find(b"$(((")
     while begin >= 0:
         depth, at = 2, begin + 4

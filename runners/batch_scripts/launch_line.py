@@ -172,11 +172,9 @@ def _known(command: Command, script: Script) -> bool:
     step = steps.of(command)
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
-    programs = {command.name, *step.names[:1]}
-    if (command.name == "exec" and not command.arguments) or command.text.startswith("command -v"):
+    asks = command.text.startswith("command -v") or command.words[-1].text in ("--version", "-V")
+    if asks or (command.name == "exec" and not command.arguments):
         return True  # the redirections of exec alone are those of a log
-    if command.words[1:] and command.words[-1].text in ("--version", "-V", "--help"):
-        return True
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""
@@ -185,6 +183,7 @@ def _known(command: Command, script: Script) -> bool:
     if command.name == "trap":
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
+    programs = {command.name, *step.names[:1]}
     return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 

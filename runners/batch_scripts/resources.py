@@ -11,8 +11,7 @@ from .words import Word, literal
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
-OF_OUTPUT = NAMES["of_output"]
-OF_CHUNKS = ("system", "ncpus", "select")
+OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
     ("pbs", "V"): "-V: runner passes the environment on",
@@ -21,7 +20,6 @@ REASONS = {
     ("", "wrap"): "--wrap: it is of sbatch without a script",
     ("", "export"): "--export: runner passes the environment on itself",
 }
-OF_IMAGE = NAMES["of_image"]
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
@@ -44,7 +42,7 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         return
     if reason := REASONS.get((job.scheduler, name)) or REASONS.get(("", name)):
         draft.leave_out(line, reason)
-    elif job.scheduler == "pbs" and name in OF_CHUNKS:
+    elif job.scheduler == "pbs" and name in ("system", "ncpus", "select"):
         return
     elif name == "chdir":
         draft.folder = literal(value, line)

@@ -194,7 +194,11 @@ class Simple:
         """Assign a variable; return its name and value, of an array all items as one word."""
         target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         line = self._line(node)
-        name = grammar.source(target) if target else ""
+        if target is None:  # export "NAME=VALUE"
+            first, *rest = self.expander.word(node).split("=", 1)
+            self._assign(first.text, word := rest[0] if rest else literal("", line))
+            return first.text, word
+        name = grammar.source(target)
         adds = any(child.type == "+=" for child in node.children)
         before = self.scope.variables.get(name)
         if value is not None and value.type == "array":
@@ -229,7 +233,7 @@ class Simple:
         )
         for child in node.children:
             name = grammar.source(child)
-            if child.type == "variable_assignment":
+            if child.type in ("variable_assignment", "string", "raw_string"):
                 name, value = self._assigned(child)
                 self.content.assignments.append(Assignment(name, value, self._line(node)))
             elif child.type != "variable_name":

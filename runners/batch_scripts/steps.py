@@ -144,9 +144,7 @@ class _Reader(Step):
         more = self._script(words[place], words[place + 2 :])
         if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
             self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
-            agents = {word.text.rpartition("/")[2] for word in self.program[:4]} & set(
-                programs.AGENTS
-            )
+            agents = programs.AGENTS.keys() & {w.text.rpartition("/")[2] for w in self.program[:4]}
             self.env = self.env if agents or self.agent else outer
         return more
 

@@ -78,9 +78,7 @@ def gpus_per_task(script: Script) -> Places:
 
 @rule("export-none")
 def export_none(script: Script) -> Places:
-    content = script.content
-    reset = any("SLURM_EXPORT_ENV" in command.text for command in content.commands)
-    reset = reset or any(each.name == "SLURM_EXPORT_ENV" for each in content.assignments)
+    reset = "SLURM_EXPORT_ENV" in script.text
     prepares = script.uses("module", "ml", "conda", "source", ".")
     for step, srun in _sruns(script):
         own = srun.get("export")

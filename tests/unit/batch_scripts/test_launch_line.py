@@ -290,6 +290,14 @@ WHOLE = {
         "srun apptainer exec --workdir /w i.sif python t.py",
         "--image i.sif --apptainer-arg=--workdir=/w t.py",
     ),
+    "an assignment in quotes": (
+        "export 'A=b:1' \"C=d e\"\nsrun python t.py",
+        "--runtime none --env A=b:1 --env 'C=d e' t.py",
+    ),
+    "a pattern behind an option's sign": (
+        "srun python t.py --in=/d/*.rec --out=$W/*.x",
+        """--runtime none t.py -- '--in=/d/*.rec' "--out=$W/*.x\"""",
+    ),
     "accelerate of an environment in an image": (
         "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",
         "--launcher accelerate --image i.sif --env PREPEND_PATH=/e/bin t.py",
