@@ -154,8 +154,8 @@ OF_DIRECTIVE = "<image of the directive>"
 # Variables that runner sets itself on each rank.
 PLACE = TABLES["names"]["place"].split()
 SHELLS = ("bash", "sh", "zsh", "dash")
-# Programs before a command that change nothing of what it does.
-BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin")
+# Programs before a command that change nothing of what it does, or only its CPUs.
+BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin", "task_affinity")
 WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env")}
 # Programs whose `run` starts a command in an environment.
 RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
