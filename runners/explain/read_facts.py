@@ -99,7 +99,10 @@ def _log(
 ) -> LogFacts:
     path = Path(job.log)
     name = os.path.relpath(path, paths.root) if paths.root in path.parents else str(path)
-    who = f"{failed[0].rank}@{failed[0].host}" if failed else ""
+    first = failed[0] if failed else None
+    who = f"{first.rank}@{first.host}" if first else ""
+    if first and first.kind == kinds.ENDED_WITH_OTHERS:  # another's lines say why
+        who = ""
     beside = Path(job.error) if job.error else None
     try:
         return read_log.read(path, patterns, who, name, beside)

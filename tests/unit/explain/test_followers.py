@@ -9,6 +9,7 @@ import pytest
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
+from runners.injob.rank.supervise import ENDED
 
 from ..failures import leave
 from .test_facts import FAILED, explained, made
@@ -87,6 +88,15 @@ def test_what_a_program_does_without_is_no_cause(tmp_path: Path, line: str) -> N
     paths, job = made(tmp_path, f"0@n0 | {line}\n")
     leave(paths, 0, 1.0, failure.of_exit(1))
     assert explain(paths, job, FAILED).name == "unknown"
+
+
+def test_why_all_were_ended_is_read_of_any_of_them(tmp_path: Path) -> None:
+    """An MPI that ends every rank by SIGTERM may do so before the one to blame has a record."""
+    lines = ("A requested component was not found, or was unable to be opened.", "Component: nope")
+    paths, job = made(tmp_path, "".join(f"1@n1 | {line}\n" for line in lines))
+    for rank in (0, 1):
+        leave(paths, rank, 1.0 + rank, ENDED, 143)
+    assert explain(paths, job, FAILED).name == "ompi-no-component"
 
 
 def test_a_permission_that_no_file_lacks_is_not_a_files(tmp_path: Path) -> None:
