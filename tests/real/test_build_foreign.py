@@ -89,7 +89,7 @@ def build(theirs: Login, output: str, **env: str) -> Done:
     return theirs.run(*words, env=scratch, timeout=SECONDS)
 
 
-def test_few_files_are_compiled_and_it_runs(theirs: Login) -> None:
+def test_few_files_are_compiled_and_its_test_passes(theirs: Login) -> None:
     (wheel,) = plain.image_plan().horovod.glob("*.whl")
     theirs.sh("mkdir few")
     shutil.unpack_archive(wheel, State.locate().root / theirs.folder[1:] / "few", "zip")

@@ -158,7 +158,7 @@ def test_deepspeed_in_a_derived_image(place: Login, monkeypatch: pytest.MonkeyPa
 
 SMALL = "--synthetic --model resnet20 --batch-size 2"
 PACKAGED = {
-    f"torch_resnet {SMALL}": "gloo",
+    f"torch_resnet {SMALL} --timeline --profile 2-3": "gloo",
     "torch_finetune --lora": "gloo",
     "lightning_mnist": "gloo",
     "keras_mnist": "gloo",

@@ -26,7 +26,7 @@ hvd.shutdown()
 
 def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login) -> None:
     trainer = login.write("tuned.py", TRAINER)
-    words = ["--timeline-filename", "trace.json", "--cycle-time-ms", "2.5"]
+    words = ["--timeline-filename", "trace.json", "--cycle-time-ms", "2.5", "--autotune"]
     words += ["--fusion-threshold-mb", "32", "--start-timeout", "77", "--nodes", "2"]
     shown = login.launch(*words, "--controller", "gloo", "--follow", "--all", trainer)
     assert shown.returncode == 0, shown.stdout + shown.stderr
@@ -34,6 +34,7 @@ def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login)
         assert f"rank {rank} CYCLE_TIME 2.5" in shown.stdout
         assert f"rank {rank} FUSION_THRESHOLD {32 * 1024 * 1024}" in shown.stdout
         assert f"rank {rank} GLOO_TIMEOUT_SECONDS 77" in shown.stdout
+    assert "cycle_time_ms" in login.sh("head -n 1 runs/tuned-1/autotune.csv")
     events = json.loads(login.sh("cat runs/tuned-1/trace.json"))
     tensor = next(e["pid"] for e in events if e.get("args", {}).get("name") == "allreduce.weights")
     names = [e.get("name") for e in events if e.get("pid") == tensor]
