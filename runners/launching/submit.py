@@ -12,6 +12,7 @@ from typing import Any
 from ..core import signals
 from ..core.command_line import CommandLine, Given
 from ..core.job_record import Job, JobPaths, next_folder
+from ..core.model import Trainer
 from ..core.plan import Plan, Variable
 from ..core.progress import Listener
 from ..core.site import Site
@@ -122,7 +123,8 @@ def prepare_session(
     """Return what a session called `name` starts from."""
     preset = session.preset(name)
     here = gather.look_around(flags, preset)
-    made = gather.plan_for(session.trainer(name), preset, flags, here, dry_run, listener)
+    trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
+    made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
     plan = session.of(made, os.getcwd())
     return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
 

@@ -217,7 +217,7 @@ def _kind(names: list[str], ranks: list[Record], moved: int) -> str:
 
 
 def evidence(ranks: list[Record], words: Words) -> str:
-    """Return the counters, the libraries' words and the sockets, one line each."""
+    """Return the counters, the libraries' words and the interfaces, one line each."""
     first = next(record for record in ranks if record["rank"] == 0)
     sent = first["sent"].items()
     lines = [
@@ -228,7 +228,6 @@ def evidence(ranks: list[Record], words: Words) -> str:
     lines += [f"{words.who}: {way}, {count} times" for way, count in sorted(words.ways.items())]
     lines += [f"{words.who}: {line}" for line in words.lines]
     lines += [f"Open MPI: messages by {words.messenger}"] if words.messenger else []
-    lines += [f"rank 0: {n} connections on {name}" for name, n in first["connections"].items()]
     there = networks(ranks)[first["host"]]
     lines += [shown(item) for item in there.interfaces if item.kind != "loopback"]
     return "\n".join([*lines, *map(shown_port, there.ports)])

@@ -44,6 +44,11 @@ def cpu_problem(level: str, host: str) -> Problem | None:
     return Problem(kinds.CPU, text, {"evidence": evidence})
 
 
+def cpu_model() -> str:
+    line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read(CPUINFO), re.MULTILINE)
+    return line[1].strip() if line else ""
+
+
 def driver_version(file: str = DRIVER) -> str:
     """Return the version of the node's NVIDIA driver; empty when it has none that says so."""
     version = VERSION.search(read(file))

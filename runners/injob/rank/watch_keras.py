@@ -11,7 +11,8 @@ import sys
 import zlib
 from typing import Any, Callable
 
-from .watch_torch import FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, cpu_model
+from .hardware import cpu_model
+from .watch_torch import FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES
 from .weights import END
 
 LOCAL = "variables are local to a rank (register_local_var)"

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import gc
 import os
-import re
 import sys
 import weakref
 import zlib
@@ -18,8 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Callable
 
-from ..run_files import read
-from .hardware import CPUINFO
+from .hardware import cpu_model
 from .weights import END, FIRST_COMPARED, LAST_TRACED
 
 OPTIMIZERS = 16  # that are watched; more are made by who steps each parameter on its own
@@ -244,11 +242,6 @@ def sharded(parameters: Sequence[Any]) -> str:
         if one.layout != sys.modules["torch"].strided or one.device.type == "meta":
             return f"a parameter is {one.layout}, on {one.device.type}"
     return ""
-
-
-def cpu_model() -> str:
-    line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read(CPUINFO), re.MULTILINE)
-    return line[1].strip() if line else ""
 
 
 def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:

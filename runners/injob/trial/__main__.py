@@ -40,7 +40,6 @@ def main(image_path: str, started: int, controller: str) -> None:
     speeds = frameworks.measure(framework, world.size())
     carried = readings.growth(before, readings.traffic()) or {}
     here["sent"] = {name: sent for name, (_, sent) in carried.items()}
-    here["connections"] = interfaces.connections(interfaces.interfaces())
     here["threads"], here["device"] = framework.threads(), framework.device()
     here["gpu"] = framework.gpu()
     everybody = framework.gather(json.dumps(here).encode() + b"\n")

@@ -1,5 +1,4 @@
-"""Interfaces and fabric ports of this node, and which of them this process talks over, from /sys
-and the kernel's lists of addresses and connections.
+"""Interfaces and fabric ports of this node, from /sys and the kernel's list of addresses.
 
 Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linux sources.
 """
@@ -7,17 +6,13 @@ Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband in the Linu
 from __future__ import annotations
 
 import os
-import socket
-import struct
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import addresses
 from ..addresses import Address
 from ..run_files import read
 
-ESTABLISHED = "01"
 UP = 0x1  # linux/if.h, IFF_UP
 ARPHRD = {"1": "ethernet", "32": "ipoib", "772": "loopback"}  # linux/if_arp.h
 # Those that no other node is behind, by the driver's or the kernel's name for them.
@@ -162,49 +157,3 @@ def text_of(*parts: str) -> str:
     Reading `speed` or `carrier` of an interface that is down is an error (EINVAL).
     """
     return read(os.path.join(*parts)).strip()
-
-
-def connections(interfaces: Iterable[Interface]) -> dict[str, int]:
-    """Return the number of this process's connections to other addresses, by interface.
-
-    Gloo says nothing about the network it uses, but this shows it (proc(5), /proc/net/tcp).
-    """
-    names = {address: item.name for item in interfaces for address in item.addresses}
-    inodes = socket_inodes()
-    tables = (text_of("/proc/self/net/tcp"), text_of("/proc/self/net/tcp6"))
-    rows = [row for table in tables for row in parse_connections(table)]
-    mine = [local for local, remote, inode in rows if inode in inodes and local != remote]
-    return dict(Counter(names.get(local, local) for local in mine))
-
-
-def parse_connections(text: str) -> list[tuple[str, str, str]]:
-    """Return local address, remote address and inode of each established connection."""
-    established = []
-    for line in text.splitlines()[1:]:
-        words = line.split()
-        if len(words) > 9 and words[3] == ESTABLISHED:
-            established.append((shown_address(words[1]), shown_address(words[2]), words[9]))
-    return established
-
-
-def shown_address(text: str) -> str:
-    """Return the address in `0B004D0A:1F90`: words of 32 bits as they lie in memory."""
-    digits = text.partition(":")[0]
-    words = [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
-    raw = struct.pack(f"={len(words)}I", *words)
-    if len(raw) == 4:
-        return socket.inet_ntop(socket.AF_INET, raw)
-    shown = socket.inet_ntop(socket.AF_INET6, raw)
-    return shown[len("::ffff:") :] if shown.startswith("::ffff:") else shown
-
-
-def socket_inodes() -> set[str]:
-    inodes = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:  # closed since the folder was listed
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target[len("socket:[") : -1])
-    return inodes

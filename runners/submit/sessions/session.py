@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...core import tokens
 from ...core.command_line import OWN
 from ...core.job_record import JobPaths
-from ...core.model import BindMount, Trainer
+from ...core.model import BindMount
 from ...core.plan import Interruption, Plan
 from ...core.tokens import Expanded
 from ...injob import SERVE
@@ -41,11 +41,6 @@ server=$!
 until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
 tidy
 (exit "$code")"""
-
-
-def trainer(name: str) -> Trainer:
-    """Return what stands in place of a trainer; `name` is also the default job name."""
-    return Trainer(name, None, None)
 
 
 def preset(name: str) -> config.Layer:

@@ -169,17 +169,6 @@ def test_the_fastest_fabric_comes_first() -> None:
     assert there.fabrics == ("infiniband", "slingshot")
 
 
-def test_own_connections() -> None:
-    text = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0200004D:1F90 0300004D:8D3A 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1
-   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1
-"""
-    assert interfaces.parse_connections(text) == [("77.0.0.2", "77.0.0.3", "4711")]
-    assert interfaces.shown_address("0000000000000000FFFF00000200004D:1F90") == "77.0.0.2"
-    assert interfaces.shown_address("000000FD000000000000000002000000:1F90") == "fd00::2"
-
-
 # The image, as one node sees it
 
 

@@ -38,7 +38,6 @@ def record(rank: int, **changes: Any) -> Record:
         "interfaces": [ETH],
         "ports": [],
         "sent": SENT,
-        "connections": {"eth0": 3},
     }
     if local == 0:
         facts["image"] = {**VIEW, "sha256": "ab" * 32}
