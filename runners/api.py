@@ -51,7 +51,7 @@ def launch(
     """
     made = _plan(trainer, args, settings, dry_run=False)
     if not force:
-        submit.check(made)
+        submit.raise_if_refused(made)
     draft, _ = submit.one(made, CommandLine(cwd=os.getcwd()))
     return Job(draft.paths)
 

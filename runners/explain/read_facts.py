@@ -65,8 +65,8 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
     Where another user has taken rank 0's port, the other ranks may have failed earlier by that.
     Raises SystemFault for one that a newer runner wrote.
     """
-    there = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
-    records = [(path, files.read_json(path)) for path in there]
+    record_files = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
+    records = [(path, files.read_json(path)) for path in record_files]
     failures = [_failure(path, record) for path, record in records if record]
     failures.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
     return tuple(failures)

@@ -26,7 +26,7 @@ from ..submit.sessions import session
 from . import gather, suggest
 
 
-def check(made: Plan) -> None:
+def raise_if_refused(made: Plan) -> None:
     """Raise Refused for a plan that cannot work, with the changes that make it work."""
     if made.refusals:
         raise suggest.refused(made.refusals)

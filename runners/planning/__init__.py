@@ -16,6 +16,7 @@ from ..core.plan import Launching, Plan, Refusal, Staging
 from ..core.remedy import LAUNCH, Remedy, Value, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
+from ..script.runtimes import limits
 from . import (
     cpu,
     execution,
@@ -217,7 +218,7 @@ def _refused_elsewhere(case: Case, launching: Launching, log: DecisionLog) -> No
     if not case.site.elsewhere:
         staging.own_folders(case, launching, log)
     log.refusals += SCHEDULERS[launching.scheduler].refusals(case.spec)
-    log.refusals += runtimes.refusals(case.spec, launching.runtime)
+    log.refusals += limits.refusals(case.spec, launching.runtime)
 
 
 def _brings_recipe(case: Case, log: DecisionLog) -> bool:

@@ -16,7 +16,7 @@ from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..core.site_profile import Profile
 from ..schedulers import SCHEDULERS, capabilities
-from ..script.runtimes import STORES
+from ..script.runtimes.limits import STORES
 from . import at_scale, partition
 from .at_scale import ONE_SERVER, PARALLEL
 from .case import Case, DecisionLog

@@ -107,7 +107,6 @@ class _Schedulers(Mapping[str, "Scheduler"]):
         return len(CAPABILITIES)
 
 
-__all__ = ["CAPABILITIES", "SCHEDULERS", "Capabilities", "capabilities"]
 SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
 
 

@@ -87,8 +87,8 @@ exit "$code\""""
 
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
-    there = capabilities(plan.launching.scheduler)
-    requeues = there.warns and plan.interruption.restarts > 0
+    scheduler = capabilities(plan.launching.scheduler)
+    requeues = scheduler.warns and plan.interruption.restarts > 0
     preempted = PREEMPTED if plan.interruption.slurm_restarts_preempted else ""
     text = REQUEUE.format(limit=plan.interruption.restarts, preempted=preempted) if requeues else ""
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
@@ -97,7 +97,7 @@ def opening(plan: Plan) -> list[str]:
     if plan.interruption.warning is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:
-        text += "\n" + (SLURM_TELLS_THE_RANKS if there.signals_ranks else TOLD_TO_END)
+        text += "\n" + (SLURM_TELLS_THE_RANKS if scheduler.signals_ranks else TOLD_TO_END)
     return text.splitlines()
 
 

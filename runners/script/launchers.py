@@ -10,7 +10,8 @@ from ..core.plan import Plan
 from ..core.tokens import Expanded
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
-from . import environment, runtimes
+from . import environment
+from .runtimes.command_lines import own_values
 
 # A task that fails ends the job at once; one that merely returns early gives the others this long.
 SECONDS_FOR_THE_OTHERS = 600
@@ -99,9 +100,7 @@ def horovodrun(plan: Plan) -> list[str]:
     """
     names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
     hidden = ["env", *(f"-u{name}" for name in names)] if names else []
-    hidden, own = (
-        (hidden, runtimes.own_values(plan)) if plan.wireup.controller == "gloo" else ([], [])
-    )
+    hidden, own = (hidden, own_values(plan)) if plan.wireup.controller == "gloo" else ([], [])
     argv = [
         *hidden,
         "horovodrun",

@@ -17,6 +17,7 @@ from ..injob.rank import EXIT_HOST_MPI
 from ..schedulers import SCHEDULERS
 from . import launchers, runtimes
 from .runtimes import RUNTIMES
+from .runtimes.limits import STORES
 
 EXIT_NOT_VERIFIED = 81
 IMAGE_STAMP = "image-stamp"  # a file in the run's code/
@@ -83,7 +84,7 @@ def image_check(plan: Plan) -> list[str]:
 def image_gone(plan: Plan, again: str) -> list[str]:
     """Return the check that a file or folder of the image is there; none for names in a store."""
     image = plan.spec.image
-    if plan.launching.runtime in runtimes.STORES or image.brought_by == BY_MODULES:
+    if plan.launching.runtime in STORES or image.brought_by == BY_MODULES:
         return []
     path = image.path / "bin/python" if plan.launching.runtime == "none" else image.path
     words = shlex.quote(f"runner: the image of this kernel is gone: {path}")

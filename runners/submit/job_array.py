@@ -87,7 +87,7 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     anything fails nothing stays: neither jobs nor folders. Raises Refused and SystemFault.
     """
     for plan in {id(draft.plan): draft.plan for draft in drafts}.values():
-        launch.check(plan)
+        launch.check_folders(plan)
     batch_list, root = batches(drafts, at_once), together(drafts)
     several = _several(drafts)
     folders = (*(draft.paths.root for draft in drafts), *[root] * several)

@@ -78,7 +78,7 @@ def submit(draft: Draft) -> Job:
 
     Signals wait until Slurm has answered and the job's number is written down.
     """
-    check(draft.plan)
+    check_folders(draft.plan)
     with signals.held(), claimed(draft.paths.root):
         write(draft)
         plan, paths = draft.plan, draft.paths
@@ -86,7 +86,7 @@ def submit(draft: Draft) -> Job:
         return record(draft, SCHEDULERS[plan.launching.scheduler].submit(paths, log))
 
 
-def check(plan: Plan) -> None:
+def check_folders(plan: Plan) -> None:
     """Raise Refused, or NotFound, when there is no place for the run or for its output.
 
     Slurm drops a job's output silently when the folder does not exist.
@@ -100,11 +100,11 @@ def check(plan: Plan) -> None:
         folder = os.path.dirname(file)
         if folder and "%" not in folder and not os.path.isdir(folder):
             raise NotFound(f"--{name} {file}: the folder {folder} does not exist")
-    there = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
-    if not os.access(there, os.W_OK):
-        raise Refused(f"cannot write in {there}", remedy=change(runs_dir="DIR"))
+    nearest = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        raise Refused(f"cannot write in {nearest}", remedy=change(runs_dir="DIR"))
     trust.check(runs_dir, os.environ)  # the ranks run what lies below it
-    disk_space.check(there, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
+    disk_space.check(nearest, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
 
 def outputs(spec: JobSpec) -> dict[str, str]:

@@ -92,7 +92,7 @@ def _refuse(made: Plan, force: bool) -> None:
     """Raise Refused for a plan that cannot work, with the commands that can; with force, say it."""
     plan_view.warn(made, force)
     try:
-        submit.check(made)
+        submit.raise_if_refused(made)
     except Refused as error:
         if not force:
             raise

@@ -77,7 +77,7 @@ def warn(made: Plan, forced: bool = False) -> None:
 def accept(made: Plan) -> None:
     """Print the warnings; raise Refused for a plan that cannot work."""
     warn(made)
-    submit.check(made)
+    submit.raise_if_refused(made)
 
 
 def warning(caution: Caution) -> str:

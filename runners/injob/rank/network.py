@@ -59,8 +59,8 @@ def chosen(own: Sequence[Address], wanted: Sequence[str], better: str) -> str:
 
     Empty when the host has none of them, or none with an address.
     """
-    there = [name for name in wanted if first_address(own, name)]
-    return better if better in there else next(iter(there), "")
+    present = [name for name in wanted if first_address(own, name)]
+    return better if better in present else next(iter(present), "")
 
 
 def name_leads_to(own: Sequence[Address], name: str) -> str:

@@ -245,18 +245,18 @@ class _Labeller:
 
         `looks` are called now and then.
         """
-        there = list(self.rest)
-        while there:
+        still_open = list(self.rest)
+        while still_open:
             often = port.needed
             seconds = (network if often else signals).SECONDS_BETWEEN_LOOKS
-            ready, _, _ = select.select([*there, ended, inbox.sock.fileno()], [], [], seconds)
+            ready, _, _ = select.select([*still_open, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for look in looks:
                 look()
-            chunks = {output: os.read(output, 65536) for output in there if output in ready}
+            chunks = {output: os.read(output, 65536) for output in still_open if output in ready}
             for output, chunk in chunks.items():
                 self.write(output, chunk)
-            there = [output for output in there if chunks.get(output) != b""]
+            still_open = [output for output in still_open if chunks.get(output) != b""]
             if not any(chunks.values()) and ended in ready and self._has_ended(ended):
                 break
         for output, rest in self.rest.items():

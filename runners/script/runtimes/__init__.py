@@ -13,25 +13,7 @@ from ...core.model import BY_MODULES, BindMount, Dataset, Staged
 from ...core.plan import Plan
 from ...core.tokens import Expanded
 from . import command_lines
-from .command_lines import PREFIX, Container, Runtime, own_values
-from .limits import STORES, refusals
-
-__all__ = [
-    "RUNTIMES",
-    "STORES",
-    "argv",
-    "data_target",
-    "exports",
-    "once",
-    "own_file",
-    "own_names",
-    "own_values",
-    "prepare",
-    "python",
-    "read_own",
-    "refusals",
-    "seen",
-]
+from .command_lines import PREFIX, Container, Runtime
 
 RUNTIMES: Mapping[str, Runtime] = {
     "apptainer": Runtime(command_lines.apptainer, prefix="APPTAINERENV_", takes_ssh=True),

@@ -38,7 +38,7 @@ class Allocation:
         When the wait ended without nodes, by Ctrl-C or `runner cancel`, it is INTERRUPTED. Raises
         Refused with the scheduler's words when there is no job, and removes the folder.
         """
-        launch.check(self.draft.plan)
+        launch.check_folders(self.draft.plan)
         with launch.claimed(self.draft.paths.root):
             launch.write(self.draft)
         argv = session.allocation(self.draft.plan, self.draft.paths)
@@ -107,8 +107,8 @@ def run(
         inside = "" if host else f" bash {tokens.quote(str(paths.enter))}"
         what = f"{job.scheduler} has no way into a job that is known here"
         raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
-    there = steps.place(job.id)
-    nodes = chosen(there.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
+    location = steps.place(job.id)
+    nodes = chosen(location.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
     inner = command if host else ["bash", str(paths.enter), *command]
-    line = steps.argv(there._replace(nodes=nodes), inner, pty, labelled=True)
+    line = steps.argv(location._replace(nodes=nodes), inner, pty, labelled=True)
     return shell.hand_over(line, steps.environment())

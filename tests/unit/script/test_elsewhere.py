@@ -18,6 +18,7 @@ from runners.core.model import BindMount, Controller, ImageInfo, Trainer
 from runners.core.plan import Gpus, Plan, Variable, Wireup
 from runners.core.site_profile import HostMpi
 from runners.script import environment, render, runtimes
+from runners.script.runtimes import limits
 from runners.submit import private_folder
 
 from .. import scripts
@@ -145,18 +146,18 @@ def test_what_a_runtime_lacks_is_refused_by_name() -> None:
     asked = replace(
         spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",), host_mpi=True
     )
-    assert [r.what.split()[0] for r in runtimes.refusals(asked, "none")] == [
+    assert [r.what.split()[0] for r in limits.refusals(asked, "none")] == [
         "--bind",
         "--apptainer-arg",
         "--host-mpi",
     ]
-    mpi, mount = runtimes.refusals(asked, "shifter")
+    mpi, mount = limits.refusals(asked, "shifter")
     assert tuple(map(str, mpi.remedies)) == (
         "--apptainer-arg=--module=mpich, leave out --host-mpi",
     )
     assert "cannot mount /a:b" in mount.what
-    assert "--rocm" in runtimes.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
-    assert runtimes.refusals(asked, "apptainer") == ()
+    assert "--rocm" in limits.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
+    assert limits.refusals(asked, "apptainer") == ()
 
 
 def test_volumes_of_shifter_and_podman() -> None:
@@ -199,7 +200,7 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     assert f"{folder}:{folder}" in argv
     assert (
         "--host-mpi is for Apptainer"
-        in runtimes.refusals(replace(made.spec, host_mpi=True), "podman")[0].what
+        in limits.refusals(replace(made.spec, host_mpi=True), "podman")[0].what
     )
 
 
@@ -210,7 +211,7 @@ def test_pyxis_is_options_of_srun() -> None:
     )
     assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
     odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
-    assert "cannot mount /a,b" in runtimes.refusals(odd, "pyxis")[0].what
+    assert "cannot mount /a,b" in limits.refusals(odd, "pyxis")[0].what
     assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
     for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
         file = replace(made, spec=replace(made.spec, image=ImageInfo(Path(name))))
