@@ -121,7 +121,6 @@ def _of_ras(answer: str) -> str:
 
 
 def in_words(stall: Stall) -> str:
-    """Return a stall in words, for people."""
     minutes, seconds = divmod(round(stall.seconds), 60)
     since = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     what = "no new line" if stall.step is None else "no step"

@@ -40,7 +40,6 @@ def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
 
 
 def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
-    """Return what works against a warning."""
     others = [each for each in caution.remedies if each.kind != LAUNCH]
     launches = [each for each in caution.remedies if each.kind == LAUNCH]
     if typed.name not in PLANNED or not launches:

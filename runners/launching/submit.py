@@ -120,7 +120,6 @@ class PreparedSession:
 def prepare_session(
     name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> PreparedSession:
-    """Return what a session called `name` starts from."""
     preset = session.preset(name)
     here = gather.look_around(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's

@@ -25,8 +25,6 @@ STATES = {
 
 
 class Cobalt(Qsub):
-    """Cobalt."""
-
     title, number = "Cobalt", re.compile(r"\d+")
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:

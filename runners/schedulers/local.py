@@ -62,8 +62,6 @@ class LocalSteps(Steps):
 
 
 class Local(Scheduler):
-    """Jobs that are processes of this machine."""
-
     ARRAYS = LocalArrays()
     STEPS: Steps = LocalSteps()
 

@@ -58,8 +58,6 @@ class PbsArrays(Arrays):
 
 
 class Pbs(Qsub):
-    """PBS Professional."""
-
     ARRAYS = PbsArrays()
     title, number = "PBS", re.compile(r".+")
     has = ("constraint", "mem", "dependency")

@@ -45,8 +45,6 @@ SACCT = ["sacct", "--noheader", "--allocations", "--parsable2", "-oJobID,State,N
 
 
 class SlurmArrays(Arrays):
-    """Slurm's job arrays."""
-
     def script(
         self, plan: Plan, array: ArrayPaths, tasks: Sequence[int], at_once: int | None, cwd: str
     ) -> list[str]:

@@ -12,8 +12,7 @@ import zlib
 from typing import Any, Callable
 
 from .hardware import cpu_model
-from .watch_torch import FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES
-from .weights import END
+from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES
 
 LOCAL = "variables are local to a rank (register_local_var)"
 SETS = "there are process sets of some of the ranks"

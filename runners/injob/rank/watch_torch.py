@@ -18,15 +18,11 @@ from types import FrameType
 from typing import Any, Callable
 
 from .hardware import cpu_model
-from .weights import END, FIRST_COMPARED, LAST_TRACED
+from .weights import END, FEW, FIRST_COMPARED, KEPT_BYTES, LAST_TRACED, MANY, OPTIMIZERS, VALUES
 
-OPTIMIZERS = 16  # that are watched; more are made by who steps each parameter on its own
-KEPT_BYTES = 1 << 28  # of parameters that are kept until the end, though their optimizer is gone
 LOSSES = 3
 KEY = "_runner_training"
 MOST = 1024  # parameters that have a checksum of their own; else several share one
-FEW, MANY = 64, 1024  # values of a parameter that a checksum is made of
-VALUES = 1000  # that a report has
 AVERAGERS = "torch.distributed.algorithms.model_averaging.averagers"
 AVERAGED = "the weights are averaged now and then (local SGD)"
 

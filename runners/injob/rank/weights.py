@@ -16,6 +16,11 @@ from typing import Any
 
 FIRST_COMPARED, LAST_TRACED = 4, 66
 END = 0  # in place of a step: after the last one
+# What watch_torch.py and watch_keras.py report
+OPTIMIZERS = 16  # that are watched; more are made by who steps each parameter on its own
+KEPT_BYTES = 1 << 28  # of parameters that are kept until the end, though their optimizer is gone
+FEW, MANY = 64, 1024  # values of a parameter that a checksum is made of
+VALUES = 1000  # that a report has
 ROUNDING = 1e-5  # a relative difference that is one of rounding
 ROUNDING_OF_MIXED_PROCESSORS = 1e-2  # which sums up over the steps
 

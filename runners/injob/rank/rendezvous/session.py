@@ -91,7 +91,6 @@ class RendezvousSession:
         connections.publish(self.run_dir, self.job, self.listening + self.more)
 
     def serve(self) -> None:
-        """Start to serve, in the parent."""
         if self.listening:
             from .server import Hub, HubSettings  # here, because no other rank needs it
 

@@ -52,8 +52,6 @@ class Series:
 
 @dataclass
 class GpuSeries:
-    """What was seen of one GPU."""
-
     name: str
     memory_total: int | None = None
     clock_highest: int | None = None
