@@ -35,10 +35,10 @@ def bind_target(facts: Facts) -> Explanation | None:
     seen = None if facts.record else facts.match(NO_TARGET)
     if not seen:
         return None
-    line, found = seen
-    cause = f"the bind target {found['what']} does not exist in the container and cannot be created"
+    line, match = seen
+    cause = f"the bind target {match['what']} does not exist in the container and cannot be created"
     because = "the container runtime reports it, before any rank started"
-    return certain(facts, cause, _elsewhere(facts, found["what"]), line, because=because)
+    return certain(facts, cause, _elsewhere(facts, match["what"]), line, because=because)
 
 
 def _elsewhere(facts: Facts, target: str) -> Remedy:

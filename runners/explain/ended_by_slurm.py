@@ -103,8 +103,8 @@ def _ended(
 def _node(facts: Facts) -> str:
     """Return the node that was lost, where srun names it."""
     line = next(iter(facts.lines(NODE)), None)
-    found = re.search(NODE.pattern, line.text) if line else None
-    return found[1].rstrip(".,") if found else ""
+    match = re.search(NODE.pattern, line.text) if line else None
+    return match[1].rstrip(".,") if match else ""
 
 
 def node_lost(facts: Facts) -> Explanation | None:
@@ -192,8 +192,8 @@ NOT_STAGED = Row(
 
 def runs_folder(facts: Facts) -> Explanation | None:
     """The run's folder is not there on the node: Slurm could not even open the log."""
-    found = BY_SIGNAL.match(facts.reason)
-    if not found or int(found[1]) != NO_OUTPUT or facts.log.size or facts.failures:
+    match = BY_SIGNAL.match(facts.reason)
+    if not match or int(match[1]) != NO_OUTPUT or facts.log.size or facts.failures:
         return None
     cause = (
         f"the run's folder {facts.paths.root} does not exist on the node or is not writable: "
@@ -208,10 +208,10 @@ def runs_folder(facts: Facts) -> Explanation | None:
 
 def script_killed(facts: Facts) -> Explanation | None:
     """A signal ended the job's script, and its ranks with it."""
-    found = BY_SIGNAL.match(facts.reason)
-    if not found:
+    match = BY_SIGNAL.match(facts.reason)
+    if not match:
         return None
-    number = int(found[1])
+    number = int(match[1])
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
     cause = f"{name} ended the job's script, and the ranks with it{since(facts)}"
     if number != signal.SIGUSR1 or not saves(facts):

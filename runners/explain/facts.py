@@ -219,5 +219,5 @@ class Facts:
     def match(self, pattern: LogPattern) -> tuple[Line, re.Match[str]] | None:
         """Return that line, and what the pattern finds in it."""
         line = self.line(pattern)
-        found = re.search(pattern.pattern, line.text) if line else None
-        return (line, found) if line and found else None
+        match = re.search(pattern.pattern, line.text) if line else None
+        return (line, match) if line and match else None

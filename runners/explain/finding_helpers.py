@@ -104,9 +104,9 @@ def place(facts: Facts) -> tuple[Line, str, int] | None:
     label = "" if worker is None else f"[rank{worker}]: "
     theirs = [line for line in facts.log.last if line.text.startswith(label)]
     for line in reversed(theirs or facts.log.last):
-        found = PLACE.match(line.text)
-        if found and not OTHERS.search(found["file"]):
-            return line, found["file"], int(found["line"])
+        match = PLACE.match(line.text)
+        if match and not OTHERS.search(match["file"]):
+            return line, match["file"], int(match["line"])
     return None
 
 
@@ -115,9 +115,9 @@ def own_code(facts: Facts) -> tuple[Line, ...]:
 
     Where the record has the traceback, that is shown as a whole.
     """
-    found = None if facts.record and facts.record.traceback else place(facts)
+    own = None if facts.record and facts.record.traceback else place(facts)
     last = facts.log.last
-    return last[last.index(found[0]) :][:2] if found else ()
+    return last[last.index(own[0]) :][:2] if own else ()
 
 
 def before(facts: Facts) -> list[Line]:
@@ -129,10 +129,10 @@ def before(facts: Facts) -> list[Line]:
 
 def edit(facts: Facts, _: object = None) -> Remedy:
     """Return the fix of a fault in the user's own code: open it there, then launch again."""
-    found = place(facts)
-    if not found:
+    where = place(facts)
+    if not where:
         return logs(facts)
-    return change(first=f"{EDITOR} +{found[2]} {quote(found[1])}")
+    return change(first=f"{EDITOR} +{where[2]} {quote(where[1])}")
 
 
 def without_own_address(facts: Facts) -> Remedy:

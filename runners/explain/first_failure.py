@@ -140,8 +140,8 @@ def _told_by_another(record: Failure, log: LogFacts) -> Line | None:
 def _worker(lines: Sequence[str]) -> int | None:
     """Return the number of the rank that failed first, by torchrun's summary."""
     at = next((at for at, line in enumerate(lines) if ROOT_CAUSE in line), len(lines))
-    found = next(filter(None, map(WORKER.match, lines[at:])), None)
-    return int(found["rank"]) if found else None
+    match = next(filter(None, map(WORKER.match, lines[at:])), None)
+    return int(match["rank"]) if match else None
 
 
 def _on_top(record: Failure, log: LogFacts) -> bool:

@@ -53,8 +53,8 @@ def keras_2(facts: Facts) -> Remedy | None:
 
     None where that variable was set and there is no import to change.
     """
-    found = place(facts)
-    file = Path(found[1]) if found else None
+    where = place(facts)
+    file = Path(where[1]) if where else None
     if file and file.is_file():
         for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
             if KERAS_3.match(line):
@@ -132,11 +132,11 @@ def python_module(facts: Facts) -> Explanation | None:
 
     Only well-known names are offered for installing: behind others may be anybody's package.
     """
-    found = MISSING.search(facts.error)
-    if not found:
+    match = MISSING.search(facts.error)
+    if not match:
         return None
-    name = found["name"].partition(".")[0]
-    cause = f"Python in the image {facts.image} has no module {found['name']}"
+    name = match["name"].partition(".")[0]
+    cause = f"Python in the image {facts.image} has no module {match['name']}"
     if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
         cause += (
             "; the package index has it for CUDA only, which does not work with a CPU-only torch"
@@ -162,8 +162,8 @@ def environment_module(facts: Facts) -> Explanation | None:
     line = next(iter(facts.lines(NOT_LOADED)), None)
     if line is None or facts.first:
         return None
-    found = re.search(NOT_LOADED.pattern, line.text)
-    name = found[1] if found else facts.job.typed.text("module")
+    match = re.search(NOT_LOADED.pattern, line.text)
+    name = match[1] if match else facts.job.typed.text("module")
     shell = next(iter(facts.lines(NO_COMMAND)), None)
     cause = f"the module {name} could not be loaded on the node"
     cause += ": its shells have no `module` command" if shell else ""

@@ -53,10 +53,10 @@ def first_recorded(paths: JobPaths) -> FirstFailure | None:
 
 def exit_code(paths: JobPaths, job: Job) -> int | None:
     """Return the exit code of the rank that failed first; None where nobody knows it."""
-    found = first(paths, job)
-    if found is None:
+    failed = first(paths, job)
+    if failed is None:
         return None
-    return found.record.exit_code if found.record else logs.exit_code(found.how)
+    return failed.record.exit_code if failed.record else logs.exit_code(failed.how)
 
 
 def failures(paths: JobPaths) -> tuple[Failure, ...]:

@@ -155,7 +155,7 @@ class _Reader:
 
     def _keep_of_nobody(self, piece: bytes) -> None:
         """Keep the first and the last lines without a label."""
-        spans = [found.span() for found in OF_NOBODY.finditer(piece)]
+        spans = [match.span() for match in OF_NOBODY.finditer(piece)]
         room = OF_NOBODY_FIRST - len(self.first_of_nobody)
         number, end = self.lines + 1, 0
         for start, stop in (*spans[:room], *spans[room:][-OF_NOBODY_LAST:]):

@@ -152,9 +152,9 @@ def no_way(facts: Facts) -> Explanation | None:
     seen = facts.match(NO_WAY)
     if not _ended_in_init(facts) or seen is None:
         return None
-    line, found = seen
+    line, match = seen
     asked = facts.plan.choices.get("interface", "")
-    cause = f"there is no route from {who(facts)} to {found['peer']} ({found['why'].strip()})"
+    cause = f"there is no route from {who(facts)} to {match['peer']} ({match['why'].strip()})"
     if facts.job.typed.text("network-interfaces"):
         cause += f", through the requested interface: {asked}"
         because = "Gloo names the address; without the option each node finds the route by itself"
@@ -196,9 +196,9 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
     seen, unexplained = facts.match(GAVE_UP), facts.first is None or facts.kind == kinds.IN_INIT
     if not unexplained or seen is None or seen[0].rank is None:
         return None
-    line, found = seen
+    line, match = seen
     why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
-    cause = f"MPI aborted on rank {line.rank}@{line.host}, in {found[1]}, and ended all ranks"
+    cause = f"MPI aborted on rank {line.rank}@{line.host}, in {match[1]}, and ended all ranks"
     fix = logs_of(facts, line.rank)
     because = "Open MPI reports it; what it says before that is the reason"
     said = likely(facts, cause, fix, *why[:4], line, because=because)

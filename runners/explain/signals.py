@@ -41,9 +41,9 @@ def out_of_memory(facts: Facts) -> Explanation | None:
 
 def _more_memory(facts: Facts) -> Remedy:
     """Return twice what was asked for, or all of the node's: a finer answer needs measuring."""
-    found = UNIT.fullmatch(facts.job.typed.text("mem"))
-    if found and int(found[1]):
-        return change(mem=f"{2 * int(found[1])}{found[2] or 'M'}")
+    match = UNIT.fullmatch(facts.job.typed.text("mem"))
+    if match and int(match[1]):
+        return change(mem=f"{2 * int(match[1])}{match[2] or 'M'}")
     return change(mem="0")
 
 

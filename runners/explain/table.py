@@ -61,5 +61,5 @@ def of_kind(row: Row, facts: Facts) -> Seen:
 
 def in_error(row: Row, facts: Facts) -> Seen:
     """See the sign in the error of the first rank to fail."""
-    found = re.search(row.sign, facts.error)
-    return (found.groupdict(""), ()) if found else None
+    match = re.search(row.sign, facts.error)
+    return (match.groupdict(""), ()) if match else None

@@ -65,12 +65,12 @@ DIVERGED = Row(
 
 
 def bad_argument(facts: Facts) -> Explanation | None:
-    found = ARGUMENT.search(facts.error)
-    line = None if found else _usage(facts)
+    match = ARGUMENT.search(facts.error)
+    line = None if match else _usage(facts)
     # The rank's own code: the job's is 143 where srun ended another rank before it failed alike.
-    if facts.record is None or facts.record.exit_code != 2 or not (found or line):
+    if facts.record is None or facts.record.exit_code != 2 or not (match or line):
         return None
-    said = found[1] if found else line.text.partition("error: ")[2] if line else ""
+    said = match[1] if match else line.text.partition("error: ")[2] if line else ""
     cause = f"the trainer rejects its arguments: {said}"
     return certain(facts, cause, _help(facts), *([line] if line else []))
 

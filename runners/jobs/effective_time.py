@@ -61,10 +61,10 @@ def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
     """
     try:
         starts = list(_starts(_lines(paths.starts), _lines(paths.metrics)))
-        found = spent(job.submitted, starts) if starts else None
-        if found is not None:
-            in_words(found)  # a record of another user's may have numbers that are no times
-        return found
+        time_spent = spent(job.submitted, starts) if starts else None
+        if time_spent is not None:
+            in_words(time_spent)  # a record of another user's may have numbers that are no times
+        return time_spent
     except (OSError, *DAMAGED) as error:
         raise SystemFault(f"cannot read {paths.starts} and {paths.metrics}", str(error)) from None
 

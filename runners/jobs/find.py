@@ -30,15 +30,15 @@ def find(word: str | None, runs_dir: Path) -> Run:
 
     Raises NotFound, and UsageError when these are several.
     """
-    found = find_all(word, runs_dir)
-    if len(found) > 1:
-        first, last = found[0][1], found[-1][1]
+    runs = find_all(word, runs_dir)
+    if len(runs) > 1:
+        first, last = runs[0][1], runs[-1][1]
         raise UsageError(
-            f"{word or first.array} is {len(found)} runs, {first.id} to {last.id}",
+            f"{word or first.array} is {len(runs)} runs, {first.id} to {last.id}",
             "say which one you mean",
             f"runner status {word or first.array}",
         )
-    return found[0]
+    return runs[0]
 
 
 def find_all(word: str | None, runs_dir: Path) -> list[Run]:

@@ -99,17 +99,17 @@ def last(log: JobLog, ranks: Collection[int] | None, count: int) -> list[bytes]:
 def lost_ranks(line: str) -> tuple[list[int], str, str] | None:
     """Return the ranks that a line tells of, their host and how they ended; None if it does not."""
     for form in LOST:
-        found = re.search(form, line)
-        if found:
-            return _ranks(found["ranks"]), found["host"], found["how"]
+        match = re.search(form, line)
+        if match:
+            return _ranks(match["ranks"]), match["host"], match["how"]
     return None
 
 
 def exit_code(how: str) -> int | None:
     """Return the exit code that such words stand for, 128 + N for signal N; None for others."""
     for form, base in ((r"\bexit code (\d+)", 0), (r"\bsignal (\d+)", 128)):
-        if found := re.search(form, how):
-            return base + int(found[1])
+        if match := re.search(form, how):
+            return base + int(match[1])
     words = how.partition(" (")[0]  # Segmentation fault (core dumped)
     if words == "Out Of Memory":
         return 128 + signal.SIGKILL

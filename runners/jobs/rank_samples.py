@@ -172,8 +172,8 @@ def _differing(
     samples: Sequence[RankSample], differs: Callable[[RankSample], bool]
 ) -> list[RankSample]:
     """Return those that differ; none where all do."""
-    found = [one for one in samples if differs(one)]
-    return found if len(found) < len(samples) else []
+    differing = [one for one in samples if differs(one)]
+    return differing if len(differing) < len(samples) else []
 
 
 def _elsewhere(samples: Sequence[RankSample]) -> list[RankSample]:

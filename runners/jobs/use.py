@@ -40,10 +40,10 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return None
     try:
         nodes = tuple(job.read(value))
-        found = tuple(summary.findings(nodes))
+        findings = tuple(summary.findings(nodes))
         # All that will be shown is made here: a record of another user's may hold anything.
-        sentences = tuple(map(summary.sentence, found))
-        made = RunUse(nodes, found, value, summary.rows(nodes), sentences)
+        sentences = tuple(map(summary.sentence, findings))
+        made = RunUse(nodes, findings, value, summary.rows(nodes), sentences)
         measured(made)
         return made
     except DAMAGED as error:
@@ -61,11 +61,11 @@ def measured(use: RunUse | None) -> dict[str, float]:
     cpus = [one.cpus_used for one in nodes if one.cpus_used is not None]
     memory = [one.memory_peak_bytes for one in nodes if one.memory_peak_bytes is not None]
     gpus = [share for one in nodes if (share := one.mean_of_gpus("use_mean")) is not None]
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     if cpus:
-        found["cpus_used_per_node"] = sum(cpus) / len(cpus)
+        numbers["cpus_used_per_node"] = sum(cpus) / len(cpus)
     if memory:
-        found["memory_peak_gb_per_node"] = max(memory) / 1e9
+        numbers["memory_peak_gb_per_node"] = max(memory) / 1e9
     if gpus:
-        found["gpu_use_percent"] = 100 * sum(gpus) / len(gpus)
-    return found
+        numbers["gpu_use_percent"] = 100 * sum(gpus) / len(gpus)
+    return numbers

@@ -43,13 +43,13 @@ def with_commands(explanation: Explanation, job: Job) -> Explanation:
 
 def result(paths: JobPaths, job: Job) -> dict[str, Any]:
     """Return what the trainer wrote in result.json; raise NotFound when it wrote nothing."""
-    found: dict[str, Any] | None = files.read_json(paths.result)
-    if found is None:
+    value: dict[str, Any] | None = files.read_json(paths.result)
+    if value is None:
         ended = job_status.status(paths, job).state == JobState.COMPLETED
         why = NO_RESULT if ended else f"{paths.result} does not exist"
         remedy = f"runner status {job.id}, runner logs {job.id}"
         raise NotFound(f"job {job.id} has no result", why, remedy)
-    return found
+    return value
 
 
 def resume_command(paths: JobPaths, job: Job) -> str:

@@ -31,8 +31,8 @@ def plan(
     trainer: str, args: Sequence[str], flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> Plan:
     """Return the plan for what the flags, files and environment ask; see `plan_for`."""
-    found, preset = trainers.find(trainer, tuple(args))
-    return plan_for(found, preset, flags, look_around(flags, preset), dry_run, listener)
+    resolved, preset = trainers.find(trainer, tuple(args))
+    return plan_for(resolved, preset, flags, look_around(flags, preset), dry_run, listener)
 
 
 def check_arguments(name: str, args: Sequence[str]) -> None:
@@ -184,9 +184,9 @@ def _waiting(case: Case) -> Case:
     if not capabilities(scheduler).queue:
         return case  # nothing waits there: the plan refuses it
     asked = spec.resources.dependency or ""
-    found = dependency.resolve(asked, scheduler, spec.runs_dir)
-    resources = replace(spec.resources, dependency=found.text)
-    reasons = {**case.reasons, "dependency": found.reason}
+    waits = dependency.resolve(asked, scheduler, spec.runs_dir)
+    resources = replace(spec.resources, dependency=waits.text)
+    reasons = {**case.reasons, "dependency": waits.reason}
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
@@ -231,9 +231,9 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
         return ()
     from ..data import find
 
-    found = find.all_of(texts, profile, os.environ)
+    datasets = find.all_of(texts, profile, os.environ)
     auto = settings.get("stage-data") == "auto"
-    return tuple(map(find.measured, found)) if auto else found
+    return tuple(map(find.measured, datasets)) if auto else datasets
 
 
 def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:

@@ -32,9 +32,9 @@ def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
     if typed.name not in PLANNED or not launches:
         return list(error.remedies)
     search = _Search(typed)
-    found = search.run(launches)
-    if found or others:
-        return [*found, *others]
+    works = search.run(launches)
+    if works or others:
+        return [*works, *others]
     first, error = search.refused[0]
     return [advice(f"{suggest.text(first, typed)}  # refused too: {error.what}")]
 
@@ -61,15 +61,15 @@ class _Search:
 
     def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
         """Return what works, after at most ATTEMPTS plans."""
-        found: dict[str, Remedy] = {}  # by what is typed
+        working: dict[str, Remedy] = {}  # by what is typed
         left, seen = deque(remedies), set(remedies)
         for _ in range(ATTEMPTS):
-            if not left or len(found) == MOST:
+            if not left or len(working) == MOST:
                 break
             remedy = left.popleft()
             error = self._error(remedy)
             works = [remedy] if error is None else self._with_image(remedy, error)
-            found = {**found, **{suggest.text(each, self.typed): each for each in works}}
+            working = {**working, **{suggest.text(each, self.typed): each for each in works}}
             if error is None:
                 continue
             self.refused.append((remedy, error))
@@ -77,7 +77,7 @@ class _Search:
             left += [each for each in more if each not in seen]
             seen.update(more)
         # What changes less, and is ready, comes first.
-        return sorted(found.values(), key=lambda each: (bool(each.text), len(_changes(each))))
+        return sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
 
     def _error(self, remedy: Remedy) -> RunnerError | None:
         """Return why the command is refused, None where it works or cannot be tried from here."""

@@ -205,8 +205,8 @@ def salloc(plan: Plan) -> list[str]:
 
 def heard(line: str) -> tuple[str, bool] | None:
     """Return a job's number, and whether it has its nodes, from a line of what salloc says."""
-    found = NUMBER.match(line)
-    return (found.group(2), found.group(1) == "Granted") if found else None
+    match = NUMBER.match(line)
+    return (match.group(2), match.group(1) == "Granted") if match else None
 
 
 class SlurmSteps(Steps):

@@ -236,10 +236,10 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
 def _typed(draft: Draft) -> CommandLine:
     """Return what is to be typed for this run alone."""
     spec = draft.plan.spec
-    found = replace(draft.typed, settings=spec.settings, cwd=os.getcwd())
+    typed = replace(draft.typed, settings=spec.settings, cwd=os.getcwd())
     if spec.trainer.typed:
-        return replace(found, trainer=spec.trainer.typed, args=spec.trainer.args)
-    return found
+        return replace(typed, trainer=spec.trainer.typed, args=spec.trainer.args)
+    return typed
 
 
 def expand(pattern: str, id: str, name: str) -> str:

@@ -114,14 +114,14 @@ def profiled_ranks(text: str) -> tuple[range, ...] | None:
     """Return the ranks of `0,2-3`, None for all of them. Raises ValueError."""
     if text == ALL:
         return None
-    found = []
+    ranges = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ValueError(f"{part!r} is neither a rank nor a range of ranks")
-        found.append(range(int(first), int(last) + 1))
-    return tuple(found)
+        ranges.append(range(int(first), int(last) + 1))
+    return tuple(ranges)
 
 
 def is_profiled(options: ShimOptions, rank: int) -> bool:
@@ -163,9 +163,9 @@ def pid_of_trainer(child: int, command: Sequence[str]) -> int:
     for pid in tree(child):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                found = file.read().split(b"\0")[:-1]
+                command_line = file.read().split(b"\0")[:-1]
         except OSError:  # it has just ended
             continue
-        if found == [os.fsencode(word) for word in words]:
+        if command_line == [os.fsencode(word) for word in words]:
             return pid
     return child

@@ -191,10 +191,10 @@ def _check_tf_config(text: str) -> None:
     """Refuse a TF_CONFIG that is the same on all ranks, before they wait for each other."""
     settings = gate().settings
     try:
-        found = json.loads(text)
-        workers = sum(len(found["cluster"].get(kind, ())) for kind in ("chief", "worker"))
-        index = int(found["task"]["index"]) + (
-            found["task"]["type"] == "worker" and "chief" in found["cluster"]
+        config = json.loads(text)
+        workers = sum(len(config["cluster"].get(kind, ())) for kind in ("chief", "worker"))
+        index = int(config["task"]["index"]) + (
+            config["task"]["type"] == "worker" and "chief" in config["cluster"]
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return  # none, or one that TensorFlow itself will not take

@@ -61,8 +61,8 @@ class GateSettings:
 
     @classmethod
     def read(cls) -> GateSettings:
-        found = json.loads(os.environ[VARIABLE])
-        return cls(**{**found, "task": Task(**found["task"])})
+        values = json.loads(os.environ[VARIABLE])
+        return cls(**{**values, "task": Task(**values["task"])})
 
 
 def fits(settings: GateSettings, size: int, env: Mapping[str, str]) -> bool:

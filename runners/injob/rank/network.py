@@ -69,11 +69,11 @@ def name_leads_to(own: Sequence[Address], name: str) -> str:
     It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
     """
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return ""
     mine = {one.address for one in own}
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = [str(entry[4][0]) for entry in entries]
     return next((one for one in addresses if one in mine or one.startswith("127.")), "")
 
 

@@ -81,10 +81,10 @@ def usual(task: Task) -> dict[str, str]:
 
 def master(address: str, port: int, interface: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return how PyTorch's ranks meet, as far as the user has not said it himself."""
-    found = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+    variables = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
     if "MASTER_ADDR" not in env and "MASTER_PORT" not in env and address:
-        found.update(MASTER_ADDR=address, MASTER_PORT=str(port))
-    return {name: value for name, value in found.items() if name not in env}
+        variables.update(MASTER_ADDR=address, MASTER_PORT=str(port))
+    return {name: value for name, value in variables.items() if name not in env}
 
 
 def tf_config(servers: Sequence[str], rank: int) -> dict[str, str]:

@@ -58,8 +58,8 @@ class Rank:
         start = self.read if size >= self.read else HEAD  # where another sampler was through first
         text = os.pread(self.memory, min(size - start, LARGEST), start).decode("utf-8", "replace")
         self.read = size
-        found = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
-        return _of_trainer([{**one.groupdict(), "line": int(one["line"])} for one in found if one])
+        frames = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
+        return _of_trainer([{**one.groupdict(), "line": int(one["line"])} for one in frames if one])
 
     def ras(self) -> int:
         """Return the port on which NCCL's RAS listens for it; 0 where none of this user's does."""
@@ -136,10 +136,10 @@ def _ranks(run_dir: str) -> list[Rank]:
             line.append(parent)
         above[pid] = line
     ours = {pid for pid in parents if run_dir in _read(f"{pid}/cmdline").split("\0")}
-    found = [rank for pid in parents if ours & {*above[pid]} and (rank := _rank(pid))]
-    found = [one for one in found if one.kind == WORKER] or found
-    names = {(one.pid, one.rank) for one in found}
-    return [one for one in found if not names & {(pid, one.rank) for pid in above[one.pid][1:]}]
+    ranks = [rank for pid in parents if ours & {*above[pid]} and (rank := _rank(pid))]
+    ranks = [one for one in ranks if one.kind == WORKER] or ranks
+    names = {(one.pid, one.rank) for one in ranks}
+    return [one for one in ranks if not names & {(pid, one.rank) for pid in above[one.pid][1:]}]
 
 
 def _rank(pid: int) -> Rank | None:

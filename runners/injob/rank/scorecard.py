@@ -69,14 +69,14 @@ class Scorecard:
 
     def verdict(self, over: bool) -> tuple[WeightsVerdict, Mapping[str, Any]]:
         """Return the worst verdict of all optimizers, and one rank's facts about it."""
-        found = [
+        verdicts = [
             (judge(list(ranks.values()), self.size, over), next(iter(ranks.values())).facts)
             for _, ranks in sorted(self.reports.items())
         ]
-        if not found:
+        if not verdicts:
             reason = "no optimizer of PyTorch or Keras made a step"
             return (not_checked(reason) if over else OPEN), {}
-        return max(found, key=lambda one: SEVERITY.index(one[0].result))
+        return max(verdicts, key=lambda one: SEVERITY.index(one[0].result))
 
 
 def line(verdict: WeightsVerdict) -> str:

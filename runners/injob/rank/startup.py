@@ -66,8 +66,8 @@ class Finder:
         if fullname not in HOOKS:
             return None
         others = [finder for finder in sys.meta_path if finder is not self]
-        found = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((one for one in found if one is not None), None)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((one for one in specs if one is not None), None)
         if spec is not None and spec.loader is not None:
             self._wrap_loader(HOOKS[fullname], spec.loader)
         return spec

@@ -197,13 +197,13 @@ def expand_counts(text: str) -> tuple[int, ...]:
 
 def expand_nodes(text: str) -> tuple[str, ...]:
     """Expand a Slurm node list: `n[03-05,7],m1` is (n03, n04, n05, n7, m1). Raises ValueError."""
-    found: list[str] = []
+    names: list[str] = []
     # Commas within brackets belong to the brackets.
     for name in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text):
-        found += _expand_name(name)
-    if not found:
+        names += _expand_name(name)
+    if not names:
         raise ValueError(f"node list {text!r} names no node")
-    return tuple(found)
+    return tuple(names)
 
 
 def _expand_name(name: str) -> list[str]:
@@ -218,14 +218,14 @@ def _expand_name(name: str) -> list[str]:
 
 def _numbers(inner: str) -> list[str]:
     """Expand `03-05,7` to 03, 04, 05, 7: leading zeros are part of a name."""
-    found: list[str] = []
+    numbers: list[str] = []
     for part in inner.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if match is None:
             raise ValueError(f"{inner!r} is not a range of Slurm's, such as 03-05,7")
         first, last = match.group(1), match.group(2) or match.group(1)
-        found += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
-    return found
+        numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    return numbers
 
 
 def ranks_by_node(counts: Sequence[int], distribution: str, plane: int) -> tuple[int, ...]:

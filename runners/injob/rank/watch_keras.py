@@ -29,10 +29,10 @@ class Watch:
 
     def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
         """Note what an optimizer trains; as many as are small, for they stay until the end."""
-        found = list(variables or next(iter(named.values()), ()))
-        size = sum(4 * math.prod(int(length or 1) for length in one.shape) for one in found)
+        trained = list(variables or next(iter(named.values()), ()))
+        size = sum(4 * math.prod(int(length or 1) for length in one.shape) for one in trained)
         if len(self.trained) < OPTIMIZERS and size < KEPT_BYTES:
-            self.trained[id(optimizer)] = optimizer, found
+            self.trained[id(optimizer)] = optimizer, trained
 
     def end(self) -> None:
         """Report the last weights."""

@@ -182,12 +182,12 @@ def captures(torch: Any) -> bool:
 
 def pieces(torch: Any, parameters: Iterable[Any], count: int) -> list[bytes]:
     """Return up to `count` values of each parameter, spread over it, as bytes."""
-    found: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
+    groups: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
     for place, one in enumerate(parameters):
         piece = spread(one.detach(), count)
-        found.setdefault((one.device, one.dtype), []).append((place, piece))
+        groups.setdefault((one.device, one.dtype), []).append((place, piece))
     data: dict[int, bytes] = {}
-    for group in found.values():
+    for group in groups.values():
         joined = torch.cat([piece for _, piece in group]).cpu()  # one transfer for each device
         width, start = joined.element_size(), joined.data_ptr()
         for place, piece in group:
@@ -260,7 +260,7 @@ def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:
     wrappers = [one for one in modules if wrapper and isinstance(one, wrapper)]
     ours = [one for one in wrappers if own & set(map(id, one.parameters()))]
     named = [names.get(id(one), f"parameter {at}")[:80] for at, one in enumerate(parameters)]
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "names": named[:: -(-len(named) // MOST)],
         "facts": {
             "wrapped": hasattr(optimizer, "_allreduce_delay"),
@@ -271,17 +271,17 @@ def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:
         },
     }
     if names and parameters and not any(id(one) in names for one in parameters):
-        found["sharded"] = "the optimizer's parameters are no model's (ZeRO, or copies of them)"
+        report["sharded"] = "the optimizer's parameters are no model's (ZeRO, or copies of them)"
     if ranks := getattr(getattr(optimizer, "process_set", None), "ranks", None):
-        found["group"] = list(ranks)  # of Horovod's
+        report["group"] = list(ranks)  # of Horovod's
     for one in ours:
         ranks_of = sys.modules["torch.distributed"].get_process_group_ranks
-        found["group"] = list(ranks_of(one.process_group))
-        found["facts"]["ddp_ranks"] = len(found["group"])
-        found["facts"]["ddp_used"] = bool(one._get_ddp_logging_data().get("iteration"))
-        found["facts"]["no_sync"] = not one.require_backward_grad_sync
-    found["may_differ"] = AVERAGED if averaged else beside_the_world()
-    return found
+        report["group"] = list(ranks_of(one.process_group))
+        report["facts"]["ddp_ranks"] = len(report["group"])
+        report["facts"]["ddp_used"] = bool(one._get_ddp_logging_data().get("iteration"))
+        report["facts"]["no_sync"] = not one.require_backward_grad_sync
+    report["may_differ"] = AVERAGED if averaged else beside_the_world()
+    return report
 
 
 def names_in(modules: Sequence[Any]) -> dict[int, str]:

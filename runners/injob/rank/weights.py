@@ -183,34 +183,34 @@ def _difference(reports: Sequence[OptimizerReport], step: int, over: bool) -> We
     """Return DIFFERENT, unless the weights differ by rounding only, or may differ."""
     if not all(step in one.checks for one in reports):
         return OPEN
-    found = differences([one.checks[step] for one in reports])
+    gaps = differences([one.checks[step] for one in reports])
     same = _alike(one.processor for one in reports)
     tolerance = ROUNDING if same else ROUNDING_OF_MIXED_PROCESSORS
-    worst = max(found, default=0.0)
+    worst = max(gaps, default=0.0)
     if worst <= tolerance:
         text = f"the ranks' weights differ by rounding only ({worst:.0e})"
         return not_checked(text) if over else OPEN
     if reasons := [one.may_differ for one in reports if one.may_differ]:
         return not_checked(reasons[0]) if over else OPEN
-    place = next(place for place, one in enumerate(found) if one > tolerance)
+    place = next(place for place, one in enumerate(gaps) if one > tolerance)
     names = next((one.names for one in reports if one.names), ())
     name = names[place] if place < len(names) else f"parameter {place}"
     return WeightsVerdict(
         Result.DIFFERENT,
         f"the ranks train different models: {_after(reports, step)} {name} differs",
         name,
-        partly=min(found) <= tolerance,
+        partly=min(gaps) <= tolerance,
         from_start=not _alike(one.traces.get(1) for one in reports),
     )
 
 
 def differences(checks: Sequence[Check]) -> list[float]:
     """Return how much each parameter differs, relative to the mean of its values."""
-    found = []
+    gaps = []
     for place, sums in enumerate(zip(*(one.checksums for one in checks))):
         values = [one.values[place] if place < len(one.values) else () for one in checks]
-        found.append(0.0 if _alike(sums) else _relative(values))
-    return found
+        gaps.append(0.0 if _alike(sums) else _relative(values))
+    return gaps
 
 
 def _relative(values: Sequence[Sequence[float]]) -> float:

@@ -58,11 +58,11 @@ class Allocation:
 
     def _heard(self, line: str) -> None:
         """Take note of what the scheduler says: the number, and that the job has its nodes."""
-        found = slurm_calls.heard(line)
+        heard = slurm_calls.heard(line)
         self.said.append(line)
-        if found and self.job is None:
-            self.job = launch.record(self.draft, found[0])
-        if self.job and found and found[1]:
+        if heard and self.job is None:
+            self.job = launch.record(self.draft, heard[0])
+        if self.job and heard and heard[1]:
             self.granted = True
             self.tell(self.job, True)
 

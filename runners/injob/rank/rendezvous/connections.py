@@ -74,12 +74,12 @@ def published(run_dir: str, job: str) -> list[tuple[str, int]]:
     is none (acdirmax), and asks the server again before it makes a file, and for one that it knows.
     """
     descriptor = os.open(os.path.join(run_dir, NAME), os.O_RDONLY | os.O_CREAT, 0o600)
-    found = {}
+    record = {}
     with os.fdopen(descriptor, encoding="utf-8") as file, contextlib.suppress(ValueError):
-        found = json.load(file)  # empty before rank 0 has written it
-    if found.get("job") != job:  # of an earlier attempt with the same folder
+        record = json.load(file)  # empty before rank 0 has written it
+    if record.get("job") != job:  # of an earlier attempt with the same folder
         return []
-    return [(address, port) for address, port in found["places"]]
+    return [(address, port) for address, port in record["places"]]
 
 
 class Connection:

@@ -58,9 +58,9 @@ def secret_of(run_dir: str) -> bytes:
     deadline = time.monotonic() + SECONDS_TO_WRITE
     while True:
         with open(path, "rb") as file:
-            found = file.read()
-        if len(found) == SECRET_BYTES:
-            return found
+            secret = file.read()
+        if len(secret) == SECRET_BYTES:
+            return secret
         if time.monotonic() > deadline:
             raise OSError(f"{path} is no secret of {SECRET_BYTES} bytes: remove it")
         time.sleep(0.05)

@@ -138,8 +138,8 @@ class RendezvousSession:
 
     def place(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
-        found = _answered(self.store.port, self.store.prefix, PLACE)
-        master, gloo = found["master"], found["gloo"]
+        answer = _answered(self.store.port, self.store.prefix, PLACE)
+        master, gloo = answer["master"], answer["gloo"]
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
         own = network.first_address(self.own, interface) or addresses.LOOPBACK
@@ -167,13 +167,13 @@ class RendezvousSession:
         meet(port, self.store.prefix)
         deadline = time.monotonic() + self.seconds
         _request(port, "PUT", f"{scope}/{self.task.rank}", mine.encode())
-        found = []
+        servers = []
         for rank in range(self.task.size):
             while not (text := _request(port, "GET", f"{scope}/{rank}")):
                 if time.monotonic() > deadline:
                     raise RendezvousError(kinds.RENDEZVOUS, f"rank {rank} does not say where it is")
-            found.append(text.decode())
-        return found
+            servers.append(text.decode())
+        return servers
 
     def tell(self, text: str, last: bool = False) -> None:
         """Tell rank 0's shim; the `last` text has arrived when this returns. Raises OSError."""
@@ -241,10 +241,10 @@ def meet(port: int, prefix: str) -> dict[str, str]:
 
 
 def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
-    if problem := found["problem"]:
+    answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
+    if problem := answer["problem"]:
         raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
-    return found
+    return answer
 
 
 def _request(

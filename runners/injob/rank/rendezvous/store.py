@@ -209,10 +209,10 @@ class Store:
             self._send(Frame(protocol.PUT, scope, key, value))
 
     def _value(self, scope: str, key: str) -> tuple[str, bytes]:
-        if found := self.values.get((scope, key)):
+        if frame := self.values.get((scope, key)):
             # Not when it comes: with 1,024 ranks the full lists of a scope are 143 MB on each.
-            entry = found.kind == protocol.ENTRY
-            return OK, roll.fill(found.value) if entry else found.value
+            entry = frame.kind == protocol.ENTRY
+            return OK, roll.fill(frame.value) if entry else frame.value
         # After three failures Horovod gives up, instead of asking on until its time limit.
         return (FAILED if self.problem else NOT_FOUND), b""
 

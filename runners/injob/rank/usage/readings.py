@@ -105,30 +105,30 @@ def memory_group(proc: str = PROC, root: str = CGROUPS) -> MemoryGroup | None:
     for line in read(f"{proc}/self/cgroup").splitlines():
         number, names, path = line.split(":", 2)
         if number == "0" and not names:
-            found = _lowest(root, path, ("memory.max", "memory.current", "inactive_file"))
+            group = _lowest(root, path, ("memory.max", "memory.current", "inactive_file"))
         elif "memory" in names.split(","):
             words = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            found = _lowest(f"{root}/memory", path, words)
+            group = _lowest(f"{root}/memory", path, words)
         else:
             continue
-        if found:
-            return found
+        if group:
+            return group
     return None
 
 
 def _lowest(root: str, path: str, names: tuple[str, str, str]) -> MemoryGroup | None:
     """Return the group with the lowest limit of this one and those above it."""
     limit_name, used_name, dropped_name = names
-    found: MemoryGroup | None = None
+    least: MemoryGroup | None = None
     folder = os.path.normpath(root + path)
     while folder.startswith(root):
         limit = read(f"{folder}/{limit_name}").strip()
         used = read(f"{folder}/{used_name}").strip()
-        if limit.isdigit() and used.isdigit() and int(limit) < (found.limit if found else NO_LIMIT):
+        if limit.isdigit() and used.isdigit() and int(limit) < (least.limit if least else NO_LIMIT):
             dropped = _fields(read(f"{folder}/memory.stat")).get(dropped_name, 0)
-            found = MemoryGroup(int(limit), max(0, int(used) - dropped))
+            least = MemoryGroup(int(limit), max(0, int(used) - dropped))
         folder = os.path.dirname(folder)
-    return found
+    return least
 
 
 def memory_limit(
@@ -152,20 +152,20 @@ def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
     What bypasses the kernel, as MPI and NCCL do over InfiniBand, only the adapter counts.
     """
     text = read(f"{proc}/net/dev")
-    found: Traffic = {}
+    counts_by_name: Traffic = {}
     for line in text.splitlines():
         name, colon, counts = line.partition(":")
         fields = counts.split()
         if colon and len(fields) >= 9 and name.strip() != "lo":
-            found[name.strip()] = int(fields[0]), int(fields[8])
+            counts_by_name[name.strip()] = int(fields[0]), int(fields[8])
     for port in glob.glob(f"{infiniband}/*/ports/*"):
         device, _, number = port.split("/")[-3:]
         name = f"{device}:{number}"
         if words := _pair(f"{port}/counters/port_{{}}_data", "rcv", "xmit"):
-            found[name] = words[0] * WORD, words[1] * WORD
+            counts_by_name[name] = words[0] * WORD, words[1] * WORD
         elif octets := _pair(f"{port}/hw_counters/{{}}_bytes", "rx", "tx"):  # EFA's
-            found[name] = octets
-    return found if text or found else None
+            counts_by_name[name] = octets
+    return counts_by_name if text or counts_by_name else None
 
 
 def _pair(path: str, *names: str) -> tuple[int, int] | None:
@@ -178,12 +178,12 @@ def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
     """Return what came and went meanwhile, by the interfaces that were used."""
     if before is None or now is None:
         return None
-    found = {}
+    grown = {}
     for name in now:
         received, sent = (b - a for a, b in zip(before.get(name, (0, 0)), now[name]))
         if received > 0 or sent > 0:
-            found[name] = max(0, received), max(0, sent)
-    return found
+            grown[name] = max(0, received), max(0, sent)
+    return grown
 
 
 def _fields(text: str) -> dict[str, int]:
@@ -220,7 +220,7 @@ class Nvml:
         self.handles = {uuid: handle for uuid, handle in self._all() if self._is_ours(uuid, env)}
 
     def _all(self) -> list[tuple[str, ctypes.c_void_p]]:
-        found = []
+        devices = []
         for index in range(self._number("nvmlDeviceGetCount_v2") or 0):
             handle = self.ctypes.c_void_p()
             got = self.library.nvmlDeviceGetHandleByIndex_v2(index, self.ctypes.byref(handle))
@@ -228,8 +228,8 @@ class Nvml:
                 continue
             uuid = self._text("nvmlDeviceGetUUID", handle) or str(index)
             self.names[uuid] = self._text("nvmlDeviceGetName", handle)
-            found.append((uuid, handle))
-        return found
+            devices.append((uuid, handle))
+        return devices
 
     def _is_ours(self, uuid: str, env: Mapping[str, str]) -> bool:
         """Whether CUDA_VISIBLE_DEVICES, if it is set, names the GPU by its place or its UUID."""

@@ -158,7 +158,7 @@ class Sampler:
     def report(self) -> dict[str, Any]:
         """Return what is known so far, as JSON."""
         cpus = sum(1 << cpu for cpu in os.sched_getaffinity(0))
-        found = {
+        values = {
             "seconds": (self.ended or time.monotonic()) - self.began,
             "sampler_seconds": self.own,
             "cpu_seconds": self.cpu,
@@ -167,7 +167,7 @@ class Sampler:
             "files": self.files,
             "gpus": {uuid: each.as_json() for uuid, each in list(self.series.items())},
         }
-        return {**found, "node": self._of_node()} if self.first else found
+        return {**values, "node": self._of_node()} if self.first else values
 
     def _of_node(self) -> dict[str, Any]:
         limit, source = self.limit or (None, "")
