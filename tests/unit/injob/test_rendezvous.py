@@ -427,14 +427,15 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     world, store, places = World(1), Store(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
     settings = protocol.LinkSettings(
-        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 0.2
+        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 30
     )
     store.start(settings)
     with socket.create_connection(("127.0.0.1", store.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
-        time.sleep(0.5)
-        places += world.places
-        assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
+        assert sock.recv(1) == b"", "it is sent away"
+    assert store.asked is None
+    places += world.places
+    assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
 def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
