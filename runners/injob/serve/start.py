@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import http.client
 import importlib.util
+import json
 import os
 import random
 import shutil
@@ -15,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from types import FrameType, ModuleType
+from types import FrameType
+from typing import Callable, NamedTuple
 
 from .. import addresses, run_files
-from ..processes import end, exit_code
-from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, jupyter, tensorboard
+from ..processes import end, exit_code, run_module
+from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, tensorboard
 
-SERVERS = {"jupyter": jupyter, "tensorboard": tensorboard}
 PORTS = range(20000, 60000)
 SECONDS_TO_ANSWER = 180.0  # a cold image on a busy file system
 SECONDS_TO_SETTLE = 5.0  # from the first answer to a right one
@@ -32,6 +34,92 @@ SECONDS = 5.0
 
 class NotServed(Exception):
     """There is no server, or it would let in everybody."""
+
+
+class Server(NamedTuple):
+    """The module that it `needs`, a page that is for who has the token alone, the page to open; its
+    command line, what it needs in its environment, and the port that it has taken.
+    """
+
+    needs: str
+    page: str
+    opens: str
+    command: Callable[[str, str, str, int], list[str]]
+    environment: Callable[[str, str], dict[str, str]]
+    port: Callable[[str], int | None]
+
+
+def jupyter_command(own: str, folder: str, address: str, port: int) -> list[str]:
+    """Return the command line; `own` is a private folder on the node, `folder` the one to show.
+
+    What keeps others out stands here, where it comes before the user's own settings; the token is
+    in the file that JUPYTER_TOKEN_FILE names. Kernels talk over sockets in a folder of their own:
+    over TCP, the default, any user of the node can read what they print (jupyter_client,
+    "transport").
+    """
+    path = os.path.join(own, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(_jupyter_settings(), file)
+    argv = [sys.executable, *run_module("jupyterlab"), "--no-browser", f"--config={path}"]
+    argv += [f"--ServerApp.ip={address}", f"--ServerApp.port={port}"]
+    argv += [f"--ServerApp.root_dir={folder}", "--ServerApp.allow_remote_access=False"]
+    argv += ["--KernelManager.transport=ipc", "--ServerApp.allow_unauthenticated_access=False"]
+    return argv + (["--allow-root"] if os.geteuid() == 0 else [])
+
+
+def _jupyter_settings() -> dict[str, dict[str, object]]:
+    shell = os.environ.get("SHELL", "")
+    terminal = [shell if os.access(shell, os.X_OK) else "/bin/sh"]
+    # Names under which a browser may ask, beside 127.0.0.1; others come from a page of somebody
+    # else's who leads its own name here.
+    names = ["localhost", socket.gethostname(), socket.getfqdn()]
+    return {
+        "ServerApp": {
+            "local_hostnames": list(dict.fromkeys(names)),
+            "terminado_settings": {"shell_command": terminal},
+        },
+        # Nodes seldom reach the Internet, and would wait for it.
+        "LabApp": {
+            "news_url": None,
+            "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+            "extension_manager": "readonly",
+        },
+    }
+
+
+def _jupyter_environment(own: str, token_file: str) -> dict[str, str]:
+    """Return what it needs beside ours: the image's kernels come before those of the home."""
+    return {
+        "JUPYTER_TOKEN_FILE": token_file,
+        "JUPYTER_RUNTIME_DIR": own,
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }
+
+
+def jupyter_port(own: str) -> int | None:
+    """Return the port at which it listens, None while it does not say; it may not be the wanted."""
+    for path in glob.glob(os.path.join(own, "jpserver-*.json")):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return int(json.load(file)["port"])
+        except (ValueError, KeyError):
+            return None  # half written
+    return None
+
+
+SERVERS = {
+    "jupyter": Server(
+        "jupyterlab", "/api/status", "/lab", jupyter_command, _jupyter_environment, jupyter_port
+    ),
+    "tensorboard": Server(
+        "tensorboard",
+        "/data/environment",
+        "/",
+        tensorboard.command,
+        tensorboard.environment,
+        tensorboard.port,
+    ),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -66,9 +154,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(options: argparse.Namespace, own: str) -> int:
     server = SERVERS[options.server]
-    if importlib.util.find_spec(server.NEEDS) is None:
-        advice = f"runner build --from IMAGE --requirements FILE, with {server.NEEDS} in the file"
-        raise NotServed(f"the image has no {server.NEEDS}\n  try: {advice}")
+    if importlib.util.find_spec(server.needs) is None:
+        advice = f"runner build --from IMAGE --requirements FILE, with {server.needs} in the file"
+        raise NotServed(f"the image has no {server.needs}\n  try: {advice}")
     bound = addresses.towards(options.towards) if options.towards else addresses.LOOPBACK
     argv = server.command(own, options.folder, bound, random.SystemRandom().choice(PORTS))
     token_file = os.path.join(options.private, TOKEN)
@@ -81,7 +169,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
             "host": socket.gethostname(),
             "address": bound,
             "port": port,
-            "page": server.OPEN,
+            "page": server.opens,
             "loopback": addresses.is_loopback(bound),
         }
         run_files.write_json(os.path.join(options.private, ADDRESS), facts, mode=0o600)
@@ -111,27 +199,27 @@ def _start(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _wait(
-    process: subprocess.Popen[bytes], server: ModuleType, own: str, bound: str, token: str
+    process: subprocess.Popen[bytes], server: Server, own: str, bound: str, token: str
 ) -> int:
     """Return the port, once the server answers there as it should; raise NotServed otherwise."""
     deadline = time.monotonic() + SECONDS_TO_ANSWER
     patience = SECONDS_TO_SETTLE
     while time.monotonic() < deadline and patience > 0:
         if process.poll() is not None:
-            raise NotServed(f"{server.NEEDS} ended with exit code {exit_code(process.returncode)}")
-        port: int | None = server.port(own)
-        status = http_status(bound, port, server.PAGE, token) if port else None
+            raise NotServed(f"{server.needs} ended with exit code {exit_code(process.returncode)}")
+        port = server.port(own)
+        status = http_status(bound, port, server.page, token) if port else None
         if port and status == 200:
-            if not keeps_out(bound, port, server.PAGE):
+            if not keeps_out(bound, port, server.page):
                 raise NotServed(
-                    f"{server.NEEDS} accepts requests without the token: it was stopped"
+                    f"{server.needs} accepts requests without the token: it was stopped"
                 )
             return port
         patience -= SECONDS_BETWEEN_LOOKS if status else 0
         time.sleep(SECONDS_BETWEEN_LOOKS)
     if patience <= 0:
-        raise NotServed(f"{server.NEEDS} answers with HTTP status {status} to the right token")
-    raise NotServed(f"{server.NEEDS} has not answered for {SECONDS_TO_ANSWER:.0f} s")
+        raise NotServed(f"{server.needs} answers with HTTP status {status} to the right token")
+    raise NotServed(f"{server.needs} has not answered for {SECONDS_TO_ANSWER:.0f} s")
 
 
 def http_status(address: str, port: int, path: str, token: str = "") -> int | None:

@@ -18,9 +18,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from .. import HERE, SERVE, run_files
 
-PAGE = "/data/environment"
-OPEN = "/"
-NEEDS = "tensorboard"
 PORT_FILE = "port"
 SECONDS = 60.0
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"

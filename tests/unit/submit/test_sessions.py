@@ -26,8 +26,13 @@ from runners.core.model import BindMount, Dataset
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.injob import addresses
-from runners.injob.serve import jupyter, tensorboard
-from runners.injob.serve.start import http_status, keeps_out
+from runners.injob.serve import tensorboard
+from runners.injob.serve.start import (
+    http_status,
+    jupyter_command,
+    jupyter_port,
+    keeps_out,
+)
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
@@ -339,7 +344,7 @@ class TestAddress:
 
 class TestJupyter:
     def test_what_keeps_others_out_comes_before_the_users_own(self, tmp_path: Path) -> None:
-        argv = jupyter.command(str(tmp_path), "/work", "10.77.0.2", 43210)
+        argv = jupyter_command(str(tmp_path), "/work", "10.77.0.2", 43210)
         assert "--KernelManager.transport=ipc" in argv
         assert "--ServerApp.ip=10.77.0.2" in argv
         assert not any("token" in word.lower() for word in argv)
@@ -347,8 +352,8 @@ class TestJupyter:
         assert "10.77.0.2" not in settings["ServerApp"]["local_hostnames"]
 
     def test_the_port_is_the_one_it_has_taken(self, tmp_path: Path) -> None:
-        assert jupyter.port(str(tmp_path)) is None
+        assert jupyter_port(str(tmp_path)) is None
         (tmp_path / "jpserver-7.json").write_text('{"po')
-        assert jupyter.port(str(tmp_path)) is None
+        assert jupyter_port(str(tmp_path)) is None
         (tmp_path / "jpserver-7.json").write_text('{"port": 43211}')
-        assert jupyter.port(str(tmp_path)) == 43211
+        assert jupyter_port(str(tmp_path)) == 43211
