@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from ..injob.rank.commands import parse_ranks
+
 PIECE = 2**20  # bytes read at once: a log of gigabytes never lies in memory
 # srun's and slurmstepd's words (Slurm 22.05 to 26.05)
 SAYS_END = re.compile(
@@ -101,7 +103,8 @@ def lost_ranks(line: str) -> tuple[list[int], str, str] | None:
     for form in LOST:
         match = re.search(form, line)
         if match:
-            return _ranks(match["ranks"]), match["host"], match["how"]
+            ranks = [rank for each in parse_ranks(match["ranks"]) or () for rank in each]
+            return ranks, match["host"], match["how"]
     return None
 
 
@@ -115,12 +118,3 @@ def exit_code(how: str) -> int | None:
         return 128 + signal.SIGKILL
     numbers = (number for number in signal.valid_signals() if signal.strsignal(number) == words)
     return next((128 + number for number in numbers), None)
-
-
-def _ranks(text: str) -> list[int]:
-    """Read `3`, `1-3` or `0,2-4`."""
-    ranks: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        ranks += range(int(first), int(last or first) + 1)
-    return ranks

@@ -10,7 +10,7 @@ from ..core.model import Controller
 from ..core.plan import Launching
 from ..core.remedy import advice, change, command
 from ..core.site import Site
-from ..injob.rank.commands import AGENTS, ALL, profiled_ranks
+from ..injob.rank.commands import AGENTS, ALL, parse_ranks
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog
@@ -226,7 +226,7 @@ def profiled(case: Case, launching: Launching, log: DecisionLog) -> None:
             change(leave_out=["launcher"]),
         )
     tasks = case.resources.tasks
-    last = max((one[-1] for one in profiled_ranks(asked.ranks) or ()), default=0)
+    last = max((one[-1] for one in parse_ranks(asked.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
             f"--profile-ranks {asked.ranks}: there is no rank {last}",

@@ -29,7 +29,7 @@ def read(command: str | None, ranks: str | None) -> Profiling | None:
     words = _words(command)
     chosen = ranks or "0"
     try:
-        commands.profiled_ranks(chosen)
+        commands.parse_ranks(chosen)
     except ValueError as error:
         raise UsageError(
             f"--profile-ranks {chosen!r}: {error}", remedy=change(profile_ranks="0,2-3")

@@ -110,7 +110,7 @@ def _with_options(trainer: Sequence[str]) -> list[str]:
     return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
 
 
-def profiled_ranks(text: str) -> tuple[range, ...] | None:
+def parse_ranks(text: str) -> tuple[range, ...] | None:
     """Return the ranks of `0,2-3`, None for all of them. Raises ValueError."""
     if text == ALL:
         return None
@@ -125,7 +125,7 @@ def profiled_ranks(text: str) -> tuple[range, ...] | None:
 
 
 def is_profiled(options: ShimOptions, rank: int) -> bool:
-    chosen = profiled_ranks(options.profile_ranks)
+    chosen = parse_ranks(options.profile_ranks)
     return bool(options.profile_with) and (chosen is None or any(rank in one for one in chosen))
 
 

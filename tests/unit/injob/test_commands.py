@@ -50,7 +50,7 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
     ("text", "expected"), [("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7})]
 )
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
-    chosen = commands.profiled_ranks(text)
+    chosen = commands.parse_ranks(text)
     assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
 
 
