@@ -39,8 +39,11 @@ def listen() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _last
     before, _last = _last, time.monotonic()
-    if _last - before > SAME:
-        raise Interrupted(128 + number)
+    if _last - before <= SAME:
+        return
+    if number == signal.SIGINT:  # Ctrl-C: whoever pressed it can be asked
+        raise KeyboardInterrupt
+    raise Interrupted(128 + number)
 
 
 def code(interrupt: KeyboardInterrupt) -> int:

@@ -81,3 +81,22 @@ except KeyboardInterrupt:
     argv = [sys.executable, "-c", text]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
     assert (done.stdout, done.stderr) == ("the last word\na later one counts\n", "")
+
+
+@pytest.mark.parametrize(("number", "asks"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_only_ctrl_c_leaves_somebody_to_ask(number: int, asks: bool) -> None:
+    text = f"""
+import os, signal, time
+from runners.core import signals
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command does before its imports
+signals.listen()
+try:
+    os.kill(os.getpid(), {int(number)})
+    time.sleep(1)
+except KeyboardInterrupt as told:
+    print(isinstance(told, signals.Interrupted))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.stdout == f"{not asks}\n", done.stderr
