@@ -36,7 +36,7 @@ part pmix_info; pmix_info --version
 part ldconfig
 PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep -E 'libs found|libcuda|ibverbs|rdmacm'
 part python
-for python in python python3; do
+for python in python3 python; do
     command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
 done
 part end

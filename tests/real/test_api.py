@@ -11,6 +11,7 @@ from tests import documents
 
 from .conftest import IMAGE, Login
 from .places import BARE_TRAINER
+from .studies import extra_packages
 
 PAGE = documents.ROOT / "docs" / "guides" / "python-api.md"
 TRAIN = (
@@ -77,6 +78,18 @@ def test_the_pages_program(login: Login) -> None:
     assert lines[:2] == ["rate 0.1: loss 10.0", "rate 0.01: loss 100.0"]
     assert "divides by zero" in lines[2]
     assert "runner " in lines[3], "what to type next"
+
+
+def test_a_search_by_optuna(login: Login) -> None:
+    login.write("train.py", TRAIN)
+    (search,) = (each for each in documents.blocks(PAGE) if each.marks.get("file") == "search.py")
+    login.write("search.py", search.text)
+    with extra_packages("optuna") as extra:
+        env = {"PYTHONPATH": extra, "RUNNER_IMAGE": IMAGE}
+        done = login.run("python3", "search.py", env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 {'lr': ")
+    assert login.runs() == [f"train-{number}" for number in range(1, 5)]
 
 
 def test_each_call(login: Login) -> None:

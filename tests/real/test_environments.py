@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Done, Login
+from .conftest import UNPACKED, Done, Login
+from .test_tutorials import SCRIPTS
 
 # The distribution's two, each with the file that gives a shell its `module`.
 MODULES = {
@@ -30,6 +31,13 @@ prepend-path LD_LIBRARY_PATH $prefix/lib
 def shell(login: Login, *lines: str, tool: str = TOOL, timeout: float = 300) -> Done:
     """Run lines in a shell of the user's that knows `module`."""
     return login.run("bash", "-c", "\n".join([f". {MODULES[tool]}", *lines]), timeout=timeout)
+
+
+# A Python of the site's own beside the system's, with its packages elsewhere: as EasyBuild has it.
+TORCH = f"""#%Module
+prepend-path PATH {{folder}}/bin
+prepend-path PYTHONPATH {UNPACKED}/opt/horovod/lib/python3.11/site-packages
+"""
 
 
 @pytest.fixture
@@ -61,6 +69,21 @@ def test_a_module_brings_the_python_of_the_ranks(site: Login, tool: str) -> None
     assert (
         "torch_mnist needs pytorch, which python does not have" in refused.stderr + refused.stdout
     )
+
+
+@pytest.mark.parametrize("tool", MODULES)
+def test_a_python_with_torch_by_a_module(site: Login, tool: str) -> None:
+    """The CPU image's, without the image: Debian 13 itself has another Python, and no torch."""
+    site.sh("mkdir -p files/torch torch/bin")
+    site.sh(f"ln -s {UNPACKED}/usr/bin/python3.11 torch/bin/python3")
+    site.write("files/torch/2", TORCH.format(folder=f"{site.folder}/torch"))
+    site.write_all([SCRIPTS / "ddp_env.py"])
+    launch = "runner launch --nodes 2 --follow --all"
+    done = shell(site, f"{launch} --module-use files --module torch ddp_env.py", tool=tool)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runner: one world of 2 ranks" in done.stdout
+    assert "trained by 2" in done.stdout
+    assert "apptainer" not in site.sh("cat runs/ddp_env-1/job.sbatch")
 
 
 # Lmod's form of a hierarchy: a compiler's module shows those that were made with it.

@@ -68,10 +68,10 @@ def test_an_environment_is_looked_into_once(venv: Path) -> None:
 
 
 def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> None:
-    python = venv / "bin" / "python"
-    python.unlink()
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
+    for python in (venv / "bin" / "python3", venv / "bin" / "python"):
+        python.unlink()
+        python.write_text("#!/bin/sh\nexit 1\n")
+        python.chmod(0o755)
     image = inspect.found(environment.image(str(venv), "none"), lambda text: None)
     assert "does not run" in image.problem
 

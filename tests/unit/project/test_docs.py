@@ -121,7 +121,7 @@ TUTORIALS = [name for name in PAGES if name.startswith("docs/tutorials/")]
 ROW = re.compile(r"^\| (?P<theirs>.+?) \| (?P<here>.+) \|$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 # Of the right column: names and programs that are not ours, and a line of a site's profile.
-NOT_OURS = ("make ", "sinfo ", "module = ", "xprof")
+NOT_OURS = ("make ", "sinfo ", "sshare ", "module = ", "xprof", "conda ")
 
 
 def equivalents(page: str) -> list[str]:
