@@ -33,6 +33,16 @@ def test_with_subordinate_ids(yard: Yard) -> None:
     yard.sh(f"apptainer exec {folder}/x.sif test -e /opt/file")
 
 
+def test_the_machines_tmp_is_not_that_of_the_build(yard: Yard) -> None:
+    empties = "%post\n  [ ! -e /tmp/ours ]\n  touch /var/tmp/x\n  rm -rf /tmp/* /var/tmp/*\n"
+    folder = yard.fresh("emptying", x=empties)
+    yard.sh("touch /tmp/ours")
+    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
+    assert done.returncode == 0, done.stderr
+    yard.sh("rm /tmp/ours")
+    assert yard.left() == ""
+
+
 def test_an_oci_archive_of_the_image(yard: Yard) -> None:
     folder = yard.fresh("oci", x=PLAIN)
     archive = f"{folder}/new folder/x,1.tar"
