@@ -152,8 +152,8 @@ def hold_for_ras(env: MutableMapping[str, str]) -> socket.socket:
     their job, and no other user of the node gets it.
     """
     sock = socket.socket()
-    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # as NCCL (ras/client_support.cc)
-        sock.setsockopt(socket.SOL_SOCKET, option, 1)
+    # NCCL sets both (ras/client_support.cc); with SO_REUSEADDR here any user could bind it too.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     with contextlib.suppress(OSError):  # no loopback, or no port left
         sock.bind((LOOPBACK, 0))
         env.setdefault(RAS_ADDRESS, f"{LOOPBACK}:{sock.getsockname()[1]}")

@@ -93,6 +93,25 @@ def test_each_rank_has_a_port_for_nccls_ras_that_its_processes_share() -> None:
                 assert network.listeners(int(address.rpartition(":")[2])) == {os.geteuid()}
 
 
+def test_who_does_not_share_a_port_for_nccls_ras_does_not_get_it() -> None:
+    environment: dict[str, str] = {}
+    with network.hold_for_ras(environment) as held, pytest.raises(OSError, match="in use"):
+        server(held.getsockname()[1], "127.0.0.1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_does_not_get_a_port_for_nccls_ras() -> None:
+    environment: dict[str, str] = {}
+    with network.hold_for_ras(environment):
+        code = (
+            "import os, sys; from tests import ras_server; os.setuid(65534)\n"
+            "ras_server.listen(sys.argv[1])"
+        )
+        argv = [sys.executable, "-c", code, environment["NCCL_RAS_ADDR"]]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert "Address already in use" in done.stderr
+
+
 def test_the_users_own_address_of_nccls_ras_stays() -> None:
     environment = {"NCCL_RAS_ADDR": "localhost:5000"}
     network.hold_for_ras(environment).close()
