@@ -194,11 +194,7 @@ class Simple:
         """Assign a variable; return its name and value, of an array all items as one word."""
         target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         line = self._line(node)
-        if target is None:  # export "NAME=VALUE"
-            first, *rest = self.expander.word(node).split("=", 1)
-            self._assign(first.text, word := rest[0] if rest else literal("", line))
-            return first.text, word
-        name = grammar.source(target)
+        name = grammar.source(target) if target else ""
         adds = any(child.type == "+=" for child in node.children)
         before = self.scope.variables.get(name)
         if value is not None and value.type == "array":
@@ -233,7 +229,13 @@ class Simple:
         )
         for child in node.children:
             name = grammar.source(child)
-            if child.type in ("variable_assignment", "string", "raw_string"):
+            if child.type in ("string", "raw_string"):  # export "NAME=VALUE", or "NAME"
+                first, *rest = self.expander.word(child).split("=", 1)
+                name = first.text
+                for value in rest if name.isidentifier() else ():
+                    self._assign(name, value)
+                    self.content.assignments.append(Assignment(name, value, self._line(node)))
+            elif child.type == "variable_assignment":
                 name, value = self._assigned(child)
                 self.content.assignments.append(Assignment(name, value, self._line(node)))
             elif child.type != "variable_name":

@@ -307,6 +307,14 @@ WHOLE = {
         "export -f f\nsrun bash -c 'f x'",
         "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none --env A=1 t.py -- x",
     ),
+    "a function by its keyword that bash -c gets": (
+        "function f {\n  torchrun --nproc_per_node 4 t.py $(date)\n}\nexport -f f\nsrun bash -c f",
+        "--ntasks-per-node 4 --launcher torchrun --runtime none t.py -- '<$(date)>'",
+    ),
+    "a name in quotes is exported as it is": (
+        "A=1\nexport \"A\" \"\"\nsrun python t.py",
+        "--runtime none --env A=1 t.py",
+    ),
     "a list item by item": (
         "#SBATCH --array=0-1\nL[0]=a\nL[1]=b\nsrun python t.py --lr ${L[$SLURM_ARRAY_TASK_ID]}",
         "--runtime none --sweep lr=a,b t.py",
