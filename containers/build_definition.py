@@ -33,6 +33,7 @@ PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
 OURS = "recipes"  # the label of our images and of those made from them
 # What %post has instead of the machine's: it may be full of others' files, or be emptied there.
 OWN = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
+PRIVATE = "own"  # the folder of those, through which no other user of the machine gets
 STAGE = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
@@ -122,7 +123,9 @@ def build(asked: OneDefinition, shown: Progress) -> None:
 def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:
     path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
     path.write_text(asked.text, encoding="utf-8")
-    for folder in (runtime.temporary / name for name in OWN):
+    private = runtime.temporary / PRIVATE
+    private.mkdir(mode=0o700)
+    for folder in (private / name for name in OWN):
         folder.mkdir()
         folder.chmod(0o1777)  # for users of the image, as apt's
     made = _build(asked, path, part, runtime.temporary)
@@ -137,7 +140,7 @@ def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> l
 def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
     staged = asked.base or asked.apt
     binds = [f"{temporary / STAGE}:{definition.STAGE}:ro"] if staged else []
-    binds += [f"{temporary / name}:{place}" for name, place in OWN.items()]
+    binds += [f"{temporary / PRIVATE / name}:{place}" for name, place in OWN.items()]
     return Build(path, output, asked.files, asked.given, tuple(binds), _compression(asked.base))
 
 
