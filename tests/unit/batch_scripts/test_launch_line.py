@@ -312,7 +312,7 @@ WHOLE = {
         "--ntasks-per-node 4 --launcher torchrun --runtime none t.py -- '<$(date)>'",
     ),
     "a name in quotes is exported as it is": (
-        "A=1\nexport \"A\" \"\"\nsrun python t.py",
+        'A=1\nexport "A" ""\nsrun python t.py',
         "--runtime none --env A=1 t.py",
     ),
     "a list item by item": (
