@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 from ..injob.rank.commands import parse_ranks
 
+MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
 PIECE = 2**20  # bytes read at once: a log of gigabytes never lies in memory
 # srun's and slurmstepd's words (Slurm 22.05 to 26.05)
 SAYS_END = re.compile(
@@ -100,11 +103,10 @@ def last(log: JobLog, ranks: Collection[int] | None, count: int) -> list[bytes]:
 
 def lost_ranks(line: str) -> tuple[list[int], str, str] | None:
     """Return the ranks that a line tells of, their host and how they ended; None if it does not."""
-    for form in LOST:
-        match = re.search(form, line)
-        if match:
-            ranks = [rank for each in parse_ranks(match["ranks"]) or () for rank in each]
-            return ranks, match["host"], match["how"]
+    for match in filter(None, (re.search(form, line) for form in LOST)):
+        with contextlib.suppress(ValueError):
+            ranks = chain.from_iterable(parse_ranks(match["ranks"]) or ())
+            return [*islice(ranks, MOST_RANKS)], match["host"], match["how"]
     return None
 
 

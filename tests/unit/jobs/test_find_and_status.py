@@ -206,6 +206,17 @@ def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
     assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
 
 
+@pytest.mark.parametrize("ranks", [",", "-", "5-3", "1,,2"])
+def test_what_a_program_writes_like_srun_is_no_lost_task(ranks: str) -> None:
+    assert logs.lost_ranks(f"srun: error: n2: tasks {ranks}: Killed") is None
+
+
+def test_a_line_of_more_ranks_than_any_job_has_is_cut() -> None:
+    found = logs.lost_ranks("srun: error: n2: tasks 0-999999999: Killed")
+    assert found
+    assert found[0] == [*range(logs.MOST_RANKS)]
+
+
 def test_mpi_types_of_three_generations() -> None:
     text = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
     text += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
