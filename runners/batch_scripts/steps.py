@@ -160,7 +160,8 @@ class _Reader(Step):
         self.inner = content.commands
         for each in content.assignments:
             self.env.setdefault(each.name, each.value)
-        if (chosen := _last_start(content.commands)) is None:
+        chosen = _last_start(content.commands)
+        if chosen is None or not chosen.source:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
         if not any(each.name in programs.PLACE for each in content.assignments):

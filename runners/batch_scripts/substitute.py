@@ -18,6 +18,7 @@ ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", 
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
 COUNTED = {"nvidia-smi": GPUS, "scontrol": "SLURM_NNODES"}  # by `| wc -l`
 LISTS_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
+MOST_NUMBERS = 1000  # of seq: a launch line with more is for nobody
 COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
 
 
@@ -33,8 +34,9 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     counted = GPUS if of_gpus else COUNTED.get(names[0], "") if names[1:] == ["wc"] else ""
     if names[-1:] == ["wc"] and counted in scope.given:
         return literal(scope.given[counted], line)
-    if names in (["basename"], ["dirname"]) and commands[0].arguments[0].known:
-        path, name = commands[0].arguments[0].text, names[0]
+    paths = [word.text for each in commands for word in each.arguments[:1] if word.known]
+    if names in (["basename"], ["dirname"]) and paths:
+        path, name = paths[0], names[0]
         return literal(getattr(posixpath, name)(path.rstrip("/")), line)
     if names in (["which"], ["command"]) and commands[0].arguments:
         return commands[0].arguments[-1]
@@ -44,7 +46,9 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         if sign in OPERATORS:
             return literal(str(OPERATORS[sign](numbers[0], numbers[2])), line)
     if names == ["seq"] and numbers and None not in numbers:
-        return literal(" ".join(_sequence([each or 0 for each in numbers])), line)
+        sequence = _sequence([each or 0 for each in numbers])
+        if not sequence[MOST_NUMBERS:]:
+            return literal(" ".join(map(str, sequence)), line)
     if _counts_nodes(commands):
         once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
         if count := scope.given.get(NODES if once else LINES):
@@ -55,9 +59,9 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     return Word((Unknown(text, kind, line, (), digits, padded),), line)
 
 
-def _sequence(numbers: Sequence[int]) -> list[str]:
+def _sequence(numbers: Sequence[int]) -> range:
     first, step = ([*numbers[:-1], 1] if len(numbers) == 2 else [*numbers[:-1], 1, 1])[:2]
-    return [str(number) for number in range(first, numbers[-1] + 1, step or 1)]
+    return range(first, numbers[-1] + 1, step or 1)
 
 
 def _counts_nodes(commands: Sequence[Command]) -> bool:

@@ -158,7 +158,7 @@ def limit_seconds(text: str) -> int | None:
     """
     days, dash, rest = text.rpartition("-")
     parts = rest.split(":")
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isdecimal() for part in (days or "0", *parts)):
         return None
     numbers = [int(part) for part in parts]
     if dash:

@@ -311,6 +311,10 @@ WHOLE = {
         "function f {\n  torchrun --nproc_per_node 4 t.py $(date)\n}\nexport -f f\nsrun bash -c f",
         "--ntasks-per-node 4 --launcher torchrun --runtime none t.py -- '<$(date)>'",
     ),
+    "what prints nothing, or too much": (
+        "srun python t.py $(dirname) $(seq 1 99999999999)",
+        "--runtime none t.py -- '<$(dirname)>' '<$(seq 1 99999999999)>'",
+    ),
     "a name in quotes is exported as it is": (
         'A=1\nexport "A" ""\nsrun python t.py',
         "--runtime none --env A=1 t.py",
@@ -815,6 +819,10 @@ LOST = {
     "an agent in an environment of the container": (
         f"{RUN} bash -c 'source activate e; accelerate launch t.py'",
         "1: runner starts the image's own accelerate, not that of e",
+    ),
+    "a comment in place of a program": (
+        "srun bash -c 'nvidia-smi | #x; python t.py'",
+        "1: no program is recognized in this text",
     ),
     "an option without its value": (
         "srun --mpi --ntasks 4 python t.py",

@@ -46,6 +46,7 @@ def refused(module: str, **asked: object) -> tuple[Refusal, ...]:
         ("2-12:30", 217800),
         ("2-12:30:05", 217805),
         ("UNLIMITED", None),
+        ("two-12", None),
     ],
 )
 def test_slurms_times(text: str, seconds: int | None) -> None:
