@@ -21,6 +21,7 @@ HARMLESS = re.compile(
     r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO|accepting this combination"
     r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|register cu\w+ factory|cuda_diagnostics"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
+    r"|importing function definition"  # of bash, where an exported one is not whole
     r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
 )
 # What the job's shell lacked before a rank ran, and so could do without
