@@ -211,7 +211,7 @@ def _kind(names: list[str], ranks: list[Record], moved: int) -> str:
     nodes = networks(ranks)
     ports = {port.name for network in nodes.values() for port in network.ports}
     counted = sum(carried(ranks).values())
-    if counted < moved * len(nodes) * COUNTED:
+    if not names or counted < moved * len(nodes) * COUNTED:
         return f"{RDMA} past the kernel's counters"
     return RDMA if names[0] in ports else TCP
 
