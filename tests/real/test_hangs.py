@@ -109,13 +109,7 @@ def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
     return answer
 
 
-# Those that show in another way what these show: who sleeps or loops, with which framework.
-SLOW = ("gloo-loop", "mpi-sleep")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in JOBS]
-)
+@pytest.mark.parametrize("name", JOBS)
 def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: list[str]) -> None:
     options, trainer, kind, waits = JOBS[name]
     answer = explained(login, launch(login, name, running, trainer, kind, *options), 4)
