@@ -149,7 +149,8 @@ def hidden(value: Value, name: str, kind: str) -> Word:
     """Return a variable whose value differs; what it was made of stays known to the rules."""
     word = value if isinstance(value, Word) else literal("")
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
-    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded),), word.line)
+    options = tuple(text.lstrip("-") for text in word.text.split() if text[:1] == "-")
+    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, options),), word.line)
 
 
 @dataclass(frozen=True)
@@ -181,9 +182,9 @@ class Step:
 
     `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
-    a here-document; `lead` is what stands in it before an agent. `env` is set on the way; `image`
-    and `action` are the container's, `environment` that of `uv run`. `problems` are what could not
-    be understood.
+    a here-document; `lead` is what stands in it before an agent; `bare`: no agent is to start.
+    `prefix` is `uv run` in an image; `env` is set on the way; `image` and `action` are the container's, `environment` that of
+    `uv run`. `problems` are what could not be understood.
     """
 
     command: Command
@@ -198,11 +199,13 @@ class Step:
     problems: list[tuple[int, str]] = field(default_factory=list)
     fed: bool = False
     lead: list[Piece] = field(default_factory=list)
+    bare: bool = False
+    prefix: list[Word] = field(default_factory=list)
 
     @property
     def part(self) -> bool:
         """Whether it starts the agent of one node, and like steps those of the others."""
-        told = self.agent.get("nnodes", "num-machines", "num-nodes")
+        told = self.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
         counts = self.starter.count("nodes"), self.starter.count("ntasks")
         one = 1 in counts and self.starter.has("nodelist", "relative")
         several = self.agent.has("node-rank", "machine-rank") or (told and told.text != "1")
@@ -234,7 +237,7 @@ class Step:
         options = {option.name for option in self.agent.options}
         shells = sum(layer.kind == "shell" for layer in self.layers)
         plain = self.agent.name.startswith("torch") and shells < 2
-        return plain and options.isdisjoint(("max-restarts", "run-path"))
+        return self.bare or (plain and options.isdisjoint(("max-restarts", "run-path")))
 
     def place(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""

@@ -126,7 +126,8 @@ class Job:
     def exclusive(self) -> bool:
         """Whether no other job is on the nodes: whole ones by the words of some sites."""
         whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
-        whole = whole or self.find("environment") or "booster" in self.get("partition")
+        whole = whole or self.find("environment")
+        whole = whole or any(each in self.get("partition") for each in ("booster", "dc-gpu"))  # JSC
         alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
         return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
 

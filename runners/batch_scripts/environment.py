@@ -10,13 +10,15 @@ from ..core.site_profile import Profile
 from . import trainer
 from .content import SUBMITTED, Command, Layer, Step, exclude
 from .draft import Draft, Note
-from .programs import APPTAINER, OF_DIRECTIVE, PLACE
+from .programs import APPTAINER, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
 from .simple import HARMLESS
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
+UNSET = {"NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"}  # of PLACE
+PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port", "launcher"}
 CONDAS = ("conda", "mamba", "micromamba")
 
 
@@ -42,15 +44,20 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
 
 
 def _first_on_path(draft: Draft, step: Step) -> None:
-    """Put the environment of an agent in an image first on its PATH, or say that it is not used."""
+    """Put the environment of an agent in an image first on its PATH, or do without the agent."""
     own = [step.environment, *map(activated, step.inner)]
     apptainer = step.container.name in APPTAINER
+    more = {o.name for o in step.agent.options if not o.name.startswith(GIVEN)} - OF_COUNTS - PLAIN
     for each in filter(None, own if step.agent and not step.direct else ()):
         if apptainer and each.text.startswith("/") and each.portable:
             draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
-        else:
+        elif more:
             text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
             step.problems.append((step.line, text))
+        else:
+            step.bare = True
+            for value in step.agent.values("mixed-precision"):
+                draft.exports.append(("ACCELERATE_MIXED_PRECISION", value))
 
 
 def _folder(word: Word | None) -> Word | None:
@@ -90,7 +97,9 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
             else:
                 draft.add("rocm" if name == "rocm" else "nv")
         elif layer.name not in APPTAINER:
-            if name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
+            if name == "annotations":
+                draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
+            elif name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
                 text = f"--{name}={option.text}".rstrip("=")
                 draft.leave_out(line, f"{text}: the site's profile decides it")
         elif name == "cleanenv":
@@ -179,12 +188,13 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
     for word in step.starter.values("x"):
         if "=" not in word.text:
             given.setdefault(word.text, None)
-    placed: dict[int, list[str]] = {}
+    placed: dict[tuple[int, str], list[str]] = {}
     cpus = (script.job.get("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
     for name, value in given.items():
         line = value.line if value else step.line
         if name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):
-            placed.setdefault(line, []).append(name)
+            verb = "needs no" if name in UNSET else "sets"
+            placed.setdefault((line, verb), []).append(name)
         elif reason := _left_out(step, name, value):
             draft.leave_out(line, f"{name}: {reason}")
         elif value is None:
@@ -196,8 +206,9 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
             draft.lose(line, f"{name}={value.text}: only the job knows it")
         else:
             _variable(draft, name, value, step.image is not None)
-    for line, names in placed.items():
-        draft.leave_out(line, f"{', '.join(names)}: runner sets {them(names)}")
+    for (line, verb), names in placed.items():
+        what = "such variable" if verb != "sets" else them(names)
+        draft.leave_out(line, f"{', '.join(names)}: runner {verb} {what}")
 
 
 def _left_out(step: Step, name: str, value: Word | None) -> str:

@@ -13,8 +13,10 @@ from ..core.remedy import command
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# A place that the user is to fill in; the shell would read a file, and write the next word.
-PLACEHOLDER = re.compile(rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)", re.MULTILINE)
+# What is read as in quotes: a place that the user is to fill in, where the shell would read a file,
+# and a line end that the shell takes out of a word (the grammar, 0.25.1, ends the word there).
+PLACE = rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)"
+QUOTED = re.compile(PLACE + rb"|(?<=[\w\"'}/.,:=-])\\\n(?=[\w\"'$/.:,{-])", re.MULTILINE)
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
@@ -39,7 +41,7 @@ def parse(text: str) -> Node:
         lines[body[0] : body[1]] = [_comment(line) for line in lines[body[0] : body[1]]]
         data = b"\n".join(lines)
         root = parser.parse(data).root_node
-    for find, signs in ((_placeholders, (b'"', b'"')), (_bare_dollars, (b"{", b"}"))):
+    for find, signs in ((_unquoted, (b'"', b'"')), (_bare_dollars, (b"{", b"}"))):
         while spots := [*find(root, data)]:
             for begin, end in reversed(spots):
                 data = signs[0].join((data[:begin], data[begin:end])) + signs[1] + data[end:]
@@ -47,8 +49,8 @@ def parse(text: str) -> Node:
     return root
 
 
-def _placeholders(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
-    for match in PLACEHOLDER.finditer(data):
+def _unquoted(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
+    for match in QUOTED.finditer(data):
         node = root.descendant_for_byte_range(*match.span())
         while node is not None and node.type not in QUOTES:
             node = node.parent

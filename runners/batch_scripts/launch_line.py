@@ -9,16 +9,16 @@ from dataclasses import replace
 
 from ..core.site_profile import Profile
 from ..sites import load
-from . import environment, resources, steps, trainer
+from . import environment, programs, resources, steps, trainer
 from .content import Command, Step
 from .draft import Draft, Note
-from .environment import CONDAS, them
-from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, NAMES, OF_SHELL, TOOLS, is_python
+from .environment import CONDAS, PLAIN, them
+from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
 from .script import MODULES, Script
 from .simple import HARMLESS
 from .words import BRANCH, RUN, Word
 
-GIVEN, OF_COUNTS, PLACING = tuple(NAMES["given"]), NAMES["of_counts"], NAMES["placing"]
+GIVEN, OF_COUNTS = programs.GIVEN, programs.OF_COUNTS
 BLANK = re.compile(r"<[A-Za-z][\w .-]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
@@ -48,7 +48,8 @@ def draft(script: Script, step: Step) -> Draft:
 def _blanks(draft: Draft) -> None:
     """Say which places of the line the script itself leaves open, as <account>."""
     shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
-    words = [value for _, value in draft.options if value] + draft.arguments[int(shell) :]
+    words = [value for _, value in draft.options if value] + draft.trainer[:1]
+    words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
     for word in words:
@@ -72,7 +73,7 @@ def _of_agent(draft: Draft, step: Step) -> None:
 def _problems(step: Step) -> Iterator[Note]:
     """Yield why a launch does not do the same."""
     yield from (Note(*problem) for problem in step.problems)
-    command, named = step.command, step.starter.has("nodelist", "relative")
+    command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
     for word in () if step.fed else command.inputs:
         text = f"{command.name} < {word.text}: ranks of runner read no input"
         yield Note(word.line, text)
@@ -107,6 +108,7 @@ def _left_out(draft: Draft, step: Step) -> None:
         draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
     for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
+        default = default or (step.bare and option.name in PLAIN)
         if option.name not in given and option.name not in OF_COUNTS and not default:
             what = ": with it its ranks, precision and so on" * (option.name == "config-file")
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)

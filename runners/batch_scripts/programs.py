@@ -16,7 +16,8 @@ else:
     import tomli as tomllib
 
 # Other names of an option.
-SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
+SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "nproc": "nproc-per-node"}
+SAME |= {"module-mode": "module", "command-mode": "no-python"}
 
 
 class Grammar:
@@ -83,6 +84,10 @@ def read(words: Sequence[Word], known: Grammar) -> Options:
         if word.text == "--":
             return Options(options, left[1:])
         if word.unknown and not word.start and "/" not in word.text:
+            if any(hints := word.unknown[0].options) and PLACING.issuperset(hints):
+                options += [Option(name, word, word.line) for name in hints]
+                left = left[1:]
+                continue
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
             break
         if not word.start.startswith("-"):
@@ -145,7 +150,7 @@ APPTAINER = ("apptainer", "singularity", "apptainer_wrapper", "singularity_wrapp
 CONTAINERS = {name: GRAMMARS[name] for name in ("apptainer", "shifter", "podman")}
 CONTAINERS |= dict.fromkeys(APPTAINER, GRAMMARS["apptainer"])
 CONTAINERS |= {"podman-hpc": GRAMMARS["podman"]}
-AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed")}
+AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed", "composer")}
 TORCHRUNS = ("torchrun_jsc", "torch.distributed.run", "torch.distributed.launch")
 AGENTS |= dict.fromkeys(TORCHRUNS, GRAMMARS["torchrun"])
 # Modules that start an agent.
@@ -170,7 +175,9 @@ NAMES = {name: names(text) for name, text in TABLES["names"].items()}
 LOOKING, FILTERS, SAID, TOOLS = (NAMES[n] for n in ("looking", "filters", "said", "tools"))
 CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
 HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
-OF_SHELL = NAMES["of_shell"]
+OF_SHELL, PLACING, OF_COUNTS = (NAMES[n] for n in ("of_shell", "placing", "of_counts"))
+# Beginnings of the options that runner gives to agents.
+GIVEN = tuple(NAMES["given"])
 
 
 def is_python(text: str) -> bool:

@@ -7,7 +7,7 @@ from .content import Layer, Step
 from .directives import Directive, Job
 from .draft import Draft, Note
 from .programs import GRAMMARS, NAMES, Option
-from .words import Word, literal
+from .words import RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
@@ -180,16 +180,17 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
             draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))
     _cpus(draft, job, ranks.number if ranks else None, starter)
     draft.add("launcher", name)
+    if name == "composer":
+        draft.exports.append(("NODE_RANK", unknown("$GROUP_RANK", RUN, agent.line)))
 
 
 def ranks_of_agent(agent: Layer, job: Job) -> Word | None:
     """Return the ranks that an agent starts on its node, None where one for each GPU is meant."""
-    if agent.name == "deepspeed":
-        asked = agent.get("num-gpus")
-    elif agent.name == "accelerate":
+    if agent.name == "accelerate":
         return _accelerate(agent, job)
-    else:
-        asked = agent.get("nproc-per-node") or literal("1")
+    asked = agent.get("num-gpus", "nproc-per-node")
+    if asked is None and agent.name.startswith("torch"):
+        asked = literal("1")
     if asked is None or asked.text in ("gpu", "auto"):
         count = job.gpus_per_node
         return literal(str(count)) if count else None

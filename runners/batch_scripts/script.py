@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from ..core.errors import UsageError
 from ..core.site import Site
@@ -13,6 +16,11 @@ from .content import Command, Content, Layer, Scope, Step, exclude
 from .directives import Job
 from .programs import Option
 from .words import Word, literal
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
@@ -23,13 +31,14 @@ NOWHERE = Site()
 
 @dataclass(frozen=True)
 class Script:
-    """`text` has Unix line ends; `windows` is the first line that had others, 0 for none."""
+    """A script in `folder`; `windows` is the first line that had no Unix line end, 0 for none."""
 
     text: str
     job: Job
     content: Content
     site: Site = NOWHERE
     windows: int = 0
+    folder: Path = Path()
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -43,7 +52,7 @@ class Script:
         beside = [s for s in beside if not s.layers or (waits and not s.python)]
         parts = [step for step in found if step.part][1:]
         found = [step for step in found if step not in beside + parts]
-        _contain(found, self.job)
+        _contain(found, self.job, self.folder)
         return tuple(found)
 
     @cached_property
@@ -97,16 +106,41 @@ def _add_images(found: list[Step]) -> None:
                 step.problems.append((step.line, text))
 
 
-def _contain(found: list[Step], job: Job) -> None:
+def _contain(found: list[Step], job: Job, folder: Path) -> None:
     of_pyxis = [each for each in job.directives if each.name.startswith("container-")]
     given = [Option(each.name, literal(each.value, each.line), each.line) for each in of_pyxis]
     for step in found:
         name = step.starter.text("environment") or job.get("environment")
-        image = job.get("container-image") or (f"<image of {name}>" if name else "")
-        if image and not step.container:
-            step.image = literal(image, step.line)
-            layer = Layer(given, kind="container", name="pyxis", line=step.line)
+        own = [*_defined(name, folder, step.line), *given]
+        images = [each.value for each in own if each.name == "container-image" and each.value]
+        if name and not images:
+            images.append(literal(f"<image of {name}>", step.line))
+        if images and not step.container:
+            step.image = images[-1]
+            layer = Layer(own, kind="container", name="pyxis", line=step.line)
             step.layers.insert(bool(step.starter), layer)
+            for value in layer.values("env"):
+                variable, text = value.split("=", 1)
+                step.env.setdefault(variable.text, text)
+
+
+def _defined(name: str, folder: Path, line: int) -> list[Option]:
+    """Return what CSCS's environment definition file (EDF) asks for; nothing if it is not here."""
+    path = Path(os.path.expandvars(name))
+    path = path if path.suffix == ".toml" else Path.home() / ".edf" / f"{name}.toml"
+    try:
+        table = tomllib.loads((folder / path).read_text(encoding="utf-8")) if name else {}
+    except (OSError, ValueError):
+        return []
+    if "base_environment" in table or not table.get("image"):
+        return []
+    rows = [("container-image", table["image"])]
+    rows += [("container-mounts", each) for each in table.get("mounts", ())]
+    rows += [("container-workdir", table["workdir"])] if "workdir" in table else []
+    rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
+    rows += [("annotations", str(table["annotations"]))] if "annotations" in table else []
+    values = [read.read(f'A="{text}"', Scope(), line - 1).assignments for _, text in rows]
+    return [Option(n, each[0].value, line) for (n, _), each in zip(rows, values) if each]
 
 
 def load(text: str, name: str, site: Site = NOWHERE) -> Script:
@@ -121,7 +155,7 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
         first, lines = content.faults[0], text.split("\n")
         raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])
     job.late = directives.late(content.comments, text, job)
-    return Script(text, job, content, site, windows)
+    return Script(text, job, content, site, windows, Path(name).parent)
 
 
 def is_batch(text: str, name: str) -> bool:

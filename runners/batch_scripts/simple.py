@@ -154,7 +154,7 @@ class Simple:
         elif command.name == "read" and command.document and "-d" in options:
             self._assign(options[-1], command.document)
         elif command.name in ("read", "mapfile", "readarray"):
-            self._hide(options[-1:], command.line)
+            self._hide([each for each in options if each.isidentifier()], command.line)
         elif command.name in ("let", "getopts"):
             for option in options if command.name == "let" else ():
                 self._sums(grammar.parse(f"(({option}))"), command.line)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from . import grammar, programs
-from .content import Command, Layer, Scope, Step
+from .content import JOB_NUMBERS, Command, Layer, Scope, Step
 from .programs import Options
 from .read import read
 from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
@@ -53,6 +53,9 @@ class _Reader(Step):
         self._add("starter", name, line, read_)
         if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
+        job = read_.get("jobid")
+        if job and job.text.strip("${}") not in JOB_NUMBERS:
+            self.problems.append((line, f"--jobid={job.text}: a step of another job"))
         if read_.has("multi-prog"):
             self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):
@@ -101,6 +104,7 @@ class _Reader(Step):
         line = self.program[0].line
         read_ = programs.read(self.program[used:], programs.AGENTS[name])
         self._add("agent", name, line, read_)
+        self.bare = name == "composer"
         if self.agent.has("module", "m"):
             self.program.insert(0, literal("-m", line))
         if self.agent.has("no-python"):
@@ -170,6 +174,15 @@ class _Reader(Step):
         self.program = list(chosen.words)
         return True
 
+    def _of_uv(self, read_: Options, line: int) -> None:
+        folder, project = read_.get("directory"), read_.get("project")
+        if folder:
+            words = (literal("cd", line), folder)
+            self.inner.append(replace(self.command, words=words, within=""))
+        root = project or folder
+        default = made((*root.pieces, "/.venv"), line) if root else literal("./.venv", line)
+        self.environment = self.variables.get("UV_PROJECT_ENVIRONMENT") or default
+
     def _prefix(self, name: str) -> bool:
         """Take off time, env A=1, nice and the like."""
         first, *rest = self.program
@@ -184,8 +197,11 @@ class _Reader(Step):
         elif name in programs.RUNNING and rest and rest[0].text == "run":
             read_ = programs.read(rest[1:], programs.RUNNING[name])
             rest = list(read_.rest)
-            project = literal("./.venv", first.line) if name == "uv" else None
-            self.environment = read_.get("name", "prefix") or project
+            self.environment = read_.get("name", "prefix")
+            if name == "uv":
+                self._of_uv(read_, first.line)
+            if self.image is not None:
+                self.prefix = self.program[: len(self.program) - len(rest)]
         elif name == "timeout" and len(rest) > 1:
             limit, *rest = programs.read(rest, programs.GRAMMARS["timeout"]).rest or [first]
             self.problems.append((first.line, f"timeout {limit.text}: --time limits the job"))

@@ -28,6 +28,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
             draft.argument(word)
         return
     words = list(step.program) if step.layer("shell") else [*map(_met, step.program)]
+    words = words if step.agent else [*step.prefix, *words]
     if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
         plain = words[0].text.isalnum() or (step.image is None and "/" in words[0].text)
         words = words[1:] if plain else words
@@ -140,7 +141,12 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
     if words[0].text.endswith(".py") and step.python:
         own = step.environment if step.agent and step.image is not None else None
-        words = [made((*own.pieces, "/bin/python"), own.line) if own else literal("python"), *words]
+        own = None if step.prefix else own
+        python = made((*own.pieces, "/bin/python"), own.line) if own else literal("python")
+        words = [*step.prefix, python, *words]
+    if step.bare and step.agent.name == "deepspeed" and not step.agent.has("no-local-rank"):
+        place = 1 + next((n for n, word in enumerate(words) if word.text.endswith(".py")), 0)
+        words.insert(place, made(("--local_rank=", Unknown("$LOCAL_RANK", RUN, step.line)), 0))
     for word in words:
         pieces += [" ", *_for_rank(word, draft)]
     if draft.has("launcher"):

@@ -36,8 +36,8 @@ SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 class Unknown:
     """A piece of a word, as it stands in the script.
 
-    `values` are the items of a LOOKUP. `digits`: it is made of the last digits of the job's number;
-    `padded`: it is these digits themselves, which may begin with 0.
+    `values` are the items of a LOOKUP, `options` those in a variable. `digits`: it is made of the
+    last digits of the job's number; `padded`: it is these digits themselves, perhaps with 0 first.
     """
 
     source: str
@@ -46,6 +46,7 @@ class Unknown:
     values: tuple[str, ...] = ()
     digits: bool = False
     padded: bool = False
+    options: tuple[str, ...] = ()
 
 
 Piece = Union[str, Unknown]

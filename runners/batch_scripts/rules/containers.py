@@ -51,7 +51,9 @@ def mpirun_in_container(script: Script) -> Places:
 def host_command_in_container(script: Script) -> Places:
     for step in script.steps:
         container = step.container
-        if container.name not in (*APPTAINER, "podman-hpc", "shifter"):
+        own = "slurm" in " ".join(map(str, container.values("container-mounts")))
+        of_pyxis = step.starter.has("container-image") and not own
+        if not of_pyxis and container.name not in (*APPTAINER, "podman-hpc", "shifter"):
             continue
         missing = HOST_COMMANDS
         if container.name in APPTAINER and not container.has("nv", "nvccli"):

@@ -43,7 +43,8 @@ def hostname_address(script: Script) -> Places:
 def _ports(script: Script) -> list[Word]:
     """Return the ports of process groups, none where a node's GPUs or memory are all this job's."""
     job = script.job
-    if job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G"):
+    of_cscs = any(step.starter.has("environment") for step in script.steps)  # whole nodes
+    if of_cscs or job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G"):
         return []
     ports = [each.value for each in script.content.assignments if each.name == "MASTER_PORT"]
     for step in script.steps:

@@ -73,7 +73,10 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
-    told = agent.get("nnodes", "num-machines", "config-file") or agent.name in ("", "deepspeed")
+    told = agent.get("nnodes", "num-machines", "world-size", "config-file") or agent.name in (
+        "",
+        "deepspeed",
+    )
     several = (nodes or 1) > 1 and step.starter.count("ntasks") != 1
     if step.starter.name == "srun" and several and not told:
         what = f"{agent.name} is not told of {nodes} nodes: {nodes} trainings, or nodes that wait"
@@ -109,6 +112,18 @@ def _on_tasks(job: Job, starter: Layer) -> Places:
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 
 
+@rule("gpu-index")
+def gpu_index(script: Script) -> Places:
+    job, there = script.job, script.job.gpus_per_node or 0
+    named = [(each.name, each.value) for each in script.content.assignments]
+    named += [pair for step in script.steps for pair in {**step.command.given, **step.env}.items()]
+    for name, value in named if there and job.scheduler == "slurm" and not job.exclusive else ():
+        numbers = [int(each) for each in (value.known or "").split(",") if each.isdecimal()]
+        if name == "CUDA_VISIBLE_DEVICES" and max(numbers, default=0) >= there:
+            what = f"{name}={value.text}: the job has {counted(there, 'GPU')}, numbered from 0"
+            yield value.line, what, "leave it out: Slurm sets it"
+
+
 @rule("unequal-nodes")
 def unequal_nodes(script: Script) -> Places:
     job = script.job
@@ -137,6 +152,14 @@ def first_node_only(script: Script) -> Places:
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
         starter, rank = step.starter, step.command.exports.get("RANK")
+        number = step.agent.get("node-rank", "machine-rank")
+        static = step.agent.text("rdzv-backend") in ("", "static") and not step.part
+        several = (starter.count("nodes") or script.job.nodes or 1) > 1
+        if number and number.known == "0" and static and several and starter.name == "srun":
+            what = (
+                "the number of the node is that of the script's shell: each node takes itself for 0"
+            )
+            yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
         own = step.agent or step.shell or "RANK" in step.env
         several = 1 not in (script.job.tasks, starter.count("ntasks"))
         if starter.name == "srun" and rank and rank.known == "0" and several and not own:

@@ -15,6 +15,7 @@ PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
 NO_SECRETS = names("TOKENIZER TOKENS KEYS TOKENIZERS_PARALLELISM PUBLIC")
 WAITING = names("wait sleep tail fg exec")
 BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the blank
+GLUED = re.compile(r"[\w\"'}]\\\n\"?-")  # no blank between a word and the option of the next line
 
 
 @rule("pipe-exit-code")
@@ -72,7 +73,14 @@ def stray_blank(script: Script) -> Places:
     lines = script.text.split("\n")
     for command in script.content.commands:
         last = command.line + command.source.count("\n")
-        if BROKEN.search(lines[last - 1]):
+        if glued := GLUED.search(command.source):
+            what = "no blank before the backslash: the next line goes on with this word"
+            yield (
+                command.line + command.source.count("\n", 0, glued.start()),
+                what,
+                "a blank before \\",
+            )
+        elif BROKEN.search(lines[last - 1]):
             what = "the command ends here: a backslash with a blank behind it continues no line"
             yield last, what, "the backslash as the last sign of the line"
         elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():

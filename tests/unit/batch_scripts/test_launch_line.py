@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
+from runners.batch_scripts import report, script
 from runners.cli.train.launch import launch_command
 
 from .scripts import line, lines, read, said
@@ -817,12 +819,16 @@ LOST = {
         "1: instance://one: give the image itself",
     ),
     "an agent in an environment of the container": (
-        f"{RUN} bash -c 'source activate e; accelerate launch t.py'",
+        f"{RUN} bash -c 'source activate e; accelerate launch --config_file a.yaml t.py'",
         "1: runner starts the image's own accelerate, not that of e",
     ),
     "a comment in place of a program": (
         "srun bash -c 'nvidia-smi | #x; python t.py'",
         "1: no program is recognized in this text",
+    ),
+    "a step of another job": (
+        "srun --jobid=1234 python t.py",
+        "1: --jobid=1234: a step of another job",
     ),
     "an option without its value": (
         "srun --mpi --ntasks 4 python t.py",
@@ -960,6 +966,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a container that was not made",
         "a cluster of its own",
         "an agent in an environment of the container",
+        "a step of another job",
         "an option without its value",
         "an instance of an image",
     ],
@@ -971,6 +978,81 @@ def test_no_line_where_the_step_is_not_understood(name: str) -> None:
 def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
     text = f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\n{RUN} python t.py"
     assert said(text, "lost") == []
+
+
+# What runs in an image of pyxis: the end of the line.
+INSIDE = {
+    "accelerate of an environment": (
+        "bash -c 'source /e/bin/activate; accelerate launch --mixed_precision bf16 t.py'",
+        "bash -c 'export ACCELERATE_MIXED_PRECISION=bf16; source /e/bin/activate; exec python t.py'",
+    ),
+    "deepspeed of an environment": (
+        "bash -c 'source /e/bin/activate; deepspeed t.py --lr 1'",
+        "bash -c 'source /e/bin/activate; exec python t.py \"--local_rank=$LOCAL_RANK\" --lr 1'",
+    ),
+    "composer": (
+        "composer --nproc 4 --world_size 8 --node_rank 0 t.py a.yaml",
+        "bash -c 'export NODE_RANK=\"$GROUP_RANK\"; exec python t.py a.yaml'",
+    ),
+    "composer's modules": (
+        "composer -n 4 -m a.train --lr 1",
+        "bash -c 'export NODE_RANK=\"$GROUP_RANK\"; exec python -m a.train --lr 1'",
+    ),
+    "uv in an image": ("uv run --no-sync python t.py", "uv -- run --no-sync python t.py"),
+    "an agent of uv": (
+        "uv run torchrun --nnodes 2 --nproc_per_node 4 t.py",
+        "bash -c 'exec uv run python t.py'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), INSIDE.values(), ids=INSIDE)
+def test_a_program_in_an_image_that_is_not_apptainers(text: str, expected: str) -> None:
+    head = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
+    made = line(f"{head}srun --container-image=i.sqsh {text}")
+    assert made.endswith(f"--image i.sqsh -- {expected}") or made.endswith(f" i.sqsh {expected}")
+
+
+def test_an_environment_of_uv_elsewhere() -> None:
+    assert line("srun uv run --directory /p python t.py").endswith(
+        "--image /p/.venv -- bash -c 'cd /p && exec python t.py'"
+    )
+    assert "--image /v " in line("export UV_PROJECT_ENVIRONMENT=/v\nsrun uv run python t.py")
+
+
+def test_words_that_a_line_end_divides_are_one() -> None:
+    text = 'CMD="torchrun "\\\n"t.py --lr"\nsrun $CMD a\\\nb \'c\'\\\n"d"'
+    assert line(text).endswith("t.py -- --lr ab cd")
+
+
+def test_hosts_that_a_loop_lists_are_runners() -> None:
+    text = (
+        'for h in $(scontrol show hostnames); do F="$F -H $h:4"; done\nmpirun $F -np 8 python t.py'
+    )
+    assert line(f"#SBATCH --nodes=2\n{text}").endswith("--ntasks 8 --runtime none t.py")
+    assert "3: H: runner places ranks" in said(f"#SBATCH --nodes=2\n{text}", "left_out")
+
+
+def test_each_name_of_read_is_not_known() -> None:
+    assert line("read -r A B <<< $C\nsrun python t.py $A $B").endswith("t.py -- '<$A>' '<$B>'")
+
+
+def test_an_environment_definition_file(tmp_path: Path) -> None:
+    table = (
+        'image = "/i.sqsh"\nmounts = ["${SCRATCH}:/s", "/a:/b:ro"]\nworkdir = "/w"\n'
+        '[env]\nA = "1"\n[annotations]\ncom.hooks.x.enabled = "true"\n'
+    )
+    (tmp_path / "e.toml").write_text(table, encoding="utf-8")
+    text = "srun --environment=./e.toml python t.py"
+    made = report.make(script.load(text, str(tmp_path / "job.sh")))
+    assert made.drafts[0].text == (
+        "runner launch --runtime pyxis --image /i.sqsh --bind $SCRATCH:/s --bind /a:/b:ro --env A=1 "
+        "-- bash -c 'cd /w && exec python t.py'"
+    )
+    assert [note.text[:11] for note in made.notes["lost"]] == ["annotations"]
+    (tmp_path / "e.toml").write_text(f'base_environment = "x"\n{table}', encoding="utf-8")
+    made = report.make(script.load(text, str(tmp_path / "job.sh")))
+    assert "--image '<image of ./e.toml>'" in made.drafts[0].text
 
 
 def test_directives_in_a_here_document_ask_for_nothing() -> None:

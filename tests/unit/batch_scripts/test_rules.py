@@ -56,6 +56,14 @@ RIGHT = {
     + "export RANK=0\nsrun bash -c 'RANK=$SLURM_PROCID python t.py'",
     "an agent of one task": ONE_EACH
     + "srun -n 1 torchrun --standalone --nproc_per_node=4 train.py",
+    "an elastic agent has no number": ONE_EACH
+    + "srun torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID "
+    "--rdzv_backend=c10d --rdzv_endpoint=$H:$P t.py",
+    "a text over two lines": "srun python train.py 'a '\\\n'--b'",
+    "all GPUs of a node": "#SBATCH --gres=gpu:1\n#SBATCH --exclusive\n"
+    "CUDA_VISIBLE_DEVICES=2 python train.py",
+    "a port on CSCS's whole nodes": ONE_EACH
+    + "srun --environment=e torchrun --nnodes=2 --nproc_per_node=4 --master_port 29500 t.py",
     "a comment that looks like a directive": "srun python train.py\n#SBATCH WARNING: 2",
     "a text with a backslash": "#SBATCH --ntasks=4\nsrun python train.py 'a \\ \nb'",
     "elastic nodes": ONE_EACH + "srun torchrun --nnodes=1:2 --nproc_per_node=4 train.py",
@@ -216,6 +224,19 @@ WRONG = {
     "a list without ALL": (
         "#SBATCH --ntasks=2\nexport A=1\nsrun --export=B=2 python train.py",
         (3, "export-none"),
+    ),
+    "the number of a node in the script's shell": (
+        ONE_EACH + "srun torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID t.py",
+        (4, "no-rank-variables"),
+    ),
+    "scontrol in an image of pyxis": (
+        "#SBATCH --nodes=2\nsrun --container-image=i.sqsh bash -c 'a=$(scontrol show hostnames); "
+        "python t.py $a'",
+        (2, "host-command-in-container"),
+    ),
+    "no blank before a line's end": (
+        "srun python train.py --lr 0.1\\\n--epochs 3",
+        (1, "stray-blank"),
     ),
     "grep hides, too": ("srun python train.py | grep loss", (1, "pipe-exit-code")),
     "a key as an argument": (
