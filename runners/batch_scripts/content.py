@@ -183,8 +183,8 @@ class Step:
     `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
     a here-document; `lead` is what stands in it before an agent; `bare`: no agent is to start.
-    `prefix` is `uv run` in an image; `env` is set on the way; `image` and `action` are the container's, `environment` that of
-    `uv run`. `problems` are what could not be understood.
+    `env` is set on the way; `image` and `action` are the container's, `environment` that of
+    `uv run`, which in an image is the `prefix`. `problems` are what could not be understood.
     """
 
     command: Command
