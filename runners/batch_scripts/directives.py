@@ -19,6 +19,7 @@ MARKS: dict[str, str] = TABLES["directives"]["marks"]
 FOREIGN: dict[str, str] = TABLES["directives"]["foreign"]
 # Slurm's names of the options of others.
 PBS, COBALT, OF_CHUNKS = (TABLES["directives"][name] for name in ("pbs", "cobalt", "of_chunks"))
+VARIABLES: dict[str, str] = TABLES["directives"]["variables"]  # of Slurm, and what gives them
 # A place that the script leaves open: <my account>, { account }.
 BLANK = re.compile(r"<([\w -]+)>|(?<![${])\{ *([A-Za-z][\w -]*?) *\}")
 
@@ -135,18 +136,13 @@ class Job:
         """Return the variables of the job that the directives fix."""
         if not self.scheduler:
             return {}  # the command line of sbatch may have asked for any
-        values = {
+        values: dict[str, str | int | None] = {v: self.get(n) for v, n in VARIABLES.items()}
+        values |= {
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
             "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
             "SLURM_NNODES": self.nodes if self.count("nodes") else self._packed,
-            "SLURM_GPUS_PER_NODE": self.get("gpus-per-node"),
-            "SLURM_GPUS_PER_TASK": self.get("gpus-per-task"),
-            "SLURM_GPUS": self.get("gpus"),
             "SLURM_GPUS_ON_NODE": self.gpus_per_node,
-            "SLURM_JOB_NAME": self.get("job-name"),
-            "SLURM_JOB_PARTITION": self.get("partition"),
-            "SLURM_JOB_ACCOUNT": self.get("account"),
         }
         values["SLURM_NPROCS"] = values["SLURM_NTASKS"]
         values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]

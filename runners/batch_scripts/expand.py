@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Sequence
+from operator import add, floordiv, mod, mul, sub
 from typing import TYPE_CHECKING
 
 from . import grammar
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
 MOST_ITEMS = 100  # of a brace range
-OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.floordiv,
-    "%": operator.mod,
-}
+OPERATORS: dict[str, Callable[[int, int], int]] = dict(zip("+-*/%", (add, sub, mul, floordiv, mod)))
 
 
 class Expander:
@@ -80,11 +74,8 @@ class Expander:
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):
             bare = text.replace("\\*", "").replace("\\?", "").replace("\\[", "")
-            if (
-                split
-                and text[:1] != "-"
-                and ("*" in bare or "?" in bare or ("[" in bare and "]" in bare))
-            ):
+            matches = "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
+            if split and text[:1] != "-" and matches:
                 return [Unknown(text, kinds.RUN, self.line(node))]
             text = _unescaped(text)
             if text == "~" or text.startswith("~/"):
@@ -101,9 +92,8 @@ class Expander:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
-            if fields := self._fields(
-                child, split and (child.type != "word" or texts[0][:1] != "-")
-            ):
+            splits = split and (child.type != "word" or texts[0][:1] != "-")
+            if fields := self._fields(child, splits):
                 whole[-1] += fields[0]
                 whole += fields[1:]
         return whole
@@ -155,11 +145,8 @@ class Expander:
         unknowns = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            always = (
-                name in self.scope.given
-                or name in SUBMITTED
-                or word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH)
-            )
+            always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH)
+            always = always or name in (*self.scope.given, *SUBMITTED)
             if name not in self.scope.variables and "+" not in sign and (always or "?" in sign):
                 return word
             if name in self.scope.variables and (word.known is not None or "+" not in sign):

@@ -131,12 +131,9 @@ def pieces(node: Node) -> Iterator[Node | str]:
     text, begin = node.text or b"", node.start_byte
     at = begin
     for child in node.children:
-        own = 0 if child.type == "string_content" else len(_blanks(source(child)).encode())
+        blanks = len(source(child)) - len(source(child).lstrip(" \t\n\\"))
+        own = 0 if child.type == "string_content" else blanks
         if child.start_byte + own > at:
             yield text[at - begin : child.start_byte + own - begin].decode()
         yield child
         at = child.end_byte
-
-
-def _blanks(text: str) -> str:
-    return text[: len(text) - len(text.lstrip(" \t\n\\"))]

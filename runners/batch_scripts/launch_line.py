@@ -18,7 +18,6 @@ from .script import MODULES, Script
 from .simple import HARMLESS
 from .words import BRANCH, RUN, Word
 
-GIVEN, OF_COUNTS = programs.GIVEN, programs.OF_COUNTS
 BLANK = re.compile(r"<[A-Za-z][\w .-]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
@@ -52,12 +51,8 @@ def _blanks(draft: Draft) -> None:
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
-    for word in words:
-        draft.open += [
-            Note(word.line, f"{blank}: the script leaves it open")
-            for blank in BLANK.findall(word.known or "")
-            if blank not in told
-        ]
+    blanks = [(word.line, blank) for word in words for blank in BLANK.findall(word.known or "")]
+    draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
 
 
 def _of_agent(draft: Draft, step: Step) -> None:
@@ -103,13 +98,13 @@ def _site(draft: Draft, script: Script) -> Profile | None:
 
 def _left_out(draft: Draft, step: Step) -> None:
     agent, starter, command = step.agent, step.starter, step.command
-    if given := [o.name for o in agent.options if o.name.startswith(GIVEN)]:
+    if given := [o.name for o in agent.options if o.name.startswith(programs.GIVEN)]:
         text = ", ".join(f"--{name}" for name in given)
         draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
     for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
         default = default or (step.bare and option.name in PLAIN)
-        if option.name not in given and option.name not in OF_COUNTS and not default:
+        if option.name not in given and option.name not in programs.OF_COUNTS and not default:
             what = ": with it its ranks, precision and so on" * (option.name == "config-file")
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
@@ -153,10 +148,8 @@ def _instead(command: Command, script: Script) -> str:
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
-    own = [
-        piece for word in steps.of(command).program for piece in word.unknown if piece.kind == RUN
-    ]
-    if any(piece.source.startswith("$") for piece in own):  # no pattern of files
+    own = [piece for word in steps.of(command).program for piece in word.unknown]
+    if any(p.kind == RUN and p.source.startswith("$") for p in own):  # no pattern of files
         return "it needs what only the job knows, and the launch does not run it"
     after = script.steps and all(step.line < command.line for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"

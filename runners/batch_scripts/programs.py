@@ -140,8 +140,11 @@ def _short(word: Word, following: Word | None, known: Grammar) -> tuple[Option |
     return (None if rest.pieces else Option(name, None, word.line)), 1
 
 
-FILE = Path(__file__).with_name("programs.toml")
-TABLES: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))
+def table(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+TABLES: dict[str, dict[str, Any]] = table(Path(__file__).with_name("programs.toml"))
 GRAMMARS = {name: Grammar(**table) for name, table in TABLES["options"].items()}
 MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "aprun", "ibrun")
 STARTERS = {name: GRAMMARS[name] for name in ("srun", "horovodrun")}

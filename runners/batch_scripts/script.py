@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +15,6 @@ from .content import Command, Content, Layer, Scope, Step, exclude
 from .directives import Job
 from .programs import Option
 from .words import Word, literal
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
@@ -129,17 +123,16 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
     path = Path(os.path.expandvars(name))
     path = path if path.suffix == ".toml" else Path.home() / ".edf" / f"{name}.toml"
     try:
-        table = tomllib.loads((folder / path).read_text(encoding="utf-8")) if name else {}
-    except (OSError, ValueError):
+        table = programs.table(folder / path) if name else {}
+        rows = [("container-image", table["image"])] if "base_environment" not in table else []
+        rows += [("container-mounts", each) for each in table.get("mounts", ()) if rows]
+        rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
+        rows += [(f"container-{key}", table[key]) for key in ("workdir",) if key in table]
+        rows += [(key, str(table[key])) for key in ("annotations",) if key in table]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []
-    if "base_environment" in table or not table.get("image"):
-        return []
-    rows = [("container-image", table["image"])]
-    rows += [("container-mounts", each) for each in table.get("mounts", ())]
-    rows += [("container-workdir", table["workdir"])] if "workdir" in table else []
-    rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
-    rows += [("annotations", str(table["annotations"]))] if "annotations" in table else []
-    values = [read.read(f'A="{text}"', Scope(), line - 1).assignments for _, text in rows]
+    texts = [str(text).replace('"', '\\"') for _, text in rows]
+    values = [read.read(f'A="{text}"', Scope(), line - 1).assignments for text in texts]
     return [Option(n, each[0].value, line) for (n, _), each in zip(rows, values) if each]
 
 

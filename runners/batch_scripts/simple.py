@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,7 +25,9 @@ MOST_CALLS = 100
 
 
 class Simple:
-    """Reads simple commands; what is compound is up to a class above."""
+    """Reads simple commands; what is compound, and $(...), is up to a class above."""
+
+    _substitute: Callable[[Node], Word]
 
     def __init__(self, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
         self.content, self.marks, self.offset = Content(), marks, offset
@@ -67,10 +69,8 @@ class Simple:
         before = self.state
         self.state = replace(before, **changes)  # type: ignore[arg-type]
         yield
-        now = self.state
-        self.state = replace(
-            before, folder=now.folder, pipefail=now.pipefail, functions=now.functions
-        )
+        kept = {name: getattr(self.state, name) for name in ("folder", "pipefail", "functions")}
+        self.state = replace(before, **kept)
 
     def read_comment(self, node: Node) -> None:
         self.content.comments[self._line(node)] = grammar.source(node)
@@ -93,12 +93,9 @@ class Simple:
                 self._run(tuple(words), node, given)
 
     def _run(self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word]) -> None:
-        variables, line = self.scope.variables, self._line(node)
-        exports = {
-            name: value
-            for name, value in variables.items()
-            if name in self.scope.exported and isinstance(value, Word)
-        }
+        line, names = self._line(node), self.scope.exported
+        items = ((n, v) for n, v in self.scope.variables.items() if n in names)
+        exports = {n: v for n, v in items if isinstance(v, Word)}
         command = replace(
             self.state, words=words, line=line, given=given, exports=exports,
             source=grammar.source(node),
@@ -224,9 +221,8 @@ class Simple:
 
     def read_declaration_command(self, node: Node) -> None:
         texts = [grammar.source(child) for child in node.children]
-        exports = texts[0] == "export" or any(
-            text.startswith("-") and "x" in text for text in texts[1:]
-        )
+        flags = "".join(text for text in texts[1:] if text.startswith("-"))
+        exports = texts[0] == "export" or "x" in flags
         for child in node.children:
             name = grammar.source(child)
             if child.type in ("string", "raw_string"):  # export "NAME=VALUE", or "NAME"
@@ -257,10 +253,6 @@ class Simple:
     def read_test_command(self, node: Node) -> None:
         for child in grammar.below(node, "command_substitution"):
             self._substitute(child)
-
-    def _substitute(self, node: Node) -> Word:
-        """Read the commands of $(...); the reader of compound commands, a subclass, does it."""
-        raise NotImplementedError
 
 
 def _assigns(node: Node) -> bool:

@@ -187,9 +187,8 @@ class _Reader(Step):
         """Take off time, env A=1, nice and the like."""
         first, *rest = self.program
         if name == "eval" and rest:
-            return self._script(
-                made([p for word in rest for p in (*word.pieces, " ")], first.line), ()
-            )
+            pieces = [piece for word in rest for piece in (*word.pieces, " ")]
+            return self._script(made(pieces, first.line), ())
         if name in programs.WITH_OPTIONS:
             rest = list(programs.read(rest, programs.WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:
@@ -258,8 +257,7 @@ def does_more(command: Command) -> bool:
 
 def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
-    chosen = [
-        c for c in commands if not c.within and c.name not in programs.PREPARING | programs.LOOKING
-    ]
+    idle = programs.PREPARING | programs.LOOKING
+    chosen = [each for each in commands if not each.within and each.name not in idle]
     best = [c for c in chosen if of(c).starts] or chosen or commands
     return best[-1] if best else None

@@ -74,9 +74,8 @@ def _counts_nodes(commands: Sequence[Command]) -> bool:
 
 
 def _prints_address(command: Command) -> bool:
-    return command.name in ADDRESSES or any(
-        word.text.rpartition("/")[2] in ADDRESSES or word.has(ADDRESS) for word in command.words
-    )
+    names = {word.text.rpartition("/")[2] for word in command.words}
+    return not names.isdisjoint(ADDRESSES) or any(word.has(ADDRESS) for word in command.words)
 
 
 def _cuts_number(commands: Sequence[Command]) -> bool:

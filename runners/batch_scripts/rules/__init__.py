@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..script import Script
-from . import containers, network, ranks, shell, slurm  # noqa: F401  they note their rules
+from . import containers, ranks, slurm  # noqa: F401  they note their rules
 from .rule import RULES, Finding
 
 __all__ = ["RULES", "findings"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...core.errors import RunnerError
 from ...core.progress import Listener
 from ...launching import gather
-from ..programs import APPTAINER, is_python, names
+from ..programs import APPTAINER, STARTERS, is_python, names
 from ..script import Script
 from .rule import Places, rule
 
@@ -91,9 +91,11 @@ def runscript(script: Script) -> Places:
 
 @rule("modules-before-container")
 def modules_before_container(script: Script) -> Places:
-    if not script.steps or not all(
-        step.container and (step.layers[0].kind != "starter" or step.layers[0].name == "srun")
-        for step in script.steps
+    first = {step.layers[0].name if step.layers else "" for step in script.steps}
+    if (
+        not script.steps
+        or not all(s.container for s in script.steps)
+        or first & (STARTERS.keys() - {"srun"})
     ):
         return  # the host's mpirun, or a step without container, may need them
     on_host = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)

@@ -1,17 +1,23 @@
-"""Rules about ranks: how many are started, where, and whether they know their number."""
+"""Rules about ranks: how many are started, where, and whether they find each other."""
 
 from __future__ import annotations
 
-from ..content import Layer, Step
+from collections.abc import Iterator
+
+from ..content import Command, Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
+from ..words import Word
 from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
 TOTALS = ("ntasks", "np", "n", "num-proc")
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
+OF_ADDRESS = ("master-addr", "rdzv-endpoint", "main-process-ip")
+OF_PORT = ("master-port", "main-process-port")
+FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-ports"
 
 
 def tasks_per_node(job: Job, starter: Layer) -> int | None:
@@ -73,10 +79,8 @@ def rank_count(script: Script) -> Places:
 def _on_nodes(job: Job, step: Step) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
-    told = agent.get("nnodes", "num-machines", "world-size", "config-file") or agent.name in (
-        "",
-        "deepspeed",
-    )
+    alone = agent.name in ("", "deepspeed")
+    told = alone or agent.get("nnodes", "num-machines", "world-size", "config-file")
     several = (nodes or 1) > 1 and step.starter.count("ntasks") != 1
     if step.starter.name == "srun" and several and not told:
         what = f"{agent.name} is not told of {nodes} nodes: {nodes} trainings, or nodes that wait"
@@ -156,9 +160,7 @@ def no_rank_variables(script: Script) -> Places:
         static = step.agent.text("rdzv-backend") in ("", "static") and not step.part
         several = (starter.count("nodes") or script.job.nodes or 1) > 1
         if number and number.known == "0" and static and several and starter.name == "srun":
-            what = (
-                "the number of the node is that of the script's shell: each node takes itself for 0"
-            )
+            what = "the node's number is that of the script's shell: each node takes itself for 0"
             yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
         own = step.agent or step.shell or "RANK" in step.env
         several = 1 not in (script.job.tasks, starter.count("ntasks"))
@@ -174,3 +176,68 @@ def no_rank_variables(script: Script) -> Places:
             what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
             unless = f", unless {files[0]} sets them itself"
             yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
+
+
+def _address_words(script: Script) -> Iterator[Word]:
+    yield from (each.value for each in script.content.assignments if each.name == "MASTER_ADDR")
+    for step in script.steps:
+        yield from step.agent.values(*OF_ADDRESS)
+        yield from (word for word in step.program if word.unknown)
+        yield from (value for name, value in step.env.items() if name == "MASTER_ADDR")
+
+
+def _commands(script: Script, word: Word) -> Iterator[Command]:
+    """Yield the commands of $(...) that a word's unknown pieces are made of."""
+    lines = {piece.line for piece in word.unknown if "hostname" in piece.source}
+    commands = (command for command in script.commands if command.line in lines)
+    return (command for command in commands if command.within == "substitution")
+
+
+@rule("hostname-address")
+def hostname_address(script: Script) -> Places:
+    words = _address_words(script) if script.job.nodes != 1 else ()
+    for command in (command for word in words for command in _commands(script, word)):
+        texts = [each.text for each in command.words]
+        names = [n for n, text in enumerate(texts) if text.rpartition("/")[2] == "hostname"]
+        if names and {"-i", "--ip-address"} & set(texts[names[0] :]):
+            what = "hostname --ip-address is 127.0.1.1 on Debian and Ubuntu nodes"
+            yield command.line, what, "the node's name: scontrol show hostnames | head -n 1"
+
+
+def _ports(script: Script) -> list[Word]:
+    """Return the ports of process groups, none where a node's GPUs or memory are all this job's."""
+    job = script.job
+    of_cscs = any(step.starter.has("environment") for step in script.steps)  # whole nodes
+    if of_cscs or job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G"):
+        return []
+    ports = [each.value for each in script.content.assignments if each.name == "MASTER_PORT"]
+    for step in script.steps:
+        ports += [value for name, value in step.env.items() if name == "MASTER_PORT"]
+        if not step.agent.has("standalone"):
+            ends = [word.split(":")[1:] for word in step.agent.values("rdzv-endpoint")]
+            ports += [*step.agent.values(*OF_PORT), *(end[-1] for end in ends if end)]
+    first = {port.text: port for port in reversed(ports)}
+    return list(reversed(first.values()))
+
+
+@rule("port-fixed")
+def port_fixed(script: Script) -> Places:
+    for port in _ports(script):
+        if port.number:
+            what = f"port {port.text} is the same in each job: two on one node collide"
+            yield port.line, what, FREE
+
+
+@rule("port-collides")
+def port_collides(script: Script) -> Places:
+    for port in _ports(script):
+        if any(piece.digits for piece in port.unknown):
+            what = f"{port.text} may be in use, by another job with these last digits for example"
+            yield port.line, what, FREE
+
+
+@rule("octal")
+def octal(script: Script) -> Places:
+    for line in script.content.octal:
+        what = "the last digits of the job's number are octal where they begin with 0, as 0089 does"
+        yield line, what, "10#${SLURM_JOB_ID: -4}, or SLURM_JOB_ID % 10000"
