@@ -129,7 +129,7 @@ class Expander:
             known = self.scope.arguments if len(inner) == 1 else None
             return [unknown(text, kinds.ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
-            return [unknown(text, kinds.RUN, at)]
+            return [self._length(inner) or unknown(text, kinds.RUN, at)]
         value = self.scope.value(name, at)
         word = (value[0] if value else literal("", at)) if isinstance(value, tuple) else value
         if name == "MASTER_PORT" and word.known is None:  # each rank has one
@@ -137,6 +137,17 @@ class Expander:
         if len(inner) == 1:
             return [word]
         return [self._modified(word, inner, text, at)]
+
+    def _length(self, inner: Sequence[Node]) -> Word | None:
+        """Return the number of a list's items: known ones, or the nodes of the job."""
+        name = grammar.source(inner[-1]).removesuffix("[@]").removesuffix("[*]")
+        items = self.scope.variables.get(name)
+        if not isinstance(items, tuple):
+            return None
+        if [item.text.split("$SLURM")[0] for item in items] == ["$(scontrol show hostnames "]:
+            nodes = self.scope.given.get("SLURM_NNODES")
+            return literal(nodes) if nodes and "|" not in items[0].text else None
+        return None if any(item.unknown for item in items) else literal(str(len(items)))
 
     def _modified(self, word: Word, inner: Sequence[Node], text: str, at: int) -> Word:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""

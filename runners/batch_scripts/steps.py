@@ -257,7 +257,7 @@ def does_more(command: Command) -> bool:
 
 def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
-    idle = programs.PREPARING | programs.LOOKING
+    idle = programs.PREPARING | programs.LOOKING | programs.FILTERS
     chosen = [each for each in commands if not each.within and each.name not in idle]
     best = [c for c in chosen if of(c).starts] or chosen or commands
     return best[-1] if best else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..content import Command, Layer, Step
@@ -167,6 +168,10 @@ def no_rank_variables(script: Script) -> Places:
         if starter.name == "srun" and rank and rank.known == "0" and several and not own:
             what = "RANK is that of the script's shell: each task takes itself for rank 0"
             yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
+        words = " ".join(word.text for word in step.program)
+        if starter.name == "srun" and several and re.search(r" --rank[ =]0( |$)", words):
+            right = "bash -c '... --rank $SLURM_PROCID': each task has its own"
+            yield step.line, "--rank is that of the script's shell: 0 for each task", right
         files = [w.text for w in step.program if (w.known or "").endswith(".py")]
         if starter.name in ("", "horovodrun") or own or rank or not files:
             continue

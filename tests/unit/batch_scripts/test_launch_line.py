@@ -1033,6 +1033,17 @@ def test_hosts_that_a_loop_lists_are_runners() -> None:
     assert "3: H: runner places ranks" in said(f"#SBATCH --nodes=2\n{text}", "left_out")
 
 
+def test_the_length_of_a_list() -> None:
+    nodes = "N=($(scontrol show hostnames $SLURM_JOB_NODELIST))\nL=(a b c)"
+    text = f"#SBATCH --nodes=4\n{nodes}\nsrun python t.py ${{#N[@]}} ${{#L[@]}}"
+    assert line(text).endswith("t.py -- 4 3")
+
+
+def test_a_log_in_the_text_of_each_rank_is_no_program() -> None:
+    text = "bash -c 'source e; bash train.sh | tee a.log'"
+    assert line(f"srun {text}").endswith("source e; bash train.sh | tee a.log'")
+
+
 def test_each_name_of_read_is_not_known() -> None:
     assert line("read -r A B <<< $C\nsrun python t.py $A $B").endswith("t.py -- '<$A>' '<$B>'")
 

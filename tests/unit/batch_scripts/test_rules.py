@@ -229,6 +229,10 @@ WRONG = {
         ONE_EACH + "srun torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID t.py",
         (4, "no-rank-variables"),
     ),
+    "a rank that the script's shell has": (
+        GPUS + "srun python t.py --rank $SLURM_PROCID",
+        (4, "no-rank-variables"),
+    ),
     "scontrol in an image of pyxis": (
         "#SBATCH --nodes=2\nsrun --container-image=i.sqsh bash -c 'a=$(scontrol show hostnames); "
         "python t.py $a'",
