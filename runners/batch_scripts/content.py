@@ -139,10 +139,8 @@ class Scope:
             return unknown(f"${name}", kinds.BATCH, line)
         if name.startswith(OF_RUN) or name in (*OWN, "TMPDIR") or not name.isidentifier():
             return unknown(f"${name}", kinds.RUN, line)
-        return unknown(f"${name}", self._kind(name), line)
-
-    def _kind(self, name: str) -> str:
-        return kinds.FILE if self.sourced and name not in OF_LOGIN else kinds.ENVIRONMENT
+        by_file = self.sourced and name not in OF_LOGIN
+        return unknown(f"${name}", kinds.FILE if by_file else kinds.ENVIRONMENT, line)
 
 
 def hidden(value: Value, name: str, kind: str) -> Word:

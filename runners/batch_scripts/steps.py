@@ -142,7 +142,8 @@ class _Reader(Step):
             return False
         self.layers.append(Layer(kind="shell", name=name.text, line=name.line))
         outer, functions = dict(self.env), self.command.functions
-        if any(_function(each) in words[place].text for each in functions):
+        heads = [each.text.removeprefix("function ").split("(")[0] for each in functions]
+        if any(head.split()[0] in words[place].text for head in heads):  # NAME() {, function NAME {
             texts = [piece for each in functions for piece in (*each.pieces, "\n")]
             words[place] = made((*texts, *words[place].pieces), functions[0].line)
         more = self._script(words[place], words[place + 2 :])
@@ -239,11 +240,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     parts = re.split(r"\$\{(PIECE_\d+)\}", before)
     known = [names[part].pieces if n % 2 else (part,) for n, part in enumerate(parts)]
     return [piece for pieces in known for piece in pieces if piece]
-
-
-def _function(text: Word) -> str:
-    """Return the name in `NAME() {` or `function NAME {`."""
-    return text.text.removeprefix("function ").split("(")[0].split()[0]
 
 
 def _is_flag(word: Word) -> bool:

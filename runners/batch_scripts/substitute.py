@@ -46,22 +46,21 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         if sign in OPERATORS:
             return literal(str(OPERATORS[sign](numbers[0], numbers[2])), line)
     if names == ["seq"] and numbers and None not in numbers:
-        sequence = _sequence([each or 0 for each in numbers])
+        first, step = [*(number or 0 for number in numbers[:-1]), 1, 1][:2]
+        sequence = range(first, (numbers[-1] or 0) + 1, step or 1)
         if not sequence[MOST_NUMBERS:]:
             return literal(" ".join(map(str, sequence)), line)
     if _counts_nodes(commands):
         once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
         if count := scope.given.get(NODES if once else LINES):
             return literal(count, line)
-    kind = ADDRESS if any(_prints_address(command) for command in commands) else COMMAND
+    words = [word for command in commands for word in command.words]
+    names = [word.text.rpartition("/")[2] for word in words]
+    address = any(word.has(ADDRESS) for word in words) or not set(ADDRESSES).isdisjoint(names)
+    kind = ADDRESS if address else COMMAND
     digits = _cuts_number(commands)
     padded = digits and commands[-1].name in ("tail", "cut", "rev", "echo", "printf", "sed")
     return Word((Unknown(text, kind, line, (), digits, padded),), line)
-
-
-def _sequence(numbers: Sequence[int]) -> range:
-    first, step = ([*numbers[:-1], 1] if len(numbers) == 2 else [*numbers[:-1], 1, 1])[:2]
-    return range(first, numbers[-1] + 1, step or 1)
 
 
 def _counts_nodes(commands: Sequence[Command]) -> bool:
@@ -71,11 +70,6 @@ def _counts_nodes(commands: Sequence[Command]) -> bool:
     words = [word for each in commands for word in (*each.arguments, *each.inputs)]
     files = any("PBS_NODEFILE" in word.text for word in words)
     return files and all(command.name in COUNTERS for command in commands)
-
-
-def _prints_address(command: Command) -> bool:
-    names = {word.text.rpartition("/")[2] for word in command.words}
-    return not names.isdisjoint(ADDRESSES) or any(word.has(ADDRESS) for word in command.words)
 
 
 def _cuts_number(commands: Sequence[Command]) -> bool:

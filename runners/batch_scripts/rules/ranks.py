@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..content import Command, Layer, Step
+from ..content import Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
@@ -191,17 +191,12 @@ def _address_words(script: Script) -> Iterator[Word]:
         yield from (value for name, value in step.env.items() if name == "MASTER_ADDR")
 
 
-def _commands(script: Script, word: Word) -> Iterator[Command]:
-    """Yield the commands of $(...) that a word's unknown pieces are made of."""
-    lines = {piece.line for piece in word.unknown if "hostname" in piece.source}
-    commands = (command for command in script.commands if command.line in lines)
-    return (command for command in commands if command.within == "substitution")
-
-
 @rule("hostname-address")
 def hostname_address(script: Script) -> Places:
     words = _address_words(script) if script.job.nodes != 1 else ()
-    for command in (command for word in words for command in _commands(script, word)):
+    lines = {p.line for word in words for p in word.unknown if "hostname" in p.source}
+    printing = (each for each in script.commands if each.within == "substitution")
+    for command in (each for each in printing if each.line in lines):
         texts = [each.text for each in command.words]
         names = [n for n, text in enumerate(texts) if text.rpartition("/")[2] == "hostname"]
         if names and {"-i", "--ip-address"} & set(texts[names[0] :]):
