@@ -101,7 +101,7 @@ def _log(
     name = os.path.relpath(path, paths.root) if paths.root in path.parents else str(path)
     first = failed[0] if failed else None
     who = f"{first.rank}@{first.host}" if first else ""
-    if first and first.kind == kinds.ENDED_WITH_OTHERS:  # another's lines say why
+    if first and first.follower and not first.error:  # another's lines say why
         who = ""
     beside = Path(job.error) if job.error else None
     try:

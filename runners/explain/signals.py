@@ -6,15 +6,27 @@ import re
 import signal
 
 from ..core.job_record import JobState
-from ..core.model import ImageAccess
+from ..core.model import Controller, ImageAccess
 from ..core.remedy import Remedy, change
-from .explanation import Explanation, Signature
+from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import certain, go_on, likely, logs, resume, signal_of, since, who
+from .finding_helpers import (
+    certain,
+    finding,
+    go_on,
+    likely,
+    logs,
+    record_of,
+    resume,
+    signal_of,
+    since,
+    who,
+)
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
 OOM_TASK = LogPattern("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
+ONE_WORLD = LogPattern("runner: one world of")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 FAULTS = {
     signal.SIGSEGV: "invalid memory access",
@@ -86,9 +98,16 @@ def killed(facts: Facts) -> Explanation | None:
     """SIGKILL from somebody: Slurm's own are told otherwise."""
     if signal_of(facts) != signal.SIGKILL:
         return None
+    cause = f"{who(facts)} was killed with SIGKILL, from outside of the trainer"
+    if facts.plan.controller is Controller.MPI and not facts.line(ONE_WORLD):
+        because = (
+            "so Slurm ends a job whose MPI gives up at its start, before the log has why; "
+            "or the node was short of memory"
+        )
+        return finding(cause, record_of(facts), go_on(facts), Certainty.UNSURE, because)
     return likely(
         facts,
-        f"{who(facts)} was killed with SIGKILL, from outside of the trainer",
+        cause,
         go_on(facts),
         because="no program sends that to itself; Slurm says nothing of memory, so it was the "
         "node's administrator, a clean-up of the node's, or its kernel for want of memory",
@@ -114,6 +133,6 @@ CRASHED = Signature("rank-crashed", crashed)
 SIGNATURES = (
     Signature("signal-not-handled", unanswered),
     Signature("image-unmounted", image_unmounted),
-    Signature("rank-killed", killed, state=JobState.FAILED),
+    Signature("rank-killed", killed, (ONE_WORLD,), state=JobState.FAILED),
     CRASHED,
 )

@@ -205,7 +205,8 @@ def _match(entry: Entry, text: str) -> Match | None:
 
 def judge(facts: Facts, general: bool = False) -> Explanation | None:
     """Return what the best signature says: of the rank's own error, else of the log."""
-    if facts.kind not in ENDED:
+    follower = facts.record is not None and facts.record.follower  # another's lines say why
+    if facts.kind not in ENDED and not follower:
         return None
     text = text_of(facts)
     best = next(iter(matches(text, general)), None)
@@ -242,7 +243,7 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     aborts has said why.
     """
     certainty, ended = match.entry.certainty, signal_of(facts)
-    silent = facts.kind in (kinds.EXIT, kinds.SIGNAL) and not facts.error
+    silent = facts.kind in (kinds.EXIT, kinds.SIGNAL, kinds.NOT_MET) and not facts.error
     if not facts.record:
         silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:

@@ -99,6 +99,16 @@ def test_why_all_were_ended_is_read_of_any_of_them(tmp_path: Path) -> None:
     assert explain(paths, job, FAILED).name == "ompi-no-component"
 
 
+def test_why_mpi_gave_up_counts_more_than_that_the_ranks_did_not_meet(tmp_path: Path) -> None:
+    """Of two ranks with one fault Slurm may kill the one before it has said so."""
+    lines = ("A requested component was not found, or was unable to be opened.", "Component: nope")
+    paths, job = made(tmp_path, "".join(f"1@n1 | {line}\n" for line in lines))
+    problem = failure.Problem(kinds.NOT_MET, "rank 0 ended first", {"ended": [[0, ""]]})
+    leave(paths, 1, 1.0, problem, 82)
+    told = explain(paths, job, FAILED)
+    assert (told.name, told.certainty.value) == ("ompi-no-component", "likely")
+
+
 def test_a_permission_that_no_file_lacks_is_not_a_files(tmp_path: Path) -> None:
     error = "RuntimeError: tracking.example.org says: Permission denied"
     assert explained(tmp_path, "", (0, 1.0, error)).name == "rank-exception"
