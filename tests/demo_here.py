@@ -51,8 +51,12 @@ def environment() -> Path:
         "--quiet",
         "--only-binary=:all:",
     ]
-    if all(subprocess.run([*install, *words]).returncode for words in wanted):
-        raise SystemExit("error: PyTorch could not be installed; the reason is above")
+    for words in wanted:  # an index without the first has the second: that is no error yet
+        done = subprocess.run([*install, *words], stderr=subprocess.PIPE, text=True)
+        if done.returncode == 0:
+            break
+    else:
+        raise SystemExit(f"{done.stderr}error: PyTorch could not be installed; the reason is above")
     (folder / ".ready").touch()
     return folder
 

@@ -134,7 +134,7 @@ def test_signals_reach_the_trainer_and_not_its_profiler(tmp_path: Path, tool: Pa
         "import os, pathlib, signal, sys, time\n"
         f"saved = pathlib.Path({str(saved)!r})\n"
         "def save(*_):\n"
-        "    print('saved', flush=True)\n"
+        "    os.write(1, b'saved\\n')  # print may be interrupted in its own middle\n"
         "    (saved / str(os.getpid())).touch()\n"
         "    while len(os.listdir(saved)) < 2:  # the first to end would end the other\n"
         "        time.sleep(0.01)\n"
