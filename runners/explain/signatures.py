@@ -62,17 +62,9 @@ BECAUSE = {
     Certainty.LIKELY: "this message is known, and now and then has another cause",
     Certainty.UNSURE: "this message is known, and has several causes",
 }
-# How a rank's process ended. Of all other kinds the shim knows more than any message.
-ENDED = (
-    "",
-    kinds.EXIT,
-    kinds.EXCEPTION,
-    kinds.SIGNAL,
-    kinds.PEER_LOST,
-    kinds.ENDED_WITH_OTHERS,
-    kinds.IN_INIT,
-    kinds.RENDEZVOUS,
-)
+# How a rank's process ended of itself, and not because another had. Of all other kinds the shim
+# knows more than any message.
+ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
 # What can only be told from the run: the name in an entry, and what makes the command of it
 REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "edit": edit,
@@ -205,8 +197,8 @@ def _match(entry: Entry, text: str) -> Match | None:
 
 def judge(facts: Facts, general: bool = False) -> Explanation | None:
     """Return what the best signature says: of the rank's own error, else of the log."""
-    follower = facts.record is not None and facts.record.follower  # another's lines say why
-    if facts.kind not in ENDED and not follower:
+    follows = facts.record is not None and facts.record.follower  # what the other said is the cause
+    if not follows and facts.kind not in ENDED:
         return None
     text = text_of(facts)
     best = next(iter(matches(text, general)), None)

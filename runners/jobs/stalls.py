@@ -114,10 +114,13 @@ def missing(tail: Sequence[str]) -> list[int]:
 def _of_ras(answer: str) -> str:
     """Return which ranks NCCL does not hear of, or sees behind, in its own words."""
     _, title, text = answer.partition(RAS_TITLE)
-    found = list(dict.fromkeys(RAS_DETAIL.findall(text)))
-    more = f"{len(found) - RAS_DETAILS} more lines in {RAS_FILE}"
-    told = [*found[:RAS_DETAILS], *[more] * (len(found) > RAS_DETAILS)]
-    return ("; ".join(told) or "no rank is missing or behind") if title else ""
+    if not title:
+        return ""
+    details = list(dict.fromkeys(RAS_DETAIL.findall(text)))
+    told = details[:RAS_DETAILS]
+    if len(details) > RAS_DETAILS:
+        told.append(f"{len(details) - RAS_DETAILS} more lines in {RAS_FILE}")
+    return "; ".join(told) or "no rank is missing or behind"
 
 
 def in_words(stall: Stall) -> str:

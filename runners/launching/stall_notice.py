@@ -163,9 +163,12 @@ def _ask_ras(paths: JobPaths, job: Job, samples: Sequence[RankSample]) -> str:
 
     Not of a rank that is stopped: it would not answer.
     """
-    there = [one for one in samples if one.ras and one.state not in "Tt"]
-    ports = dict.fromkeys(str(one.ras) for one in there if one.host == there[0].host)
-    return _asked(paths, job, RAS, *ports, host=there[0].host) if there else ""
+    answering = [one for one in samples if one.ras and one.state not in "Tt"]
+    if not answering:
+        return ""
+    host = answering[0].host
+    ports = dict.fromkeys(str(one.ras) for one in answering if one.host == host)
+    return _asked(paths, job, RAS, *ports, host=host)
 
 
 def _asked(paths: JobPaths, job: Job, *words: str, host: str = "") -> str:
