@@ -13,20 +13,19 @@ from ..injob import failure_kinds as kinds
 from ..script.ranks import EXIT_NOT_VERIFIED
 from .explanation import Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, certain, likely, logs, signal_of, who
+from .finding_helpers import AGAIN, certain, likely, signal_of, who
 
 # What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
 SIGNS = re.compile(
     r"Bus error|No module named|ImportError|Input/output error|bad marshal data|"
     r"shared object|invalid ELF|No such file"
 )
-
-
+BIND_VARIABLES = "APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH"
 # What is in /proc or /dev, and what is below another bound folder in which the user may not write
 NO_TARGET = LogPattern(
     "FATAL",
     r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
-    r"|failed to create (?=\S+ directory: mkdir ))(?P<what>\S+)",
+    r"|failed to create (?!\S+/mnt/session)(?=\S+ directory: mkdir ))(?P<what>\S+)",
 )
 
 
@@ -42,12 +41,25 @@ def bind_target(facts: Facts) -> Explanation | None:
 
 
 def _elsewhere(facts: Facts, target: str) -> Remedy:
-    """Return the fix that binds below /mnt what was to be bound at a place of this name."""
-    name = basename(target)
+    """Return the fix that binds below /mnt what was to be bound there.
+
+    What the launch does not bind comes from variables of the shell, or of the site's configuration.
+    """
     binds = [str(value) for value in facts.job.typed.values("bind")]
-    at = re.compile(rf"(?<=:)[^:]*/{re.escape(name)}(?=:|$)")
-    moved = [at.sub(lambda _: f"/mnt/{name}", bind) for bind in binds]
-    return logs(facts) if moved == binds else change(bind=moved, leave_out=["bind"])
+    moved = [_moved(bind, target) for bind in binds]
+    if moved != binds:
+        return change(bind=moved, leave_out=["bind"])
+    return change(first=f"unset {BIND_VARIABLES}", apptainer_arg="--no-mount=bind-paths")
+
+
+def _moved(bind: str, target: str) -> str:
+    """Return a bind with a place below /mnt, if it is the target, of its name or below it."""
+    source, _, rest = bind.partition(":")
+    place, _, mode = rest.partition(":")
+    place = place or source
+    if basename(place) != basename(target) and not place.startswith(target.rstrip("/") + "/"):
+        return bind
+    return ":".join(filter(None, (source, f"/mnt/{basename(place)}", mode)))
 
 
 def overwritten(facts: Facts) -> Explanation | None:

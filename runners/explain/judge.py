@@ -14,6 +14,7 @@ from . import (
     ended_by_slurm,
     file_errors,
     imports,
+    no_image,
     read_facts,
     rendezvous,
     signals,
@@ -107,7 +108,7 @@ def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanati
         rank, host, who = (None if first.alike > 1 else number), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     return replace(
-        explanation,
+        no_image.worded(explanation, facts),
         name=name,
         evidence=tuple(dict.fromkeys(explanation.evidence)),
         because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),

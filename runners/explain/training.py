@@ -26,7 +26,7 @@ ARGUMENT = re.compile(
     r"error: ((?:on rank [^:]+: )?(?:unrecognized arguments|argument \S+: |the following arguments "
     r"are required|invalid choice|--[\w-]+ ).*)"
 )
-USAGE = re.compile(r"^\S+: error: (.*)")
+USAGE = re.compile(r"^(?!slurmstepd|srun)\S+: error: (.*)")
 DOWNLOAD = re.compile("url|http|download|hub", re.IGNORECASE)
 NETWORK = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|"

@@ -408,3 +408,81 @@ def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path:
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
     leave(paths, 0, 1.0, failure.of_process(1, lines))
     assert explain(paths, job, FAILED).name == "apparmor"
+
+
+@pytest.mark.parametrize("program", ["nsys", "./run.sh", "/w/run.sh"])
+def test_a_program_that_slurm_does_not_find_is_no_bad_argument(
+    tmp_path: Path, program: str
+) -> None:
+    line = f"slurmstepd: error: execve(): {program}: No such file or directory"
+    paths, job = made(tmp_path, f"0@n1 | {line}\n")
+    leave(paths, 0, 1.0, failure.of_process(2, [line]), 2, host="n1")
+    why = explain(paths, job, FAILED)
+    assert why.name in ("runtime-missing", "program-not-on-node"), why
+    assert program in why.cause
+    assert why.certainty.value == "likely"
+
+
+BOUND = (
+    "FATAL:   container creation failed: mount {0}->{0} error: while mounting {0}: "
+    "destination {0} doesn't exist in container\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bind", "target", "fix"),
+    [
+        ("data:/dev/mine:ro", "/dev/mine", "--bind data:/mnt/mine:ro, leave out --bind"),
+        ("/gpfs/u", "/gpfs", "--bind /gpfs/u:/mnt/u, leave out --bind"),
+        (
+            "data:/data",
+            "/opt/cray",
+            "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH && "
+            "--apptainer-arg=--no-mount=bind-paths",
+        ),
+    ],
+)
+def test_a_bind_without_a_place_gets_one_or_is_left_out(
+    tmp_path: Path, bind: str, target: str, fix: str
+) -> None:
+    paths, job = made(tmp_path, BOUND.format(target))
+    why = explain(paths, launched(job, bind=bind), FAILED)
+    assert (why.name, str(why.fix)) == ("bind-target-missing", fix)
+
+
+def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
+    folder = "/opt/apps/apptainer/var/apptainer/mnt/session/rootfs"
+    line = f"hook function for tag sessiondir returns error: failed to create {folder} directory"
+    why = explained(
+        tmp_path, f"FATAL:   container creation failed: {line}: mkdir {folder}: permission denied\n"
+    )
+    assert (why.name, why.fixed_by) == ("session-folder", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "fix"),
+    [
+        (
+            "ImportError: libsndfile.so.1: cannot open shared object file: No such file",
+            "the environment a.sif does not have",
+            "in the environment",
+        ),
+        (
+            "Exception: data did not match any variant of untagged enum ModelWrapper at line 7",
+            "than the environment has",
+            "a.sif/bin/python -m pip install -r more.txt",
+        ),
+        ("ModuleNotFoundError: No module named 'ours'", "Python in the environment a.sif", ""),
+    ],
+)
+def test_without_an_image_nothing_is_said_of_one(
+    tmp_path: Path, error: str, cause: str, fix: str
+) -> None:
+    paths, job = made(tmp_path, "", (0, 1.0, error))
+    planned(paths, "none")
+    why = explain(paths, job, FAILED)
+    said = " ".join((why.cause, why.because, *why.steps, str(why.fix)))
+    assert cause in why.cause
+    assert fix in said
+    assert " image" not in said
+    assert "runner build" not in said
