@@ -114,7 +114,7 @@ class Converter(Runs):
             if default is None:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             value = self.expand(item, default or "", self.known())
-            if not equals and name in self.in_from & set(self.globals):
+            if name in self.in_from & set(self.globals):
                 what = f"ARG {name} is in a line FROM too, where its default is written"
                 self.note(item, what, f"--build-arg {name}=... does not change the base")
             for other in here.arguments:

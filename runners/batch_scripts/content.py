@@ -86,7 +86,7 @@ class Assignment:
 class Content:
     """What a script does, in order; `octal` are the lines of numbers that may begin with 0.
 
-    `faults` are lines that the grammar does not know, `embedded` those of directives in
+    `faults` are lines that the grammar does not know, `embedded` the first directives of
     here-documents, and `comments` all comments by line.
     """
 
@@ -182,7 +182,8 @@ class Step:
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
     a here-document; `lead` is what stands in it before an agent; `bare`: no agent is to start.
     `env` is set on the way; `image` and `action` are the container's, `environment` that of
-    `uv run`, which in an image is the `prefix`. `problems` are what could not be understood.
+    `uv run`, which in an image is the `prefix`. `problems` are what could not be understood,
+    `dropped` what a launch does without.
     """
 
     command: Command
@@ -195,6 +196,7 @@ class Step:
     inner: list[Command] = field(default_factory=list)
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
+    dropped: list[tuple[int, str]] = field(default_factory=list)
     fed: bool = False
     lead: list[Piece] = field(default_factory=list)
     bare: bool = False

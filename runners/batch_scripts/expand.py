@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from . import grammar
 from . import words as kinds
 from .content import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
-from .words import QUOTED, Piece, Unknown, Word, literal, made, unknown
+from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -59,7 +59,7 @@ class Expander:
             many = Unknown(grammar.source(node), kinds.BRANCH, self.line(node))
             return [[item] for item in items] if len(items) > 1 else [[many]]
         if node.type in ("simple_expansion", "expansion"):
-            return _split(self._expansion(node, quoted=False), split)
+            return _split(self._expansion(node), split)
         if node.type == "command_substitution":
             return _split([self.substitute(node)], split)
         return [self._piece(node, split)]
@@ -106,7 +106,9 @@ class Expander:
             if isinstance(part, str):
                 whole[-1].append(_unescaped(part, only=QUOTED))
             elif part.type in ("simple_expansion", "expansion"):
-                words = self._expansion(part, quoted=True)
+                words = self._expansion(part)
+                if grammar.source(part).strip("${}").endswith(("*", "[*]")):
+                    words = [join(words, " ", self.line(part))]
                 if not words and len(parts) == 3:  # an empty list between the quotes is no word
                     return []
                 whole[-1] += words[0].pieces if words else ()
@@ -119,7 +121,7 @@ class Expander:
                 whole[-1].append(Unknown(grammar.source(part), kinds.COMMAND, self.line(part)))
         return whole
 
-    def _expansion(self, node: Node, quoted: bool) -> list[Word]:
+    def _expansion(self, node: Node) -> list[Word]:
         text, at = grammar.source(node).lstrip(" \t\n\\"), self.line(node)
         inner = [child for child in node.children if child.type not in ("$", "${", "}")]
         name = grammar.source(inner[0]) if inner else ""

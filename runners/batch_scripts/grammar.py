@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PLACE = rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)"
 QUOTED = re.compile(PLACE + rb"|(?<=[\w\"'}/.,:=-])\\\n(?=[\w\"'$/.:,{-])", re.MULTILINE)
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
+OPENING = ('"', "if", "for", "while", "until", "case", "{", "(", "$(")
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
 
@@ -116,10 +117,37 @@ def line(node: Node) -> int:
 
 
 def below(node: Node, *kinds: str) -> Iterator[Node]:
-    if node.type in kinds:
+    """Yield a node and those below it, of all kinds or of these."""
+    if not kinds or node.type in kinds:
         yield node
     for child in node.children:
         yield from below(child, *kinds)
+
+
+def faults(root: Node) -> list[int]:
+    """Return the lines from which on the grammar does not fit.
+
+    A quote that is left open ends at the next one of the script: it is the first one of a text over
+    several lines that goes on behind it without a blank.
+    """
+    nodes = [*below(root)]
+    broken = [_begin(node) for node in nodes if node.is_missing or node.is_error]
+    lines = sorted({line(node) for node in broken})
+    quotes = {source(node)[:1] for node in broken} & {"'", '"'}
+    opened = [line(node) for node in nodes if source(node)[:1] in quotes and _goes_on(node)]
+    return [each for each in lines if each < opened[0]] + opened[:1] if opened else lines
+
+
+def _begin(node: Node) -> Node:
+    """Return what is left open: of a closing sign that is missing, or a part that is not read."""
+    opened = [node.parent] if node.is_missing else [c for c in node.children if c.type in OPENING]
+    return next((each for each in reversed(opened) if each is not None), node)
+
+
+def _goes_on(node: Node) -> bool:
+    after, several = node.next_sibling, node.end_point[0] > node.start_point[0]
+    glued = after is not None and after.is_named and after.start_byte == node.end_byte
+    return node.type in ("string", "raw_string") and several and glued
 
 
 def pieces(node: Node) -> Iterator[Node | str]:

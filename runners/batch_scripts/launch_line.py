@@ -20,7 +20,7 @@ from .words import BRANCH, RUN, Word
 
 BLANK = re.compile(r"<[A-Za-z][\w .-]*>")  # a place that the script leaves open
 # Commands of the shell that are not carried over.
-SILENT = dict.fromkeys(("source", "."), "what it sets is not known here")
+SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
 
 
@@ -33,10 +33,9 @@ def draft(script: Script, step: Step) -> Draft:
     trainer.add(made, script.job, step)
     _of_agent(made, step)
     problems = [*_problems(step)]
-    made.lost += problems
-    hopeless = [each for each in problems if not each.text.startswith("timeout")]
+    made.lost += [*problems, *(Note(*each) for each in step.dropped)]
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
-    made.possible = not (hopeless or script.job.hetjob or cluster)
+    made.possible = not (problems or script.job.hetjob or cluster)
     for condition in command.conditions if not step.part else ():
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     _left_out(made, step)
@@ -125,7 +124,7 @@ def others(script: Script) -> Iterator[Note]:
     for line in content.faults:
         yield Note(line, "the shell's grammar does not fit from here on")
     for line in content.embedded:
-        yield Note(line, "a directive in a here-document belongs to the script written there")
+        yield Note(line, "directives in a here-document: they are of the script written there")
     starting = {step.line for step in script.steps}
     for command in content.commands:
         own = command.line in starting or command.within or _known(command, script)
@@ -142,6 +141,8 @@ def _instead(command: Command, script: Script) -> str:
         return f"write {command.outputs[0].text} before the launch"
     if command.name in SILENT:
         return SILENT[command.name]
+    if first in ("sbatch", "qsub"):
+        return "the job that it submits is one of its own: convert its script"
     if first in CLUSTERS:
         return "the training uses what it starts, and no launch does"
     if command.background and script.steps:

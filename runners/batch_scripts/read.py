@@ -23,7 +23,9 @@ def read(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) ->
     """Return a script's commands; `marks` begin lines that are directives."""
     reader = _Reader(scope, offset, tuple(marks))
     reader.lines = text.split("\n")
-    reader.walk(grammar.parse(text))
+    root = grammar.parse(text)
+    reader.content.faults += [line + offset for line in grammar.faults(root)]
+    reader.walk(root)
     return reader.content
 
 
@@ -66,9 +68,9 @@ class _Reader(Simple):
 
     def _heredoc(self, node: Node) -> None:
         for body in grammar.below(node, "heredoc_body"):
-            for place, text in enumerate(grammar.source(body).split("\n")):
-                if text.startswith(self.marks):
-                    self.content.embedded.append(self._line(body) + place)
+            lines = grammar.source(body).split("\n")
+            places = (n for n, text in enumerate(lines) if text.startswith(self.marks))
+            self.content.embedded += [self._line(body) + place for place in [*places][:1]]
         for child in node.children:
             if child.type in ("pipeline", "list", "command"):
                 self.walk(child)

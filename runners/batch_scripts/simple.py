@@ -46,8 +46,6 @@ class Simple:
     def walk(self, node: Node) -> None:
         """Read a node by the method of its type, or what is below it."""
         method = getattr(self, f"read_{node.type}", None) if node.is_named else None
-        if node.is_error or node.is_missing:
-            self.content.faults.append(self._line(node))
         if method:
             method(node)
         else:
@@ -235,6 +233,7 @@ class Simple:
                 name, value = self._assigned(child)
                 self.content.assignments.append(Assignment(name, value, self._line(node)))
             elif child.type != "variable_name":
+                self._exported(child) if exports else None
                 continue
             if exports and name in self.functions:
                 body = self.functions[name]
@@ -242,6 +241,19 @@ class Simple:
                 self.state = replace(self.state, functions=(*self.state.functions, text))
             elif exports:
                 self.scope.exported.add(name)
+
+    def _exported(self, node: Node) -> None:
+        """Read `export $VARIABLES`; what $(...) prints may set any variable."""
+        expands = node.type in ("simple_expansion", "expansion", "command_substitution")
+        for word in self.expander.words(node) if expands else ():
+            name, *value = word.split("=", 1)
+            if value and not name.unknown:
+                self._assign(name.text, value[0])
+                self.scope.exported.add(name.text)
+                continue
+            self.scope.sourced = True
+            words, line = (literal("export"), word), self._line(node)
+            self.content.commands.append(replace(self.state, words=words, line=line))
 
     def read_unset_command(self, node: Node) -> None:
         words = [literal(grammar.source(child), self._line(node)) for child in node.children]

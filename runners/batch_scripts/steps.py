@@ -10,7 +10,7 @@ from . import grammar, programs
 from .content import JOB_NUMBERS, Command, Layer, Scope, Step
 from .programs import Options
 from .read import read
-from .words import RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
+from .words import BRANCH, RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
 def of(command: Command) -> Step:
@@ -147,7 +147,9 @@ class _Reader(Step):
             texts = [piece for each in functions for piece in (*each.pieces, "\n")]
             words[place] = made((*texts, *words[place].pieces), functions[0].line)
         more = self._script(words[place], words[place + 2 :])
-        if any(does_more(each) for each in self.inner if each.words != tuple(self.program)):
+        decided = any(v.has(BRANCH) for n, v in self.env.items() if n not in outer)
+        others = [each for each in self.inner if each.words != tuple(self.program)]
+        if decided or any(map(does_more, others)):
             self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
             agents = programs.AGENTS.keys() & {w.text.rpartition("/")[2] for w in self.program[:4]}
             self.env = self.env if agents or self.agent else outer
@@ -204,11 +206,23 @@ class _Reader(Step):
                 self.prefix = self.program[: len(self.program) - len(rest)]
         elif name == "timeout" and len(rest) > 1:
             limit, *rest = programs.read(rest, programs.GRAMMARS["timeout"]).rest or [first]
-            self.problems.append((first.line, f"timeout {limit.text}: --time limits the job"))
+            self.dropped.append((first.line, f"timeout {limit.text}: --time limits the job"))
+        elif name in programs.WRAPPERS and (place := _of_agent(rest)) >= 0:
+            text = " ".join(word.text for word in (first, *rest[:place]))
+            what = "not around the agent, which runner starts; --profile-with is for each rank"
+            self.dropped.append((first.line, f"{text}: {what}"))
+            rest = rest[place:]
         elif name not in programs.BEFORE:
             return False
         self.program = rest or self.program
         return bool(rest)
+
+
+def _of_agent(words: Sequence[Word]) -> int:
+    """Return where an agent begins, as torchrun or `python -m torch.distributed.run`; else -1."""
+    names = [word.text.rpartition("/")[2] for word in words]
+    place = next((n for n, name in enumerate(names) if name in programs.AGENTS), -1)
+    return place - 2 if names[max(place - 1, 0)] == "-m" else place
 
 
 def _named(word: Word) -> tuple[str, dict[str, Word]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..content import Layer, Step
 from ..directives import Job
@@ -191,10 +191,22 @@ def _address_words(script: Script) -> Iterator[Word]:
         yield from (value for name, value in step.env.items() if name == "MASTER_ADDR")
 
 
+def _made_on(script: Script, words: Iterable[Word]) -> set[int]:
+    """Return the lines of unknown pieces, and of the variables that these are made of."""
+    lines, pieces = set[int](), [piece for word in words for piece in word.unknown]
+    while pieces:
+        piece = pieces.pop()
+        if piece.line not in lines:
+            names = re.findall(r"\w+", piece.source)
+            values = (each.value for each in script.content.assignments if each.name in names)
+            pieces += [each for value in values for each in value.unknown]
+        lines.add(piece.line)
+    return lines
+
+
 @rule("hostname-address")
 def hostname_address(script: Script) -> Places:
-    words = _address_words(script) if script.job.nodes != 1 else ()
-    lines = {p.line for word in words for p in word.unknown if "hostname" in p.source}
+    lines = _made_on(script, _address_words(script)) if script.job.nodes != 1 else ()
     printing = (each for each in script.commands if each.within == "substitution")
     for command in (each for each in printing if each.line in lines):
         texts = [each.text for each in command.words]

@@ -39,6 +39,18 @@ LINES = {
         f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
         "--image image.sif t.py -- --name 'two words' --b",
     ),
+    "a list as one word": (
+        f'go() {{ {RUN} bash -c "exec python t.py $*"; }}\ngo --a 1',
+        "--image image.sif t.py -- --a 1",
+    ),
+    "an export of several variables": (
+        f'ALL="A=1 B=2"\nexport $ALL\n{RUN} python t.py',
+        "--image image.sif --env A=1 --env B=2 t.py",
+    ),
+    "a text that decides a variable": (
+        f"{RUN} bash -c 'if [ $X ]; then export A=1; fi; python t.py'",
+        "--image image.sif -- bash -c 'if [ $X ]; then export A=1; fi; python t.py'",
+    ),
     "arithmetic": (
         f"N=$((2 * 3 + SLURM_NNODES))\n{RUN} python t.py $N",
         "--image image.sif t.py -- 8",
@@ -902,11 +914,32 @@ LOST = {
     ),
     "a runscript": ("apptainer run tool.sif --epochs 3", "1: what the image's runscript starts"),
     "no value": (f"#SBATCH --account=\n{RUN} python t.py", "1: --account has no value"),
+    "variables of a file": (
+        f"export $(grep -v '^#' .env | xargs)\n{RUN} python t.py",
+        "1: export $(grep -v '^#' .env | xargs): what it sets is not known",
+    ),
+    "a job that is submitted": (f"sbatch a.sh\n{RUN} python t.py", "1: sbatch a.sh: the job that"),
+    "a program around an agent": (
+        "nsys profile -o a torchrun --nproc_per_node=2 t.py",
+        "1: nsys profile -o a: not around the agent",
+    ),
+    "an open quote": (
+        f'{RUN} python t.py\necho "a\nexport B="b"\necho c',
+        "2: the shell's grammar does not fit",
+    ),
+    "an open quote at the end": (
+        f'{RUN} python t.py "a\nb"\nif A; then\n echo "c\nfi',
+        "4: the shell's grammar does not fit",
+    ),
+    "an open loop": (
+        f"{RUN} python t.py\nfor i in 1 2; do\n echo\necho",
+        "2: the shell's grammar does not fit",
+    ),
     "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
     "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),
     "a here-document": (
         f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
-        "3: a directive in a here-doc",
+        "3: directives in a here-doc",
     ),
     "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
     "an input before the command": (f"< a.txt {RUN} python t.py", "1: srun < a.txt: ranks of"),

@@ -217,6 +217,15 @@ WRONG = {
         "srun torchrun --nnodes=2 --rdzv_endpoint=$ip:$P train.py",
         (2, "hostname-address"),
     ),
+    "an address in a variable": (
+        "#SBATCH --nodes=2\nall=$(hostname -i)\nexport MASTER_ADDR=$(echo $all | sed 's/ .*//')\n"
+        "srun python t.py",
+        (2, "hostname-address"),
+    ),
+    "an agent that is profiled": (
+        "#SBATCH --gres=gpu:2\nnsys profile torchrun --nproc_per_node=4 t.py",
+        (2, "rank-count"),
+    ),
     "a port of an option": (
         ONE_EACH + "srun torchrun --nnodes=2 --nproc_per_node=4 --master_port 29500 train.py",
         (4, "port-fixed"),

@@ -200,8 +200,9 @@ def test_what_pip_installs_for_a_user_may_be_copied_from_a_stage(tmp_path: Path)
     assert notes == []
 
 
-def test_the_base_does_not_change_with_an_argument(tmp_path: Path) -> None:
-    _, notes = converted(tmp_path, "ARG V=1\nFROM a:$V\nARG V\nRUN echo $V")
+@pytest.mark.parametrize("again", ["ARG V", "ARG V=1"])
+def test_the_base_does_not_change_with_an_argument(again: str, tmp_path: Path) -> None:
+    _, notes = converted(tmp_path, f"ARG V=1\nFROM a:$V\n{again}\nRUN echo $V")
     assert len(notes) == 1
     assert "--build-arg V=... does not change the base" in notes[0]
 
