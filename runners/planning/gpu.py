@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Controller, Resources
+from ..core.model import Controller
 from ..core.plan import Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
@@ -25,6 +25,8 @@ IMAGE_FIRST = "1.5.0"
 ORDER = "gpu-libraries"
 SHARING, SHARING_FROM = "allow-task-sharing", "23.11"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
+# NCCL 2.30's env.rst: several ranks on one GPU, experimental.
+ONE_GPU, ONE_GPU_FROM = "NCCL_MULTI_RANK_GPU_ENABLE", "2.30"
 
 
 def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog) -> Gpus:
@@ -160,11 +162,11 @@ def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLo
     world = trainer.world or trainer.seen_world
     if world in (TORCH, TENSORFLOW):
         if vendor:
-            _one_rank_for_a_gpu(case.resources, log)
+            _one_rank_for_a_gpu(case, log)
         value = "nccl" if vendor else "gloo" if world == TORCH else "grpc"
         return log.choose("data-plane", value, f"the default of {world}")
     if vendor and (not operations or "nccl" in operations):
-        _one_rank_for_a_gpu(case.resources, log)
+        _one_rank_for_a_gpu(case, log)
         known = image.how("horovod.operations")
         return log.choose(
             "data-plane", "nccl", "GPUs; NCCL is Horovod's fastest transport for them", known
@@ -191,16 +193,22 @@ def _verbs(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _one_rank_for_a_gpu(resources: Resources, log: DecisionLog) -> None:
+def _one_rank_for_a_gpu(case: Case, log: DecisionLog) -> None:
+    resources, tasks = case.resources, case.resources.tasks_of_a_node
     wanted = gpus.on_a_node(resources)
-    tasks = resources.tasks_of_a_node
-    if wanted and wanted[1] and tasks > wanted[1] and not resources.gpus_per_task:
-        fits = resources.nodes * wanted[1]
-        log.refuse(
-            f"{tasks} ranks on a node with {wanted[1]} GPUs: NCCL refuses two ranks on one GPU",
-            "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
-            change(ntasks=fits) if resources.ntasks else change(ntasks_per_node=wanted[1]),
-        )
+    if not wanted or not 0 < wanted[1] < tasks or resources.gpus_per_task:
+        return
+    what = f"{tasks} ranks on a node with {wanted[1]} GPUs"
+    if dict(case.spec.env).get(ONE_GPU) == "1":
+        log.warn(f"{what} share them: NCCL allows it for experiments, from {ONE_GPU_FROM} on")
+        return
+    log.refuse(
+        f"{what}: NCCL refuses two ranks on one GPU",
+        "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
+        change(ntasks=resources.nodes * wanted[1])
+        if resources.ntasks
+        else change(ntasks_per_node=wanted[1]),
+    )
 
 
 def _driver(case: Case, scheduler: str, log: DecisionLog) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from .machine import Absent, Bench, Failed, gpus, read
 
@@ -16,14 +18,7 @@ TRAINERS = (
     ("torch_resnet", ("--synthetic", "--epochs", "1", "--max-steps", "5"), "torch"),
     ("torch_lm", ("--epochs", "1", "--max-steps", "20"), "torch"),
     ("torch_finetune", ("--epochs", "1", "--max-steps", "3"), "transformers"),
-    (
-        "lightning_mnist",
-        (
-            "--epochs",
-            "1",
-        ),
-        "lightning",
-    ),
+    ("lightning_mnist", ("--epochs", "1"), "lightning"),
     ("tf_mnist", ("--epochs", "1"), "tensorflow"),
     ("tf_resnet", ("--synthetic", "--epochs", "1", "--max-steps", "5"), "tensorflow"),
     ("keras_mnist", ("--epochs", "1"), "tensorflow"),
@@ -35,6 +30,7 @@ names = ("sklearn", "transformers", "lightning", "tensorflow", "horovod")
 result = {
     "python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda,
     "gpu": torch.cuda.is_available(), "architectures": torch.cuda.get_arch_list(),
+    "nccl": torch.cuda.nccl.version(),
     "modules": ["torch", *(name for name in names if importlib.util.find_spec(name))],
 }
 with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
@@ -48,7 +44,7 @@ import torch.distributed as dist
 rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 if torch.cuda.nccl.version() < (2, 24):
     print("NCCL has no RAS before 2.24", flush=True)
-torch.cuda.set_device(rank)
+torch.cuda.set_device(rank % torch.cuda.device_count())
 how = {} if size > 1 else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
 dist.init_process_group("nccl", **how)
 value = torch.ones(4, device="cuda")
@@ -74,20 +70,34 @@ def driver(bench: Bench) -> str:
     return f"Python {probe['python']}, torch {probe['torch']}, CUDA {probe['cuda']}"
 
 
-def modules(bench: Bench) -> list[str]:
-    """Return the packages that the image has, by the probe of `driver`."""
+def probed(bench: Bench) -> dict[str, Any]:
+    """Return what the probe of `driver` found in the image."""
     for path in bench.folder.glob("runs/probe-*/result.json"):
-        return [str(name) for name in read(path)["modules"]]
+        return read(path)
     raise Absent("the probe did not run")
+
+
+def most_ranks(bench: Bench) -> int:
+    """Return one rank for each GPU, or two on one GPU where NCCL can do that."""
+    count = len(gpus())
+    return 2 if count == 1 and probed(bench)["nccl"] >= [2, 30] else count
+
+
+def launch_ranks(bench: Bench, count: int, *words: str) -> str:
+    """Launch ranks on as many GPUs, or all on the one that there is."""
+    here = min(count, len(gpus()))
+    shared = ("--env", "NCCL_MULTI_RANK_GPU_ENABLE=1") if here < count else ()
+    return bench.launch("--ntasks", str(count), *shared, *words, gpus=here)
 
 
 def operations(bench: Bench) -> str:
     """Horovod's operations and data types are right on CUDA tensors."""
     _needs(bench, "horovod")
-    output = bench.launch("--follow", str(HERE / "horovod_types.py"))
+    count = most_ranks(bench)
+    output = launch_ranks(bench, count, "--follow", str(HERE / "horovod_types.py"))
     if "data types: all right" not in output:
         raise Failed(output[-2000:])
-    return "all right"
+    return f"all right, {count} ranks"
 
 
 def trains(trainer: str, words: tuple[str, ...], module: str, bench: Bench) -> str:
@@ -132,8 +142,8 @@ def asks_nccl(bench: Bench) -> str:
     """A hang is told with what NCCL's RAS knows of the ranks."""
     script = bench.folder / "hang.py"
     script.write_text(HANG, encoding="utf-8")
-    count, wait = len(gpus()), ("--follow", "--stall-after", "5")
-    output = bench.launch("--ntasks", str(count), *wait, "hang.py", gpus=count)
+    count = most_ranks(bench)
+    output = launch_ranks(bench, count, "--follow", "--stall-after", "5", "hang.py")
     if "NCCL has no RAS" in output:
         raise Absent("NCCL has no RAS before 2.24")
     said = _line_with(output, "NCCL's RAS: ").partition("NCCL's RAS: ")[2]
@@ -142,20 +152,33 @@ def asks_nccl(bench: Bench) -> str:
     return said
 
 
-def ranks_agree(bench: Bench) -> str:
-    """As many ranks as GPUs train one model over NCCL."""
-    count = len(gpus())
+def ranks_agree(trainer: str, words: tuple[str, ...], many: tuple[str, ...], bench: Bench) -> str:
+    """N ranks learn over NCCL what one rank learns.
+
+    `many` are their options besides; `{rate}` and `{batch}` in options stand for the shares of a
+    rank.
+    """
+    count = most_ranks(bench)
     if count < 2:
-        raise Absent("one GPU: nothing is exchanged between ranks")
-    bench.launch("--ntasks", str(count), "torch_mnist", "--", "--epochs", "1", gpus=count)
-    result = bench.result()
-    if result["world_size"] != count:
-        raise Failed(f"a world of {result['world_size']} ranks, not {count}")
-    return f"{count} ranks, accuracy {result['accuracy']:.3f}"
+        raise Absent("one GPU, and NCCL before 2.30: nothing is exchanged between ranks")
+    curves = []
+    for ranks, more in ((1, ()), (count, many)):
+        share = {"batch": 720 // ranks, "rate": 0.05 / ranks, "root": 0.002 / math.sqrt(ranks)}
+        settings = [word.format(**share) for word in (*words, *more)]
+        launch_ranks(bench, ranks, trainer, "--", "--precision", "fp32", *settings)
+        result = bench.result()
+        if result["world_size"] != ranks:
+            raise Failed(f"a world of {result['world_size']} ranks, not {ranks}")
+        curves.append(bench.losses())
+    alone, together = curves
+    apart = max(abs(b / a - 1) for a, b in zip(alone, together))
+    if len(alone) != len(together) or not apart < 1e-3:
+        raise Failed(f"losses of one rank {alone}, of {count} ranks {together}")
+    return f"{count} ranks, {len(alone)} epochs: losses within {apart:.0e}"
 
 
 def _needs(bench: Bench, module: str) -> None:
-    if module not in modules(bench):
+    if module not in probed(bench)["modules"]:
         raise Absent(f"the image has no {module}")
 
 
@@ -166,6 +189,16 @@ def _line_with(output: str, word: str) -> str:
     raise Failed(f"no line says {word!r}:\n{output[-2000:]}")
 
 
+DIGITS = (
+    *("--epochs", "3", "--dropout", "0", "--warmup-epochs", "0"),
+    *("--batch-size", "{batch}", "--base-lr", "{rate}"),
+)
+TOKENS = ("--epochs", "2", "--batch-size", "{batch}", "--base-lr", "{root}")
+AGREE: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("torch_mnist", DIGITS, ()),
+    ("torch_ddp_mnist", DIGITS, ()),
+    ("torch_lm", TOKENS, ("--exchange", "fsdp")),
+)
 CHECKS: tuple[tuple[str, Callable[[Bench], str]], ...] = (
     ("the ranks see the GPU", driver),
     ("Horovod's operations and types", operations),
@@ -174,6 +207,6 @@ CHECKS: tuple[tuple[str, Callable[[Bench], str]], ...] = (
     ("more ranks than GPUs are refused", refuses_two_ranks),
     ("out of GPU memory is explained", explains_memory),
     ("--device gpu without a GPU is explained", explains_no_gpu),
-    ("a rank for each GPU", ranks_agree),
+    *((f"ranks agree: {case[0]}", partial(ranks_agree, *case)) for case in AGREE),
     ("NCCL's RAS tells who hangs", asks_nccl),
 )

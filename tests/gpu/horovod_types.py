@@ -114,7 +114,7 @@ def times() -> None:
 
 
 hvd.init()
-torch.cuda.set_device(hvd.local_rank())
+torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
 for each in (BFLOAT16, *SMALL):
     reductions(each)
     moves(each)

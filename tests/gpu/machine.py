@@ -82,12 +82,19 @@ class Bench:
 
     def result(self) -> dict[str, Any]:
         """Return the newest run's result. Raises Failed without one."""
-        results = sorted(
-            self.folder.glob("runs/*/result.json"), key=lambda path: path.stat().st_mtime
-        )
-        if not results:
-            raise Failed("no run has a result.json")
-        return read(results[-1])
+        return read(self._newest("result.json"))
+
+    def losses(self) -> list[float]:
+        """Return the loss of each epoch of the newest run. Raises Failed without one."""
+        text = self._newest("metrics.jsonl").read_text(encoding="utf-8")
+        lines = map(json.loads, text.splitlines())
+        return [float(line["loss"]) for line in lines if line["event"] == "epoch"]
+
+    def _newest(self, name: str) -> Path:
+        files = list(self.folder.glob(f"runs/*/{name}"))
+        if not files:
+            raise Failed(f"no run has a {name}")
+        return max(files, key=lambda path: path.stat().st_mtime)
 
 
 def read(result: Path) -> dict[str, Any]:

@@ -198,6 +198,14 @@ def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     assert bool(made.refusals) is (gpus == "2")  # two ranks on one GPU
 
 
+def test_ranks_share_a_gpu_where_nccl_is_told_to_allow_it() -> None:
+    asked = Resources(partition="a100", gpus_per_node="2", ntasks_per_node=4)
+    spec = replace(SPEC, resources=asked, image=IMAGE, env=(("NCCL_MULTI_RANK_GPU_ENABLE", "1"),))
+    made = planning.solve(Case(spec, SITE))
+    assert not made.refusals
+    assert "4 ranks on a node with 2 GPUs share them" in " ".join(w.what for w in made.warnings)
+
+
 def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
     assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
