@@ -21,7 +21,7 @@ STARTS = {  # module and function
     "rank": ("rank.start", "main"),
     "mpicheck": ("rank.mpi_check", "main"),
     "sample": ("rank.sample_ranks", "main"),
-    "ras": ("rank.ask_ras", "main"),
+    "ras": ("rank.sample_ranks", "ras"),
     "stage": ("stage.place", "main"),
     "serve": ("serve.start", "main"),
     "ssh-around": ("ssh", "around"),

@@ -1,13 +1,18 @@
-"""What the ranks of this node do now: `python3 RUN/code/injob sample RUN`.
+"""What the ranks of a job do now, asked beside them by the node's own Python (3.8).
 
-JSON of each, in pieces: its rank and host, and what the trainer's main thread did within SECONDS:
-its Python stacks, as startup.py has them written, its share of a CPU, how often it went to sleep by
-itself, the steps of its optimizers, and the port of NCCL's RAS. By the node's own Python (3.8),
-not the image's.
+`python3 RUN/code/injob sample RUN`: JSON of each rank of this node, in pieces: its rank and host,
+and what the trainer's main thread did within SECONDS: its Python stacks, as startup.py has them
+written, its share of a CPU, how often it went to sleep by itself, the steps of its optimizers, and
+the port of NCCL's RAS.
+
+`python3 RUN/code/injob ras PORT...`: what NCCL knows of all ranks. NCCL (2.24 and later) has a
+thread in each process, RAS, that hears of all the others. It answers commands of one line each with
+text, asks nobody who he is, and closes after STATUS (protocol 2, src/ras/client_support.cc).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +21,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ..addresses import LOOPBACK
 from . import network
 from .startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
 
@@ -28,6 +34,13 @@ LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
 TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
 TRAINER = "/injob/rank/trainer.py"
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
+HELLO, WELCOME = b"CLIENT PROTOCOL 2\n", b"SERVER PROTOCOL "
+# Seconds that NCCL waits at each hop; it gives up 5 s later (RAS_COLLECTIVE_EXTRA_TIMEOUT_SEC).
+STATUS = b"TIMEOUT 2\nVERBOSE STATUS\n"
+SECONDS_OF_RAS = 8.0  # for all ports
+SECONDS_TO_GREET = 1.0  # the kernel accepts for a process that is stopped, too
+LARGEST_ANSWER = 2**16  # bytes
+COMPLETE = "\nErrors\n"  # a title after what the answer for every job has
 
 if TYPE_CHECKING:
     from typing import Any
@@ -194,3 +207,34 @@ def _read(name: str) -> str:
             return file.read(LARGEST)
     except OSError:  # it has ended, or is another user's
         return ""
+
+
+def ras(argv: list[str]) -> None:
+    """Print the first answer of the ports, each a rank's; nothing where there is none.
+
+    What another user listens on is not asked.
+    """
+    deadline = time.monotonic() + SECONDS_OF_RAS
+    for port in map(int, argv):
+        if network.listeners(port) == {os.geteuid()} and time.monotonic() < deadline:
+            answer = _answer(port, deadline).decode("ascii", "ignore")
+            if COMPLETE in answer:
+                print(re.sub(r"[^\n -~]", "", answer))
+                return
+
+
+def _answer(port: int, deadline: float) -> bytes:
+    """Return what has come until the deadline, LARGEST_ANSWER bytes at most."""
+    answer, address = b"", (LOOPBACK, port)
+    with contextlib.suppress(OSError), socket.create_connection(address, SECONDS_TO_GREET) as rank:
+        rank.sendall(HELLO)
+        if not rank.recv(64).startswith(WELCOME):
+            return b""
+        rank.sendall(STATUS)
+        while (left := deadline - time.monotonic()) > 0 and len(answer) < LARGEST_ANSWER:
+            rank.settimeout(left)
+            piece = rank.recv(LARGEST_ANSWER - len(answer))
+            if not piece:
+                break
+            answer += piece
+    return answer

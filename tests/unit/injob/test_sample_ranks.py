@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.injob.rank import ask_ras, network
+from runners.injob.rank import network, sample_ranks
 from tests import ras_server
 
 WELCOME = b"SERVER PROTOCOL 2\n"
@@ -53,7 +53,7 @@ def test_the_answer_is_that_of_the_first_port_that_has_one(
     with network.hold_for_ras(environment) as held, listener(close=False) as (silent, come):
         monkeypatch.setenv("NCCL_RAS_ADDR", environment["NCCL_RAS_ADDR"])
         ras_server.serve()
-        ask_ras.main([str(silent), str(held.getsockname()[1]), str(silent)])
+        sample_ranks.ras([str(silent), str(held.getsockname()[1]), str(silent)])
     assert len(come) == 1
     assert capsys.readouterr().out == f"OK\n{ras_server.BEHIND}\n"
 
@@ -73,22 +73,22 @@ def test_what_is_no_answer_is_not_told(
     pieces: tuple[bytes, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with listener(*pieces) as (port, come):
-        ask_ras.main([str(port)])
+        sample_ranks.ras([str(port)])
     assert (len(come), capsys.readouterr().out) == (1, "")
 
 
 def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     with network.hold_for_ras({}) as held:
-        ask_ras.main([str(held.getsockname()[1]), "0"])
+        sample_ranks.ras([str(held.getsockname()[1]), "0"])
     assert capsys.readouterr().out == ""
 
 
 def test_a_server_that_falls_silent_is_left_at_the_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ask_ras, "SECONDS", 1.0)
+    monkeypatch.setattr(sample_ranks, "SECONDS_OF_RAS", 1.0)
     with listener(WELCOME, ERRORS, close=False) as (port, _):
-        ask_ras.main([str(port)])
+        sample_ranks.ras([str(port)])
     assert "Errors" in capsys.readouterr().out
 
 
@@ -97,9 +97,9 @@ def test_a_long_answer_is_cut_and_cannot_steer_a_terminal(
 ) -> None:
     line = b"  Rank 1 \x1b[2J\xff\rx\n"
     with listener(WELCOME, ERRORS + line * (10 * 2**20 // len(line))) as (port, _):
-        ask_ras.main([str(port)])
+        sample_ranks.ras([str(port)])
     out = capsys.readouterr().out
-    assert len(out) <= ask_ras.LARGEST
+    assert len(out) <= sample_ranks.LARGEST_ANSWER
     assert "\n  Rank 1 [2Jx\n" in out
     assert not {*out} & {"\x1b", "\r", "\xff"}
 
@@ -116,5 +116,5 @@ def test_another_users_listener_is_not_asked(
         theirs.write_text(TABLE.format(port=port, uid=os.geteuid() + 1))
         tables = (str(theirs), ours) if also_ours else (str(theirs),)
         monkeypatch.setattr(network, "TABLES", tables)
-        ask_ras.main([str(port)])
+        sample_ranks.ras([str(port)])
     assert (come, capsys.readouterr().out) == ([], "")
