@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from runners.core import disk_space
+from runners.core import disk_space, progress
 
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
@@ -20,10 +20,8 @@ def unknown() -> str:
     return ""
 
 
-class Progress(Protocol):
+class Progress(progress.Progress, Protocol):
     """Who shows a build to people."""
-
-    def say(self, text: str) -> None: ...
 
     def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]: ...
 

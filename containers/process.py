@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from runners.core import locks
 from runners.core.errors import SystemFault
 
 from . import log_causes
@@ -79,18 +80,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """Make SIGTERM (scancel, CI) and SIGHUP (a lost connection) end the block as Ctrl-C does."""
-    signals = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def fresh_log(path: Path) -> Path:
     """The path, of a file that is there and empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,14 +112,6 @@ def emptied(folder: Path) -> Iterator[Path]:
         empty(folder)
 
 
-@contextlib.contextmanager
-def only_build(folder: Path, shown: Progress) -> Iterator[None]:
+def only_build(folder: Path, shown: Progress) -> AbstractContextManager[None]:
     """Wait until no other build uses the same scratch."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            shown.say(f"waiting for another build in {folder}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locks.exclusive(folder / "lock", shown, f"builds in {folder}")

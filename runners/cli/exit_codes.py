@@ -1,13 +1,13 @@
 """Exit codes, and the only place where errors become them.
 
-0 success, 2 wrong usage, 130 interrupted; a job's own code is passed through when waiting.
-Ours start at 80, which the shell, `timeout` and signals leave free; 82 is the shim's, when
-Horovod's world is not the launcher's (rank/gate.py), and so is 89, when a node's NVIDIA driver
-or CPU does not fit the image (rank/hardware.py); 90 is the check of the host's MPI in the image
-(hostmpi/mpicheck). 91 is the trainers': stopped early on a signal, with a resumable checkpoint.
-92 is a node's that could not have data or image on its own disk (data/stage), 93 a node's that
-could not load a module (script). 94 is a session's that has no server to show (inside/serve).
-95 is the shim's, when the ranks train different models (rank/referee.py).
+0 success, 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C); a job's own code is passed
+through when waiting. Ours start at 80, which the shell, `timeout` and signals leave free. Those of
+jobs are set in runners/injob and in the script: 82, Horovod's world is not the launcher's
+(rank/gate.py); 89, a node's NVIDIA driver or CPU does not fit the image (rank/start.py); 90, the
+host's MPI does not work in the image (rank/mpi_check.py); 91, a trainer stopped early on a signal,
+with a resumable checkpoint; 92, data or image could not be copied to a node's own disk (stage/);
+93, a node could not load a module (script/); 94, a session has no server to show (serve/); 95, the
+ranks train different models (rank/referee.py).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..core.command_line import CommandLine
 from ..core.errors import Refused, RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
-from ..core.remedy import ADVICE, LAUNCH, Remedy, advice
+from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
 from ..images.local import ImageMissing
 from ..settings.table import SETTINGS
 from . import gather, suggest
@@ -142,11 +142,4 @@ def _then(one: Remedy, other: Remedy) -> Remedy:
     lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
     again = {name for name, _ in other.options} - lists | set(other.leave_out)
     kept = tuple(pair for pair in one.options if pair[0] not in again)
-    return replace(
-        one,
-        options=tuple(dict.fromkeys((*kept, *other.options))),
-        leave_out=tuple(dict.fromkeys((*one.leave_out, *other.leave_out))),
-        arguments=(*one.arguments, *other.arguments),
-        trainer=other.trainer or one.trainer,
-        cwd=other.cwd or one.cwd,
-    )
+    return together([replace(one, options=kept), other])

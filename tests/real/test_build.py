@@ -212,13 +212,13 @@ echo $code; cat slow.sif
 """
 
 
-@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP"])
-def test_interrupted_in_the_middle(yard: Yard, signal: str) -> None:
+@pytest.mark.parametrize(("signal", "code"), [("INT", 130), ("TERM", 143), ("HUP", 129)])
+def test_interrupted_in_the_middle(yard: Yard, signal: str, code: int) -> None:
     folder = yard.fresh("slow", slow=SLOW)
     yard.sh(f"rm -f {yard.scratch}/horovod-runner/logs/slow.log; echo old > {folder}/slow.sif")
     script = INTERRUPT.replace("{signal}", signal)
     done = yard.run("env", "-C", folder, f"RUNNER_SCRATCH={yard.scratch}", "bash", "-c", script)
-    assert done.stdout == "130\nold\n", done.stderr
+    assert done.stdout == f"{code}\nold\n", done.stderr
     assert "interrupted; the incomplete build is removed" in yard.sh(f"cat {folder}/err")
     assert yard.left() == ""
 

@@ -11,15 +11,15 @@ from typing import Any, Callable
 
 import click
 
-from containers import pip, process
+from containers import pip
 from containers.plan import BuildOptions
 
+from ...core import signals
 from ...core.disk_space import ELSEWHERE
 from ...core.errors import SystemFault
 from ...core.machine import MACHINES
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-INTERRUPTED = 130
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 output = click.option(
@@ -72,14 +72,11 @@ def of(values: Mapping[str, Any]) -> BuildOptions:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn an interruption, and an error of the system, into a message and an exit code."""
+    """Turn an error of the system into an exit code; say what is left when interrupted."""
     try:
-        with process.stoppable():
+        with signals.saying("the incomplete build is removed"):
             yield
     except OSError as error:
         remedy = ELSEWHERE if error.errno in NO_ROOM else ""
         click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
         sys.exit(SystemFault.exit_code)
-    except KeyboardInterrupt:
-        click.echo("\nrunner: interrupted; the incomplete build is removed", err=True)
-        sys.exit(INTERRUPTED)

@@ -160,8 +160,12 @@ def test_sigterm_reaches_the_command_as_an_interrupt(tmp_path: Path) -> None:
     script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned up')"
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), process.stoppable():
-        process.run([sys.executable, "-c", script], log, os.environ)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            process.run([sys.executable, "-c", script], log, os.environ)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert time.monotonic() - began < 20
     assert log.read_text() == "cleaned up\n"
 
