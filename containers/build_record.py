@@ -1,4 +1,4 @@
-"""What builds leave: the note beside an image that says what it was built from, and results."""
+"""Build records: the note beside an image of what it was built from, and results that are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build will make, and from what: the key of each result is made of all its inputs."""
+"""The plan of a build: its results, each named by a key that is made of all its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run one long command with its output in a log; stop it decently when we are stopped."""
+"""Runs one long command of a build with its output in a log, and stops it when we are stopped."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..core.command_line import without_secret
-from ..core.site_profile import Profile
+from ..core.site import Profile
 from . import trainer
 from .content import SUBMITTED, Command, Layer, Step, exclude
 from .draft import Draft, Note

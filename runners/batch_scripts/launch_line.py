@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..core.site_profile import Profile
+from ..core.site import Profile
 from ..sites import load
 from . import environment, programs, resources, steps, trainer
 from .content import Command, Step

@@ -1,4 +1,4 @@
-"""What `$(...)` prints, as far as the script alone tells it."""
+"""Command substitution: what `$(...)` prints, as far as the script alone tells it."""
 
 from __future__ import annotations
 

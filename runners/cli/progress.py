@@ -1,4 +1,4 @@
-"""How long work looks on stderr: a bar or a spinner on a terminal, elsewhere a few lines."""
+"""Progress on stderr: a bar or a spinner on a terminal, elsewhere a few lines."""
 
 from __future__ import annotations
 

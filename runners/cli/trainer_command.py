@@ -1,4 +1,4 @@
-"""A command line with a trainer in it, whose own arguments come after `--`."""
+"""The base of commands that take a trainer, whose own arguments come after `--`."""
 
 from __future__ import annotations
 

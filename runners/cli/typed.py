@@ -1,4 +1,4 @@
-"""What was typed, as values: of the command that runs now, for those that take settings."""
+"""The command line that runs now, as a value; the base of commands that take settings."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .model import BindMount, Controller, ImageAccess, InRun, JobSpec
 from .remedy import Remedy
-from .site_profile import HostMpi
+from .site import HostMpi
 
 
 @dataclass(frozen=True)

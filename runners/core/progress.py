@@ -1,4 +1,4 @@
-"""How long work tells what it is doing; the command line decides how it looks."""
+"""What long work reports its progress to; the command line decides how that looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do instead: the same command with changes, a command of its own, or advice. Values."""
+"""Remedies as values: the same command with changes, another command, or advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only module that starts subprocesses."""
+"""Starts programs; nothing else in runners/ does, but for what runs in jobs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,178 @@
-"""What a machine offers to jobs, as far as it can be asked."""
+"""A site as values: its profile, which its administrators decide, and what was found on it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
-from .site_profile import HostMpi, Profile
+from .toml_check import Rule, one_of
+
+# sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
+# days-hours[:minutes[:seconds]]
+TIME = re.compile(r"\d+|\d+:\d+|\d+:\d+:\d+|\d+-\d+(:\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """Return a path in which variables such as $USER have their values, where they have one."""
+    if "$" not in text:
+        return text
+    from string import Template  # here, because most launches need none
+
+    return Template(text).safe_substitute(env)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 0)]
+Pattern = Annotated[str, Rule("a regular expression", _compiles)]
+Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
+GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
+RUNTIMES = (*("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis", "none"),)
+Runtime = Annotated[str, one_of(*RUNTIMES)]
+
+
+@dataclass(frozen=True)
+class ValueSource:
+    """Where a value of a profile comes from, and when that was read (ISO date)."""
+
+    text: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class Detect:
+    """What tells that this is the site: cluster names, host name patterns, variables' values."""
+
+    clusters: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A setting that every job must have, or with `gpus_only` every one on GPU nodes, and why.
+
+    `pattern` is a regular expression for the whole value, "" for any. `remedy` is what to type; in
+    it {framework} is the trainer's and {value} what was given.
+    """
+
+    reason: str = ""
+    remedy: str = ""
+    pattern: Pattern = ""
+    gpus_only: bool = False
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the site enforces; the texts are reasons for the user.
+
+    `require` and `forbid` go by setting. `submit_below` are folders, of which the current one must
+    be below one, with $USER and the like in them. `gpu_request` is the setting by which GPUs are
+    asked for, gres or gpus-per-node; with `gpu_type` their type must be named. `max_time` has
+    limits in Slurm's form by partition or QOS, "*" for all others, `min_nodes` and `max_nodes`
+    numbers of nodes. `whole_nodes` names partitions,
+    or "*", whose jobs over several nodes must take all GPUs of each; `no_fast_network` GPU types
+    whose nodes have nothing faster than Ethernet.
+    """
+
+    require: dict[str, Requirement] = field(default_factory=dict)
+    forbid: dict[str, str] = field(default_factory=dict)
+    submit_below: tuple[str, ...] = ()
+    gpu_request: GpuRequest = ""
+    gpu_type: bool = False
+    max_time: dict[str, Limit] = field(default_factory=dict)
+    min_nodes: dict[str, Count] = field(default_factory=dict)
+    max_nodes: dict[str, Count] = field(default_factory=dict)
+    whole_nodes: tuple[str, ...] = ()
+    no_fast_network: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """Nodes of one kind: CPUs (as Slurm counts them) and GPUs of each, the GPUs' type.
+
+    `name` is a partition or a constraint; where the site has neither, any name.
+    """
+
+    name: str
+    cpus: Count = 0
+    gpus: Count = 0
+    gpu_type: str = ""
+    architecture: str = ""
+
+
+@dataclass(frozen=True)
+class HostMpi:
+    """How the host's MPI gets into a container: paths to bind, what goes before its libraries.
+
+    `library_path` becomes LD_LIBRARY_PATH within; `modules` are loaded before.
+    """
+
+    binds: tuple[str, ...] = ()
+    library_path: str = ""
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prebuilt:
+    """Where prebuilt images are, oras://HOST/FOLDER or a folder, and the key they are signed with.
+
+    `key` is a file with the public PGP key.
+    """
+
+    source: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables,
+    `env_several_nodes` more of them for jobs over several nodes.
+
+    `login` is the host for tunnels.
+    `runtime_args` goes by runtime. `module_use` are folders for `module use`, before any module is
+    loaded. `gpu_order` is CUDA_VISIBLE_DEVICES for a rank in a job that has all GPUs of its nodes,
+    so that GPUs follow the ranks' CPUs. `rendered` names the parts (scheduler, runtime, launcher)
+    that were compared with whole expected scripts, and never run by this project. `sources` and
+    `files` map each value's dotted key to its source and to the file that has it; `chosen` says
+    why this profile is in force, such as "the cluster calls itself neuron".
+    """
+
+    name: str
+    title: str = ""
+    scheduler: str = ""
+    runtimes: tuple[Runtime, ...] = ()
+    launch: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    env_several_nodes: dict[str, str] = field(default_factory=dict)
+    detect: Detect = Detect()
+    rules: Rules = Rules()
+    nodes: tuple[NodeKind, ...] = ()
+    images: Prebuilt = Prebuilt()
+    host_mpi: Optional[HostMpi] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
+    login: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    module_use: tuple[str, ...] = ()
+    gpu_order: str = ""
+    rendered: tuple[str, ...] = ()
+    sources: dict[str, ValueSource] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    chosen: str = ""
+
+    def folder(self, name: str, env: Mapping[str, str]) -> Path | None:
+        """Return a folder of `paths` with the user's variables filled in; None without one."""
+        text = expanded(self.paths.get(name, ""), env)
+        return Path(text) if text else None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tokens of a command line on their way to text: what bash is to see, and nothing else."""
+"""Tokens of a command line, quoted for bash, which expands in them what it shall and no more."""
 
 from __future__ import annotations
 

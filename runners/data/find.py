@@ -17,7 +17,7 @@ from ..core import places
 from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
-from ..core.site_profile import Profile
+from ..core.site import Profile
 from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.

@@ -1,4 +1,4 @@
-"""Questions to the machine that always come back: each has a time limit and never raises."""
+"""Asks programs and makes checks within a time limit each; a fault is an answer, never raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The container runtime of this machine: its own pull, and how it mounts an image's file.
+"""Apptainer or Singularity on this machine: pulls by it, and how it mounts an image's file.
 
 spython 0.3.14 would run the same commands, but always `singularity`, with its output between ours
 and without telling why one failed.

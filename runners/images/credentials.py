@@ -1,4 +1,4 @@
-"""Who we are to a registry, as users of Apptainer and Docker have it already, and proving it.
+"""Credentials for a registry, from where Apptainer and Docker keep them; the header made of them.
 
 Looked at in this order: the variables of Apptainer and of Singularity, then the files in which
 `apptainer registry login` and `docker login` keep it (Apptainer 1.4 writes Docker's own file, older

@@ -1,4 +1,4 @@
-"""What was found out about an image, remembered for as long as the file stays as it is.
+"""Remembers the digest of an image, and what is in it, for as long as the file stays as it is.
 
 Reading a whole image takes seconds, a launch shall not. A file counts as unchanged when its device,
 inode, size, modification and change time are the same: the last cannot be set back by who may

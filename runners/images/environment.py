@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -162,5 +161,5 @@ def _not_loadable(modules: Sequence[str]) -> list[str]:
     """Return the modules that a login shell here cannot load one after the other."""
     if not modules:
         return []
-    command = ["bash", "-lc", LOAD, "bash", *modules]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+    done = shell.run(["bash", "-lc", LOAD, "bash", *modules], timeout=inside.SECONDS)
+    return done.out.split()

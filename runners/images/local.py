@@ -1,4 +1,4 @@
-"""The image of a launch, when it is on this machine: found, its labels, the one for the nodes."""
+"""Finds the image of a launch on this machine, for the nodes' architecture; reads its labels."""
 
 from __future__ import annotations
 

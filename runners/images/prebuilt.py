@@ -16,7 +16,7 @@ from containers.catalogue import IMAGES
 
 from .. import __version__
 from ..core.errors import UsageError
-from ..core.site_profile import Prebuilt, Profile
+from ..core.site import Prebuilt, Profile
 from ..core.toml_check import check, kinds
 from ..settings import config
 from ..sites import find

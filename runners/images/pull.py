@@ -14,7 +14,7 @@ from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
-from . import container_runtime, gc_roots, images_lock, local, sources, store
+from . import container_runtime, images_lock, in_use, local, sources, store
 from .reference import Reference, parse
 from .registry import OTHER_ARCH
 from .sources import ImageSource
@@ -72,7 +72,7 @@ def _record(request: PullRequest, stored: Stored) -> None:
     entry = images_lock.Entry(name=request.name, **asdict(known))
     if before is None or replace(before, pulled=entry.pulled) != entry:
         images_lock.record(images_lock.here(), entry)
-    gc_roots.hold_lock(images_lock.here())
+    in_use.hold_lock(images_lock.here())
 
 
 def locked(reference: Reference, name: str = "") -> images_lock.Entry | None:

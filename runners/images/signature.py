@@ -1,4 +1,4 @@
-"""Who signed an image, by the check of the container runtime, and signing with a key of the user's.
+"""Checks by the container runtime who signed an image, and signs one with a key of the user's.
 
 The runtime itself asks for the passphrase, on the terminal or its standard input: it is in no
 argument, variable or log of ours.

@@ -1,4 +1,4 @@
-"""Where an image comes from: what is known of it before, and how its bytes are had.
+"""Resolves where an image comes from: what is known before the download, and what writes it.
 
 `oras://` is read here, hashed on the way, with or without a container runtime on this machine. What
 has to be made into a SIF first (`docker://`) is the runtime's work.

@@ -22,7 +22,7 @@ STARTS = {  # module and function
     "mpicheck": ("rank.mpi_check", "main"),
     "sample": ("rank.sample_ranks", "main"),
     "ras": ("rank.sample_ranks", "ras"),
-    "stage": ("stage.place", "main"),
+    "stage": ("stage.job_folder", "main"),
     "serve": ("serve.start", "main"),
     "ssh-around": ("ssh", "around"),
     "ssh-ask": ("ssh", "ask"),

@@ -16,8 +16,7 @@ from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Trainer
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
-from ..core.site import Site
-from ..core.site_profile import Profile
+from ..core.site import Profile, Site
 from ..images import container_runtime, local, recorded_digest, reference
 from ..planning import execution, site_limits, staging
 from ..planning.case import Case
@@ -99,16 +98,16 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
     active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime == "none" or settings.is_asked("module")):
         return None
-    from ..images import unnamed  # 20 ms that other launches need not pay
+    from ..images import default_environment  # 20 ms that other launches need not pay
 
     names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
     profile = here.profile
-    modules = unnamed.Modules(
+    modules = default_environment.Modules(
         tuple(names) if settings.is_asked("module") else (),
         (*(profile.module_use if profile else ()), *request.module_folders(settings)),
         bool(settings.get("module-purge")),
     )
-    return unnamed.find(modules, runtime)
+    return default_environment.find(modules, runtime)
 
 
 def _check_partition(spec: JobSpec, here: Site) -> None:

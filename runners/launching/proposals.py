@@ -1,4 +1,4 @@
-"""Which suggested commands work: each is planned again, with all options of the command.
+"""Tries suggested commands: each is planned with all its options, and those that work are kept.
 
 A refusal knows only what it refuses. What fixes that may be refused for another reason; then
 both changes are tried together.

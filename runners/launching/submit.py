@@ -72,9 +72,9 @@ def hold_images(drafts: Sequence[Draft]) -> None:
     """Keep the images of the store that these runs need for as long as their folders are there."""
     for draft in drafts:
         if draft.plan.spec.image.digest:
-            from ..images import gc_roots  # most images are plain files
+            from ..images import in_use  # most images are plain files
 
-            gc_roots.hold_run(draft.paths.root, draft.plan.spec.image.digest)
+            in_use.hold_run(draft.paths.root, draft.plan.spec.image.digest)
 
 
 def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:

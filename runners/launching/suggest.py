@@ -1,4 +1,4 @@
-"""The suggested commands, each built from settings and a remedy by `text` alone."""
+"""Remedies as commands to type: the command line that was typed, with the changes of a remedy."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.model import Controller, ImageInfo
 from ..core.remedy import change, command
-from ..core.site_profile import HostMpi
+from ..core.site import HostMpi
 from .case import Case, DecisionLog
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own

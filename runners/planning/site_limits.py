@@ -10,7 +10,7 @@ from ..core import gpus
 from ..core.model import JobSpec, Resources
 from ..core.plan import Refusal
 from ..core.remedy import Remedy, change, command
-from ..core.site_profile import NodeKind, Profile
+from ..core.site import NodeKind, Profile
 from ..schedulers import CAPABILITIES
 from ..schedulers.base import limit_seconds
 

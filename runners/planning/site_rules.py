@@ -11,7 +11,7 @@ from ..core import gpus
 from ..core.model import JobSpec
 from ..core.plan import Choice, Refusal, Variable
 from ..core.remedy import Remedy, advice, change
-from ..core.site_profile import Profile, Requirement, expanded
+from ..core.site import Profile, Requirement, expanded
 from ..schedulers import CAPABILITIES
 from ..settings.table import SETTINGS
 from . import site_limits

@@ -13,8 +13,7 @@ from ..core import tokens
 from ..core.model import DataAccess, ImageAccess, ImageInfo
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
-from ..core.site import Site
-from ..core.site_profile import Profile
+from ..core.site import Profile, Site
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes.limits import STORES
 from . import at_scale, partition

@@ -1,4 +1,4 @@
-"""What a reader of a study has to be warned of. Pure."""
+"""Warnings about a study: noise, too few runs, unequal hosts, a slow smallest size. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs were asked, what they used and what they reached, side by side, the best first.
+"""Compares runs: their settings, what they used and what they reached, the best first.
 
 Settings are told apart from measurements: two runs are the same experiment when their settings are.
 Pure but for reading.

@@ -1,4 +1,4 @@
-"""What one run says of its speed, from what it left on disk. Pure but for reading its files."""
+"""Reads the speed of one run from the files of its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gets a study done: plans its runs, submits what is to do, and looks until all have ended."""
+"""Runs a study: plans its runs, submits what is to do, and looks until all have ended."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union
 from ..core import places, trust
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
 from ..core.errors import UsageError
-from ..core.site_profile import Profile
+from ..core.site import Profile
 from ..core.toml_check import check, one_of
 from .table import SETTINGS, Setting
 

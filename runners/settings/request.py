@@ -13,7 +13,7 @@ from ..core import gpus
 from ..core.errors import NotFound, UsageError
 from ..core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from ..core.remedy import advice, change
-from ..core.site_profile import TIME
+from ..core.site import TIME
 from . import profiling
 from .config import Config
 

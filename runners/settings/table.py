@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.site_profile import RUNTIMES
+from ..core.site import RUNTIMES
 from ..injob.rank.commands import AGENTS
 from ..schedulers import SCHEDULERS
 

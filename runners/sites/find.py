@@ -14,8 +14,7 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import UsageError
 from ..core.remedy import Remedy, advice
-from ..core.site import Site
-from ..core.site_profile import Detect, Profile
+from ..core.site import Detect, Profile, Site
 from ..schedulers import slurm_calls
 from ..settings import config
 from . import load

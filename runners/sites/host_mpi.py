@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..core import shell
-from ..core.site_profile import HostMpi
+from ..core.site import HostMpi
 
 TARGET = "/host-mpi"
 SECONDS = 10

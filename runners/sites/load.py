@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from ..core import toml_check
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.site_profile import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
+from ..core.site import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
 from ..core.toml_check import check, kinds, made, one_of
 from ..schedulers import SCHEDULERS, capabilities
 from ..settings.config import KINDS, check_table, read_toml, read_trusted, user_file

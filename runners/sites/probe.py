@@ -1,4 +1,4 @@
-"""Detects what this machine offers."""
+"""Detects what this machine offers: schedulers, partitions, container runtimes, MPI, the driver."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ from runners import planning
 from runners.core.job_record import JobPaths
 from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from runners.core.plan import Plan
-from runners.core.site import Site
-from runners.core.site_profile import HostMpi
+from runners.core.site import HostMpi, Site
 from runners.planning.case import Case
 from runners.script import render
 from runners.sites import load

@@ -1,4 +1,4 @@
-"""Commands about the images folder."""
+"""`runner images`: lists the images folder, prunes it, mirrors a release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from ...core import places
 from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
-from ...images import container_runtime, gc_roots, prebuilt, store
+from ...images import container_runtime, in_use, prebuilt, store
 from .. import options, printer, progress
 
 SITES_OWN = "images"  # the key of a profile's `paths`
@@ -67,7 +67,7 @@ def _pulled() -> list[dict[str, Any]]:
     names, users = defaultdict(list), defaultdict(list)
     for name, digest in store.names().items():
         names[digest].append(name)
-    for digest, holder in gc_roots.holders(ask=False):
+    for digest, holder in in_use.holders(ask=False):
         users[digest].append(str(holder))
     return [
         {"name": name, **vars(stored), "path": str(stored.path), "used_by": users[stored.digest]}
@@ -96,7 +96,7 @@ def _short(path: str) -> str:
 @click.option("--dry-run", "--dryrun", is_flag=True, help="only print what would be removed")
 def prune_command(dry_run: bool) -> None:
     """Remove pulled images that no name, images.lock or run refers to."""
-    done = gc_roots.prune(dry_run)
+    done = in_use.prune(dry_run)
     would = "would remove" if dry_run else "removed"
     for digest in done.digests:
         click.echo(f"{would} {digest}")

@@ -1,4 +1,4 @@
-"""`runner config`: the settings in force; whose files are read."""
+"""`runner config`: shows the settings in force, and trusts a folder's files."""
 
 from __future__ import annotations
 

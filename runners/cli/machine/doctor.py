@@ -1,4 +1,4 @@
-"""`runner doctor`."""
+"""`runner doctor`: prints what it finds of this machine, of an image and of a short job."""
 
 from __future__ import annotations
 

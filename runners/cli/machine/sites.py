@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ...core.errors import UsageError
-from ...core.site_profile import Profile
+from ...core.site import Profile
 from ...sites import find, load
 from .. import options, printer
 

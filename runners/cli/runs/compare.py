@@ -1,4 +1,4 @@
-"""`runner compare`."""
+"""`runner compare`: prints settings and results of runs side by side."""
 
 from __future__ import annotations
 

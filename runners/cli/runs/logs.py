@@ -1,4 +1,4 @@
-"""`runner logs`."""
+"""`runner logs`: prints a job's log, or follows it."""
 
 from __future__ import annotations
 

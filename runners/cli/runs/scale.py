@@ -1,4 +1,4 @@
-"""`runner scale`."""
+"""`runner scale`: the options of a study; runs it, continues it, or only writes its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands about datasets."""
+"""`runner data`: fetch, pack, check and synth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runner launch`."""
+"""`runner launch`: plans a job, submits it, and waits for it or follows it if asked."""
 
 from __future__ import annotations
 

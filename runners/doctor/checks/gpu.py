@@ -1,4 +1,4 @@
-"""Drivers and GPUs of this machine."""
+"""Checks of the GPUs of this machine and of their drivers."""
 
 from __future__ import annotations
 

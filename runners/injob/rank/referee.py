@@ -21,7 +21,7 @@ from .gate import EXIT_WORLD_SIZE, GateSettings
 from .reports import Inbox, Report
 from .scorecard import Scorecard
 from .usage import summary
-from .usage.job import JobUse
+from .usage.by_node import JobUse
 from .weights import LAST_TRACED, Result, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge, why_several
 

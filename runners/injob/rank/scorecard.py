@@ -1,5 +1,7 @@
-"""What all ranks report of their weights, put together for the verdict, which is kept; and why the
-ranks train different models, and what to change in the trainer: from what a rank saw.
+"""Collects what all ranks report of their weights, for the verdict; keeps it in `weights.json`.
+
+Where the ranks train different models it says why, and what to change in the trainer: from what a
+rank saw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who am I: the task's place in the job, read from the environment that the launcher made."""
+"""The task's place in the job, read from the environment that the launcher made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child's side: set the frameworks up, then run the trainer in this process."""
+"""In the child of the shim: sets the frameworks' variables, then runs the trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of Keras' optimizers: what their variables are at the end.
+"""Watches Keras' optimizers for the exchange check: checksums of their variables at the end.
 
 A graph of TensorFlow runs Python once, when it is traced, so its steps cannot be counted.
 """

@@ -1,4 +1,4 @@
-"""Reports of PyTorch's optimizers: what their parameters are, before steps and at the end.
+"""Watches PyTorch's optimizers for the exchange check: checksums of parameters, now and then.
 
 By the hooks that torch.optim offers (2.0 and later). Nothing is added to what the ranks say to each
 other, and none waits: checksums go to the shim.

@@ -1,4 +1,4 @@
-"""Starts the server, sees that it answers those with the token and nobody else, and tells where."""
+"""Starts a web server in a job, checks that it wants the token, and writes where it answers."""
 
 from __future__ import annotations
 

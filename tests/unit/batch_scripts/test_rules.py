@@ -7,8 +7,7 @@ import re
 import pytest
 
 from runners.batch_scripts.rules import RULES
-from runners.core.site import Partition, Site
-from runners.core.site_profile import Profile, Rules
+from runners.core.site import Partition, Profile, Rules, Site
 from tests import documents
 
 from .scripts import codes, found, read

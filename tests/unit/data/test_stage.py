@@ -19,7 +19,7 @@ from runners.core.model import Controller, Dataset, ImageInfo, JobSpec, Resource
 from runners.core.plan import Launching, Plan, Staging, Wireup
 from runners.data import pack
 from runners.injob import STAGE
-from runners.injob.stage import node, place
+from runners.injob.stage import job_folder, node
 from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
 
@@ -45,7 +45,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def named(parent: Path, job: int) -> Path:
     """Return a folder as a script of that job names it."""
-    return parent / f"{place.PREFIX}{job}.{os.urandom(16).hex()}"
+    return parent / f"{job_folder.PREFIX}{job}.{os.urandom(16).hex()}"
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def held(folder: Path) -> None:
-    place.wait_for(str(folder))
+    job_folder.wait_for(str(folder))
 
 
 def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path) -> None:
@@ -78,7 +78,7 @@ def test_held_through_signals_until_the_end_of_input(folder: Path, source: Path)
     assert copier.returncode == 0
     assert (folder / "set" / "link").read_bytes() == bytes(49)
     assert (folder / "set" / "a" / "b" / "odd\nname é").read_text() == "x"
-    for number in place.SIGNALS:
+    for number in job_folder.SIGNALS:
         holder.send_signal(number)
     time.sleep(0.2)
     assert folder.exists()
@@ -167,7 +167,7 @@ def test_a_parent_that_a_group_may_change_is_told(folder: Path) -> None:
 
 
 def test_a_name_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
-    holder = hold(tmp_path / f"{place.PREFIX}7.4711")
+    holder = hold(tmp_path / f"{job_folder.PREFIX}7.4711")
     assert "is not random" in said(holder)
     assert holder.returncode == 92
     assert list(tmp_path.iterdir()) == []
@@ -177,7 +177,7 @@ def test_what_others_left_is_not_removed(folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / "file").touch()
-    link, guessable = named(tmp_path, 5), tmp_path / f"{place.PREFIX}5.4711"
+    link, guessable = named(tmp_path, 5), tmp_path / f"{job_folder.PREFIX}5.4711"
     link.symlink_to(precious)
     guessable.mkdir(0o700)
     holder = hold(folder)

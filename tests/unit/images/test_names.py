@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
-from runners.core.site import Site
-from runners.core.site_profile import Profile
+from runners.core.site import Profile, Site
 from runners.images import environment, inspect
 from runners.planning import execution
 

@@ -15,7 +15,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
-from runners.images import gc_roots, images_lock, store
+from runners.images import images_lock, in_use, store
 from runners.images.store import Stored
 
 from ..core.test_sif import make_sif
@@ -99,28 +99,28 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     images_lock.record(
         file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.utc())
     )
-    gc_roots.hold_lock(file)
-    assert gc_roots.prune(dry_run=True).digests == (unused.digest,)
+    in_use.hold_lock(file)
+    assert in_use.prune(dry_run=True).digests == (unused.digest,)
     assert unused.path.exists()
-    done = gc_roots.prune(dry_run=False)
+    done = in_use.prune(dry_run=False)
     assert (done.digests, done.size) == ((unused.digest,), unused.size)
     there = sorted(path.name for path in images.iterdir() if not path.name.startswith("."))
     kept = [named.path.name, locked.path.name, "a.sif", "built.sif", "sha256-short.sif"]
     assert there == sorted(kept)
     file.unlink()
-    assert gc_roots.prune(dry_run=False).digests == (locked.digest,)
-    assert list(gc_roots.root().iterdir()) == []
+    assert in_use.prune(dry_run=False).digests == (locked.digest,)
+    assert list(in_use.root().iterdir()) == []
 
 
 def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path: Path) -> None:
     kept = keep(images, "a")
     run = tmp_path / "runs" / "x-1"
     run.mkdir(parents=True)
-    gc_roots.hold_run(run, kept.digest)
-    assert gc_roots.prune(dry_run=False).digests == ()
+    in_use.hold_run(run, kept.digest)
+    assert in_use.prune(dry_run=False).digests == ()
     record = '{"form": 2, "id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
     (run / "job.json").write_text(record + '"state": "COMPLETED"}')
-    assert gc_roots.prune(dry_run=False).digests == (kept.digest,)
+    assert in_use.prune(dry_run=False).digests == (kept.digest,)
 
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
         shared(store.pulls_lock(), Silent()),
         pytest.raises(Refused, match="a pull is going on"),
     ):
-        gc_roots.prune(dry_run=False)
+        in_use.prune(dry_run=False)
 
 
 def test_an_abandoned_folder_is_swept(images: Path) -> None:

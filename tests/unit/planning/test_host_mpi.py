@@ -9,8 +9,7 @@ import pytest
 
 from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
-from runners.core.site import Site
-from runners.core.site_profile import HostMpi, Profile
+from runners.core.site import HostMpi, Profile, Site
 from runners.injob.rank import mpi_check
 from runners.planning.case import Case
 from runners.sites import host_mpi

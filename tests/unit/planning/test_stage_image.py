@@ -19,7 +19,7 @@ from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.images import container_runtime
 from runners.injob import STAGE
-from runners.injob.stage import image, node, place
+from runners.injob.stage import image, job_folder, node
 from runners.injob.stage.node import NotStaged
 from runners.planning.case import Case
 from runners.script import render
@@ -272,14 +272,14 @@ def test_whether_the_runtime_mounts(
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """The folder that a job has on its node, held."""
-    folder = tmp_path / f"{place.PREFIX}7.{'0' * 32}"
+    folder = tmp_path / f"{job_folder.PREFIX}7.{'0' * 32}"
     holder = subprocess.Popen(
         [sys.executable, injob.HERE, STAGE, "hold", "image"], stdin=subprocess.PIPE
     )
     assert holder.stdin
     holder.stdin.write(f"{folder}\n".encode())
     holder.stdin.flush()
-    place.wait_for(str(folder))
+    job_folder.wait_for(str(folder))
     yield folder
     holder.communicate(timeout=20)
 
@@ -345,7 +345,7 @@ def test_folders_without_write_permission_are_removed(tmp_path: Path) -> None:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-        place._remove("job")
+        job_folder._remove("job")
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert not (tmp_path / "job").exists()

@@ -16,7 +16,7 @@ from runners.core import tokens
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Controller, ImageInfo, Trainer
 from runners.core.plan import Gpus, Plan, Variable, Wireup
-from runners.core.site_profile import HostMpi
+from runners.core.site import HostMpi
 from runners.script import environment, render, runtimes
 from runners.script.runtimes import limits
 from runners.submit import private_folder

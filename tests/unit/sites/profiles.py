@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
-from runners.core.site_profile import Profile
+from runners.core.site import Profile
 from runners.sites import load
 
 SHIPPED = ("alvis", "neuron", "perlmutter", "polaris", "thetagpu", "tuhpc")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from runners.cli import cli
 from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
-from runners.core.site_profile import Detect
+from runners.core.site import Detect
 from runners.settings import config
 from runners.sites import find, load
 

@@ -10,8 +10,7 @@ import pytest
 
 from runners.core.model import ImageInfo, JobSpec, Trainer
 from runners.core.plan import Refusal
-from runners.core.site import Site
-from runners.core.site_profile import Profile
+from runners.core.site import Profile, Site
 from runners.planning import site_limits, site_rules
 from runners.planning.case import Case
 

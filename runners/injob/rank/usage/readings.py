@@ -1,4 +1,4 @@
-"""What is read of a trainer's processes, of what the ranks of a node share, and of its GPUs."""
+"""Reads what a trainer's processes, its node and the GPUs use: /proc, cgroups, sysfs and NVML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stored images are needed, and removing the others, and nothing else.
+"""Which stored images are in use; `runner images prune` removes the others, and nothing else.
 
 Each images.lock that a pull wrote, and each run that was launched with a stored image, has a link
 here; a dangling one counts for nothing and is removed.

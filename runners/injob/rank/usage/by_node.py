@@ -1,4 +1,4 @@
-"""The ranks' reports of what they used, put together by node, and where that is kept."""
+"""`use.json`: what the ranks report of their use, put together by node."""
 
 from __future__ import annotations
 
