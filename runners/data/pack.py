@@ -25,7 +25,8 @@ LIBEXEC = (
 )
 SHOWN = 5  # names of a kind in a message; there may be thousands
 # -all-root and fixed times: who packed it, and when, is no part of the data.
-PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet")
+# Every kernel and runtime reads gzip.
+PLAIN = ("-all-root", "-no-xattrs", "-noappend", "-no-progress", "-quiet", "-comp", "gzip")
 # By default small files share blocks of 128 KiB, and each of them in a random order costs a whole
 # one: 20,000 files of 3 kB took 16 s instead of 3.4 s to read for the first time, for 3 % of size.
 RANDOM_ORDER = ("-no-fragments",)
@@ -55,7 +56,7 @@ class Packed:
     sha256: str
 
 
-def pack(folder: Path, output: Path, compression: str, say: Progress) -> Packed:
+def pack(folder: Path, output: Path, say: Progress) -> Packed:
     """Pack a folder; mksquashfs is the host's or Apptainer's.
 
     Raises UsageError and Refused for a folder that cannot be packed whole, each file named, and
@@ -66,7 +67,7 @@ def pack(folder: Path, output: Path, compression: str, say: Progress) -> Packed:
     disk_space.check(output.parent, content.size, output.name)
     command = _command()
     with atomic.new_file(output) as part:
-        _run(command, folder, part, compression, content, say)
+        _run(command, folder, part, content, say)
         made = manifest.of_file(part, output.name, say)
     manifest.write(manifest.Manifest(output.name, {output.name: made}), output)
     return Packed(output, content, made.size, made.sha256)
@@ -134,9 +135,7 @@ def _command() -> str:
     return found
 
 
-def _run(
-    command: str, folder: Path, part: Path, compression: str, content: Counted, say: Progress
-) -> None:
+def _run(command: str, folder: Path, part: Path, content: Counted, say: Progress) -> None:
     words = [str(folder.resolve()), str(part.resolve()), *PLAIN, *RANDOM_ORDER]
     words += _timeless(command, say)
     say.begin(f"packing {folder}", content.size)
@@ -146,7 +145,7 @@ def _run(
 
     # mksquashfs takes the times from there or from its options, not from both.
     env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    done = shell.watch([command, *words, "-comp", compression], tick, env)
+    done = shell.watch([command, *words], tick, env)
     if done.code == 0:
         return
     if re.search("no space left|disk quota", done.out, re.IGNORECASE):

@@ -14,7 +14,6 @@ import click
 from ...core.disk_space import shown
 from .. import options, printer
 
-COMPRESSIONS = ("gzip", "zstd", "lz4", "xz")
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")
 FOLDER = click.Path(path_type=Path)
 
@@ -64,15 +63,8 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
 @data_command.command("pack", epilog="Example: runner data pack imagenet -o imagenet.sqsh")
 @click.argument("folder", type=FOLDER)
 @click.option("--output", "-o", type=FOLDER, help="output file (default: FOLDER.sqsh)")
-@click.option(
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="gzip",
-    show_default=True,
-    help="gzip works with every kernel and runtime; zstd decompresses faster",
-)
 @options.as_json
-def pack_command(folder: Path, output: Path | None, compression: str, as_json: bool) -> None:
+def pack_command(folder: Path, output: Path | None, as_json: bool) -> None:
     """Pack FOLDER into one squashfs file for --data: one file to open instead of a million.
 
     The result is reproducible: the same folder gives the same file. The checksum is written next
@@ -83,7 +75,7 @@ def pack_command(folder: Path, output: Path | None, compression: str, as_json: b
 
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
     with progress.display() as display:
-        done = pack.pack(folder, target.absolute(), compression, display)
+        done = pack.pack(folder, target.absolute(), display)
     if as_json:
         printer.print_json({**asdict(done), "path": str(done.path)})
         return
