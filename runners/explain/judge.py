@@ -53,6 +53,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *training.SIGNATURES,
     *signals.SIGNATURES,
     *LAST,
+    signals.ENDED,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
 # What only repeats an error, or how a rank ended

@@ -11,6 +11,7 @@ from ..core.remedy import Remedy, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import (
+    all_logs,
     certain,
     finding,
     go_on,
@@ -34,6 +35,15 @@ FAULTS = {
     signal.SIGABRT: "a library aborted; the lines above say why",
     signal.SIGFPE: "integer division by zero",
     signal.SIGILL: "its CPU lacks an instruction that the program was compiled for",
+}
+# What neither a fault nor SIGKILL is
+SENT = {
+    signal.SIGXCPU: "used up the limit of CPU time (ulimit -t) of the shell that launched the job",
+    signal.SIGXFSZ: "wrote a file larger than the limit (ulimit -f) of the shell that launched it",
+    signal.SIGHUP: "was ended by SIGHUP: the session or program that had started it was closed",
+    signal.SIGTERM: "was ended by SIGTERM: a launcher, a watchdog, Slurm or a person asked for it",
+    signal.SIGINT: "was interrupted by SIGINT, as by Ctrl-C, `scancel --signal INT` or a launcher",
+    signal.SIGPIPE: "was ended by SIGPIPE: it wrote to a program or connection that had ended",
 }
 
 
@@ -127,6 +137,21 @@ def unanswered(facts: Facts) -> Explanation | None:
     )
 
 
+def ended(facts: Facts) -> Explanation | None:
+    """A limit of the shell, or somebody's signal, and no line of the log tells more."""
+    number = signal_of(facts)
+    if number not in SENT:
+        return None
+    limit = number in (signal.SIGXCPU, signal.SIGXFSZ)
+    return finding(
+        f"{who(facts)} {SENT[signal.Signals(number)]}",
+        (*record_of(facts), *facts.log.errors[:3]),
+        change(sbatch_arg="--propagate=NONE") if limit else all_logs(facts),
+        Certainty.LIKELY if limit else Certainty.UNSURE,
+        "that is what the signal is for" if limit else "the signal does not tell who sent it",
+    )
+
+
 # Slurm saw it, whatever the killed program's peers say.
 OUT_OF_MEMORY = Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK))
 CRASHED = Signature("rank-crashed", crashed)
@@ -136,3 +161,4 @@ SIGNATURES = (
     Signature("rank-killed", killed, (ONE_WORLD,), state=JobState.FAILED),
     CRASHED,
 )
+ENDED = Signature("rank-ended", ended)

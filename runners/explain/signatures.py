@@ -48,6 +48,9 @@ else:
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
 LONGEST = 300  # characters of what a log says, in a sentence
+# What stands in a sentence for a name that this message lacks, and what goes with it
+NOTHING = "\0"
+AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*{NOTHING}+")
 # Of a regular expression: its parts, and those that stand for one character and no other.
 PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
@@ -277,8 +280,9 @@ def _tell(entry: Entry, named: Mapping[str, str]) -> str:
 def _filled(text: str, named: Mapping[str, str]) -> str:
     """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
     parts = text.split("`")
-    filled = (_put(part, named, _quoted if at % 2 else _cut) for at, part in enumerate(parts))
-    return "`".join(filled).rstrip(": ")  # of a name that this message lacks
+    filled = (_put(part, named, _quoted if at % 2 else _shown) for at, part in enumerate(parts))
+    said = re.sub(f"{NOTHING}+(?=[^\\s,;:.){NOTHING}])", "", "`".join(filled))
+    return AROUND_NOTHING.sub("", said).rstrip(": ")
 
 
 def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
@@ -289,6 +293,10 @@ def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
 
 def _quoted(text: str) -> str:
     return quote(text) if text else ""
+
+
+def _shown(text: str) -> str:
+    return _cut(text) or NOTHING
 
 
 def _cut(text: str) -> str:

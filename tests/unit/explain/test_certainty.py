@@ -486,3 +486,35 @@ def test_without_an_image_nothing_is_said_of_one(
     assert fix in said
     assert " image" not in said
     assert "runner build" not in said
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "certainty", "said", "fix"),
+    [
+        (152, "rank-ended", "likely", "CPU time", "--sbatch-arg=--propagate=NONE"),
+        (129, "rank-ended", "unsure", "SIGHUP", "runner logs --all 42"),
+        (143, "rank-ended", "unsure", "SIGTERM", "runner logs --all 42"),
+        (139, "rank-crashed", "likely", "SIGSEGV", "runner logs --rank 0 42"),
+    ],
+)
+def test_a_signal_is_told_by_what_it_is_for(
+    tmp_path: Path, code: int, name: str, certainty: str, said: str, fix: str
+) -> None:
+    paths, job = made(tmp_path, "0@n1 | step 5 loss 0.3\n")
+    leave(paths, 0, 1.0, failure.of_process(code, []), code, host="n1")
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.certainty.value, str(why.fix)) == (name, certainty, fix), why
+    assert said in why.cause
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("error: subprocess-exited-with-error", "pip had to compile, and that failed; the first"),
+        ("RuntimeError: device.cc:83] ifa != nullptr", "on the interface that it was given"),
+    ],
+)
+def test_what_a_message_does_not_name_leaves_no_gap(tmp_path: Path, error: str, cause: str) -> None:
+    said = explained(tmp_path, "", (0, 1.0, error)).cause
+    assert cause in said
+    assert not set("\0") & set(said)
