@@ -51,6 +51,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *imports.SIGNATURES,
     *file_errors.SIGNATURES,
     *training.SIGNATURES,
+    signatures.BEFORE_A_CRASH,
     *signals.SIGNATURES,
     *LAST,
     signals.ENDED,

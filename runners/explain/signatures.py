@@ -65,6 +65,8 @@ BECAUSE = {
     Certainty.LIKELY: "this message is known, and now and then has another cause",
     Certainty.UNSURE: "this message is known, and has several causes",
 }
+# General ones that tell more than the signal of the crash that they lead to
+CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
@@ -198,13 +200,14 @@ def _match(entry: Entry, text: str) -> Match | None:
     return Match(entry, min(one.start() for one in found), found[0][0], named)
 
 
-def judge(facts: Facts, general: bool = False) -> Explanation | None:
+def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Explanation | None:
     """Return what the best signature says: of the rank's own error, else of the log."""
     follows = facts.record is not None and facts.record.follower  # what the other said is the cause
     if not follows and facts.kind not in ENDED:
         return None
     text = text_of(facts)
-    best = next(iter(matches(text, general)), None)
+    fit = (one for one in matches(text, general) if not only or one.entry.id in only)
+    best = next(fit, None)
     return _explanation(best, text, facts) if best else None
 
 
@@ -307,3 +310,4 @@ def _cut(text: str) -> str:
 
 PARTICULAR = Signature("", judge)
 GENERAL = Signature("", partial(judge, general=True))
+BEFORE_A_CRASH = Signature("", partial(judge, general=True, only=CRASHING))

@@ -518,3 +518,13 @@ def test_what_a_message_does_not_name_leaves_no_gap(tmp_path: Path, error: str, 
     said = explained(tmp_path, "", (0, 1.0, error)).cause
     assert cause in said
     assert not set("\0") & set(said)
+
+
+def test_what_a_transport_says_is_told_before_the_crash_that_follows(tmp_path: Path) -> None:
+    line = "[17.8] [n1:13:0]  wireup.c:410  UCX  ERROR   ep 0x7f: no remote ep address for lane[1]"
+    paths, job = made(tmp_path, f"0@n1 | {line}\n")
+    leave(paths, 0, 1.0, failure.of_process(139, [line]), 139, host="n1")
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.certainty.value) == ("transport-says", "unsure"), why
+    assert "no remote ep address" in why.cause
+    assert any("SIGSEGV" in one for one in why.evidence)
