@@ -109,7 +109,8 @@ def _node(facts: Facts) -> str:
 
 def node_lost(facts: Facts) -> Explanation | None:
     """A node does not answer any more, or was taken out."""
-    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE):
+    told = any("DUE TO NODE FAILURE" in line.text for line in facts.lines(CANCELLED))
+    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE) and not told:
         return None
     node = _node(facts) or "a node of the job"
     cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"

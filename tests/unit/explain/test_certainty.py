@@ -528,3 +528,9 @@ def test_what_a_transport_says_is_told_before_the_crash_that_follows(tmp_path: P
     assert (why.name, why.certainty.value) == ("transport-says", "unsure"), why
     assert "no remote ep address" in why.cause
     assert any("SIGSEGV" in one for one in why.evidence)
+
+
+def test_a_node_that_failed_is_known_by_slurms_line_too(tmp_path: Path) -> None:
+    due = " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
+    log = f"slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
+    assert explained(tmp_path, log).name == "node-lost"
