@@ -1,41 +1,20 @@
 """How N processes join one process group: controller, srun --mpi, the image's MPI, the gate.
 
-The rules of MPI are those that the matrix proves cell by cell (tests/matrix).
+What an MPI in the image needs of what starts it is in pmi.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ..core.model import BY_MODULES, Controller, ImageInfo, Trainer
+from ..core.model import BY_MODULES, Controller, Trainer
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
-from . import at_scale
+from . import at_scale, pmi
 from .case import Case, DecisionLog
 
-
-@dataclass(frozen=True)
-class Pmi:
-    """What an MPI speaks to who starts it: its name, srun's --mpi= and mpiruns that offer it."""
-
-    name: str
-    srun: str
-    mpiruns: tuple[str, ...]
-
-
-# Slurm's pmi2 plugin also understands PMI-1, the older wire protocol of MPICH.
-SPOKEN = {  # by what a label pmi.client says
-    "pmix": Pmi("PMIx", "pmix", ("openmpi",)),
-    "pmi2": Pmi("PMI-2", "pmi2", ("mpich", "intelmpi")),
-    "pmi1": Pmi("PMI-1", "pmi2", ("mpich", "intelmpi")),
-}
-# Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
-JOINS = {"4": ("6",), "5": ("4", "6")}
-NONE = "none"  # without any MPI
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
 WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
 
@@ -85,7 +64,7 @@ def _is_at_hand(case: Case, scheduler: str) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
     by_srun = spec.launcher in ("auto", "srun") and "srun" in capabilities(scheduler).launchers
-    fits = _client(case.image) == "pmix" and "pmix" in case.site.mpi_types
+    fits = pmi.client(case.image) == "pmix" and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
@@ -94,7 +73,7 @@ def _why_not_mpi(case: Case, scheduler: str) -> str:
         return "Gloo needs no launcher on one machine"
     if "mpi" not in case.image.listed("horovod.controllers"):
         return "the only one in the image"
-    if _client(case.image) != "pmix":
+    if pmi.client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
     if not case.site.mpi_types and "srun" in capabilities(scheduler).launchers:
         return "the PMI types of srun are unknown here"
@@ -113,7 +92,7 @@ def choose(case: Case, launching: Launching, controller: Controller, log: Decisi
     if launcher in AGENTS:
         _by_agents(case, launcher, controller, log)
         return Wireup(controller)
-    if controller is Controller.MPI and _client(case.image) == NONE:
+    if controller is Controller.MPI and pmi.client(case.image) == pmi.NONE:
         _no_mpi(case, log)
     if launcher == "mpirun":
         _by_mpirun(case, controller, log)
@@ -183,13 +162,13 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
         return
     log.choose("mpirun", mpirun, "this machine's, expected on the nodes too")
     own = controller is Controller.MPI and not case.spec.host_mpi
-    problem = _against_mpirun(image, mpirun) if own else ""
+    problem = pmi.against_mpirun(image, mpirun) if own else ""
     if problem:
         log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
 
 def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
-    image, speaks = case.image, _client(case.image)
+    image, speaks = case.image, pmi.client(case.image)
     if case.spec.mpi:
         mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
     elif controller is Controller.GLOO:
@@ -197,8 +176,8 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
     elif controller is Controller.NONE:
         mpi = _without_horovod(case, log)
     else:
-        wanted = SPOKEN[speaks].srun if speaks in SPOKEN else "pmix"
-        reason = f"the PMI of the image's MPI ({_pmi_name(speaks, 'unknown: the default')})"
+        wanted = pmi.SPOKEN[speaks].srun if speaks in pmi.SPOKEN else "pmix"
+        reason = f"the PMI of the image's MPI ({pmi.name_of(speaks, 'unknown: the default')})"
         mpi = log.choose("mpi", wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, controller, log)
     return mpi
@@ -206,7 +185,7 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
 
 def _without_horovod(case: Case, log: DecisionLog) -> str:
     """Choose srun's --mpi= for programs that may use the image's MPI themselves, as mpi4py does."""
-    spoken = SPOKEN.get(_client(case.image))
+    spoken = pmi.SPOKEN.get(pmi.client(case.image))
     if spoken and spoken.srun in case.site.mpi_types:
         reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
         return log.choose("mpi", spoken.srun, reason, case.image.how("mpi.flavour"))
@@ -220,66 +199,12 @@ def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) 
         log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(offered)}")
     elif controller is not Controller.MPI:
         return
-    elif _client(image) == NONE:
+    elif pmi.client(image) == pmi.NONE:
         _no_mpi(case, log)
     else:
-        problem = _against_srun(image, mpi)
+        problem = pmi.against_srun(image, mpi)
         if problem:
             log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('pmix.version')}")
-
-
-def _client(image: ImageInfo) -> str:
-    """Return what the image's MPI speaks, a key of SPOKEN; NONE without MPI, "" if unknown."""
-    known = image.fact("pmi.client")
-    if known:
-        return known
-    flavour = image.fact("mpi.flavour")
-    if flavour == "openmpi":
-        return "pmix" if image.fact("pmix.version") not in ("", "none") else ""
-    if flavour in ("mpich", "intelmpi"):
-        return "pmi2"
-    return NONE if image.fact("mpi.version") == "none" else ""
-
-
-def _pmi_name(kind: str, otherwise: str) -> str:
-    """Return PMIx for pmix, of which srun may have several (pmix_v5); `otherwise` if unknown."""
-    known = SPOKEN.get(kind.partition("_")[0])
-    return known.name if known else otherwise
-
-
-def _against_srun(image: ImageInfo, mpi: str) -> str:
-    """Say why the image's MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
-    spoken = SPOKEN.get(_client(image))
-    if spoken is None or mpi.partition("_")[0] == spoken.srun:
-        return ""
-    offers = "no PMI" if mpi == "none" else _pmi_name(mpi, mpi)
-    return (
-        f"the MPI in {image.path.name} speaks {spoken.name}, and srun --mpi={mpi} offers "
-        f"{offers}: every rank would be alone (world size 1)"
-    )
-
-
-def _against_mpirun(image: ImageInfo, mpirun: str) -> str:
-    """Say the same of an mpirun, such as "openmpi 5.0.7"."""
-    flavour, _, version = mpirun.partition(" ")
-    spoken = SPOKEN.get(_client(image))
-    if spoken is None:
-        return ""
-    if flavour not in spoken.mpiruns:
-        offers = next(pmi.name for pmi in SPOKEN.values() if flavour in pmi.mpiruns)
-        return (
-            f"the MPI in {image.path.name} speaks {spoken.name}, and this machine's mpirun "
-            f"({mpirun}) offers {offers}: every rank would be alone (world size 1)"
-        )
-    own = image.fact("mpi.version")
-    generation = own.partition(".")[0]
-    joined = (generation, *JOINS.get(generation, ()))
-    if flavour == "openmpi" and own and version.partition(".")[0] not in joined:
-        return (
-            f"Open MPI {own} in {image.path.name} does not join the ranks that mpirun of Open MPI "
-            f"{version} starts: every rank would be alone (world size 1)"
-        )
-    return ""
 
 
 def gate(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> None:
