@@ -199,7 +199,8 @@ class Site:
 
     `schedulers` are those whose commands are here; `mpi_types` are srun's and `mpi_default` the one
     it takes by itself; `runtimes` are those that are here, the preferred one first. `driver` is the
-    version of the NVIDIA driver, `glibc` that of the C library, `architecture` is in Go's words,
+    version of the NVIDIA driver, `gpus` the number of its GPUs and `cpus` that of the CPUs which a
+    process may use here, `glibc` that of the C library, `architecture` is in Go's words,
     such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi
     5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
     `allocated_nodes` its nodes, with `allocated_cpus` on each at least and `allocated_tasks` asked
@@ -216,6 +217,8 @@ class Site:
     mpi_types: tuple[str, ...] = ()
     runtime: str | None = None
     driver: str = ""
+    gpus: int = 0
+    cpus: int = 0
     glibc: str = ""
     architecture: str = ""
     runtimes: tuple[str, ...] = ()

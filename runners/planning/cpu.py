@@ -27,7 +27,7 @@ def share(case: Case, scheduler: str, log: DecisionLog) -> Case:
     if resources.cpus_per_task:
         log.choose(EACH, resources.cpus_per_task, case.why(EACH))
         return case
-    found = _of_a_gpu(case)
+    found = _of_a_gpu(case, scheduler)
     if found is None:
         return case
     number, evidence = found
@@ -74,14 +74,18 @@ def _shared(case: Case, log: DecisionLog) -> Case:
     return case.asking(resources=replace(case.resources, cpus_per_task=None))
 
 
-def _of_a_gpu(case: Case) -> tuple[int, str] | None:
+def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
-    wanted, there = gpus.on_a_node(case.resources), partition.of(case)
+    wanted, there, site = gpus.on_a_node(case.resources), partition.of(case), case.site
     if wanted is None:
         return None
-    profile = case.site.profile
+    profile = site.profile
     kinds = site_limits.node_kinds(case.resources, profile) if profile else ()
-    if profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
+    if capabilities(scheduler).one_machine:
+        if not 0 < site.gpus <= site.cpus:
+            return None
+        cpus, number, source = site.cpus, site.gpus, "this machine"
+    elif profile and kinds and all(kind.gpus and kind.cpus for kind in kinds):
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         cpus, number, source = poorest.cpus, poorest.gpus, profile.name
     else:
@@ -90,7 +94,9 @@ def _of_a_gpu(case: Case) -> tuple[int, str] | None:
             return None
         cpus, number, source = there.cpus, max(fitting), "sinfo"
     each = min(max(wanted[1] // case.resources.tasks_of_a_node, 1), number)  # GPUs of a rank
-    return cpus * each // number, f"{source}: {cpus} CPUs, {number} GPUs on a node"
+    sharing = max(1, case.resources.tasks_of_a_node // (wanted[1] or number))  # ranks of a GPU
+    evidence = f"{source}: {cpus} CPUs, {number} GPUs on a node"
+    return max(1, cpus * each // number // sharing), evidence
 
 
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:

@@ -26,6 +26,7 @@ MATTERS = re.compile(
 REMEMBERED = 60  # seconds of Slurm's answers: partitions, settings and the list of --mpi
 FORM = 1
 ABOUT = f"what Slurm answered, asked again after {REMEMBERED} s; may be removed at any time"
+GPUS = "/proc/driver/nvidia/gpus"  # a folder for each
 MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
 
@@ -49,6 +50,8 @@ def probe(fresh: bool = True) -> Site:
         runtime=next(iter(runtimes), None),
         runtimes=runtimes,
         driver=driver_version(),
+        gpus=len(list(Path(GPUS).glob("*"))),
+        cpus=len(os.sched_getaffinity(0)),
         glibc=_glibc(),
         architecture=machine.architecture(),
         slurm_version=settings.get("SLURM_VERSION", ""),

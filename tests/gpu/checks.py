@@ -24,13 +24,16 @@ TRAINERS = (
     ("keras_mnist", ("--epochs", "1"), "tensorflow"),
 )
 PROBE = """\
-import importlib.util, json, os, sys
+import ctypes, importlib.util, json, os, sys
 import torch
+nccl = ctypes.c_int()  # torch.cuda.nccl has the version that torch was compiled with
+if torch.cuda.is_available():
+    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(nccl))
 names = ("sklearn", "transformers", "lightning", "tensorflow", "horovod")
 result = {
     "python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda,
     "gpu": torch.cuda.is_available(), "architectures": torch.cuda.get_arch_list(),
-    "nccl": torch.cuda.nccl.version(),
+    "nccl": [nccl.value // 10000, nccl.value // 100 % 100],
     "modules": ["torch", *(name for name in names if importlib.util.find_spec(name))],
 }
 with open(os.path.join(os.environ["OUTPUT_DIR"], "result.json"), "w") as file:
@@ -67,7 +70,8 @@ def driver(bench: Bench) -> str:
     probe = bench.result()
     if not probe["gpu"]:
         raise Failed(f"torch {probe['torch']} sees no GPU (its CUDA: {probe['cuda']})")
-    return f"Python {probe['python']}, torch {probe['torch']}, CUDA {probe['cuda']}"
+    nccl = ".".join(map(str, probe["nccl"]))
+    return f"Python {probe['python']}, torch {probe['torch']}, CUDA {probe['cuda']}, NCCL {nccl}"
 
 
 def probed(bench: Bench) -> dict[str, Any]:

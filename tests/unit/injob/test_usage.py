@@ -111,6 +111,7 @@ FEWER = {summary.IDLE_CPUS: {"cpus-per-task": 2}}
         ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
         ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, FEWER),
         ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
+        ({"gpus": {"GPU-1": busy(0.07)}}, {summary.IDLE_GPU: {}}),  # they could load its data
     ],
 )
 def test_a_rank_with_idle_cpus_is_found(

@@ -35,6 +35,7 @@ IMAGE = ImageInfo(
 TRAINER = Trainer("train.py", None, Path("/t/train.py"))
 SPEC = JobSpec("job", IMAGE, TRAINER, Resources(gpus_per_node="4"), Path("/runs"))
 SLURM = Site(("slurm",), ("none",), "apptainer", glibc="2.36")
+LAPTOP = replace(SLURM, schedulers=())
 ALONE = Site((), (), "apptainer", driver="550.54.15", glibc="2.36")
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
@@ -93,6 +94,21 @@ def test_an_old_driver_on_the_login_node_is_shown_but_does_not_decide() -> None:
 
 def test_a_newer_c_library_outside_is_shown() -> None:
     assert "the image's is older" in choices(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "cpus"),
+    [("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64)],
+)
+def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
+    gpus: str, ranks: int, cpus: int
+) -> None:
+    asked = Resources(gpus_per_node=gpus, ntasks_per_node=ranks)
+    spec, here = replace(SPEC, scheduler="local", resources=asked), replace(LAPTOP, gpus=4, cpus=64)
+    found = choices(spec, here)
+    assert found["cpus-per-task"] == (cpus, "its GPU's share of the node")
+    assert found["threads"][0] == cpus
+    assert choices(spec, LAPTOP)["threads"][0] == 1  # nothing is known of its GPUs
 
 
 OWN = replace(

@@ -39,10 +39,15 @@ class Finding:
 
 
 def findings(nodes: Sequence[NodeUse]) -> list[Finding]:
-    """Return the findings, each once, with the number of nodes."""
+    """Return the findings, each once, with the number of nodes.
+
+    Nobody is told to ask for fewer CPUs where GPUs wait: they could load data.
+    """
     seen: dict[str, list[Finding]] = {}
     for one in nodes:
-        for finding in (*_memory(one), *_gpus(one), *_cpus(one)):
+        gpus = [*_gpus(one)]
+        waiting = any(each.numbers["unused"] < each.numbers["idle"] for each in gpus)
+        for finding in (*_memory(one), *gpus, *(() if waiting else _cpus(one))):
             seen.setdefault(finding.id, []).append(finding)
     return [replace(each[0], nodes=len(each)) for each in seen.values()]
 
