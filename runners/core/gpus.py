@@ -24,7 +24,7 @@ def on_a_node(resources: Resources) -> tuple[str, int] | None:
         return typed(resources.gpus_per_node)
     if resources.gpus_per_task:
         kind, number = typed(resources.gpus_per_task)
-        return kind, number * (resources.tasks // resources.nodes)
+        return kind, number * resources.tasks_of_a_node
     if resources.gpus:
         kind, number = typed(resources.gpus)
         return kind, number // resources.nodes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import JobSpec, Resources
@@ -50,21 +49,9 @@ def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
     yield from _nodes(spec, profile)
 
 
-def shares(resources: Resources) -> bool:
-    """Whether --gpus N is no whole number of GPUs for each node."""
-    return bool(resources.gpus) and gpus.typed(resources.gpus or "1")[1] % resources.nodes != 0
-
-
 def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    requested, rules = gpus.on_a_node(spec.resources), profile.rules
-    whole, nodes = spec.resources.gpus or "", spec.resources.nodes
-    if rules.gpu_request and shares(spec.resources):
-        what = (
-            f"{profile.name} allocates GPUs per node: {whole} for {nodes} nodes is no whole number"
-        )
-        even = replace(request(profile, gpus.shared_out(whole, nodes)), leave_out=("gpus",))
-        yield Refusal(what, because(profile, "rules.gpu_request"), (even,))
-    elif requested and not requested[0] and rules.gpu_type:
+    requested = gpus.on_a_node(spec.resources)
+    if requested and not requested[0] and profile.rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
         remedies = [f"{kind}:{min(requested[1], count)}" for kind, count in counts.items()]
         yield Refusal(

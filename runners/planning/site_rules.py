@@ -132,7 +132,7 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
     form, old = profile.rules.gpu_request, spec.resources
     asked = gpus.on_a_node(old)
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
-    if not asked or not form or requests[form] or site_limits.shares(spec.resources):
+    if not asked or not form or requests[form]:
         return spec, ()
     count = ":".join(filter(None, (asked[0], str(asked[1]))))
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from ..core import shell
+from ..core import gpus, shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Resources
@@ -44,8 +44,9 @@ class Qsub(Scheduler):
             if value in (None, False) or name in (*HAS, *self.has):
                 continue
             option, other = name.replace("_", "-"), INSTEAD.get(name, "")
-            said = _gpus_of_a_node(resources) if other == GPUS else value
-            options = {other.replace("_", "-"): said} if other and said is not None else {}
+            wanted = gpus.on_a_node(resources)
+            said = wanted[1] if wanted and other == GPUS else value
+            options = {other.replace("_", "-"): said} if other else {}
             yield Refusal(
                 f"{self.title} has no --{option}",
                 f"--{option} is {value}; --sbatch-arg takes any line of {self.title}'s own",
@@ -107,16 +108,6 @@ class Qsub(Scheduler):
         answer = shell.run(["qdel", id])
         if answer.code != 0:
             raise SystemFault(f"{self.title} did not cancel job {id}", answer.err.strip())
-
-
-def _gpus_of_a_node(resources: Resources) -> int | None:
-    """Return how many --gpus or --gpus-per-task come to on a node; None when that is not even."""
-    if resources.gpus and resources.gpus.isdigit():
-        each, rest = divmod(int(resources.gpus), resources.nodes)
-        return each if not rest else None
-    if resources.gpus_per_task and resources.gpus_per_task.isdigit():
-        return int(resources.gpus_per_task) * resources.tasks_of_a_node
-    return None
 
 
 def queue_options(resources: Resources) -> list[str]:

@@ -52,6 +52,7 @@ def values(made: Plan) -> dict[str, str | float]:
         (Resources(gpus_per_node="4"), ("", 4)),
         (Resources(nodes=2, gpus="8"), ("", 4)),
         (Resources(nodes=2, ntasks=8, gpus_per_task="1"), ("", 4)),
+        (Resources(nodes=2, ntasks=3, gpus_per_task="1"), ("", 2)),  # on the fuller one
         (Resources(gres="gpu:A100:2,nvme:1"), ("A100", 2)),
         (Resources(gres="gpu"), ("", 1)),
         (Resources(gres="gpu:a100_1g.5gb:7"), ("a100_1g.5gb", 7)),

@@ -94,7 +94,7 @@ def test_a_constraint_of_pbs_is_an_attribute_of_nodes() -> None:
 def test_remedies_are_options() -> None:
     assert told(refused("pbs", qos="debug")) == ("--partition debug, leave out --qos",)
     assert told(refused("pbs", nodes=2, gpus="8")) == ("--gpus-per-node 4, leave out --gpus",)
-    assert told(refused("cobalt", nodes=2, gpus="3")) == ("leave out --gpus",)
+    assert told(refused("cobalt", gpus="A100:2")) == ("--gpus-per-node 2, leave out --gpus",)
     assert told(refused("pbs", ntasks_per_node=4, gpus_per_task="1")) == (
         "--gpus-per-node 4, leave out --gpus-per-task",
     )

@@ -40,12 +40,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
         ("--runs-dir /scratch/ada/runs",),
     ),
     (
-        "neuron",
-        {"comment": "x", "nodes": 2, "gpus": "3"},
-        "3 for 2 nodes is no whole number",
-        ("--gres gpu:2, leave out --gpus",),
-    ),
-    (
         "perlmutter",
         {"account": "m1_g", "gpus_per_node": "4", "constraint": "cpu"},
         "perlmutter does not accept --constraint cpu",
@@ -217,7 +211,6 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("neuron", {"gpus_per_task": "1", "ntasks_per_node": 8}, {"gres": "gpu:8"}),
     ("neuron", {"gpus_per_node": "2", "gres": "nvme:1"}, {"gres": "nvme:1,gpu:2"}),
     ("neuron", {"gres": "gpu:8"}, {"gres": "gpu:8"}),
-    ("neuron", {"gpus": "3", "nodes": 2}, {"gpus": "3"}),
     ("alvis", {"gres": "gpu:A100:4"}, {"gpus_per_node": "A100:4"}),
     ("alvis", {"gpus": "T4:8"}, {"gpus_per_node": "T4:8"}),
     ("perlmutter", {"gres": "gpu:4,lustre:1"}, {"gpus_per_node": "4", "gres": "lustre:1"}),
