@@ -125,7 +125,7 @@ class Scope:
             arguments, place = self.arguments or [], int(name) - 1
             if 0 <= place < len(arguments):
                 return arguments[place]
-            return unknown(f"${name}", kinds.ARGUMENT, line)
+            return unknown(f"${name}" if len(name) == 1 else f"${{{name}}}", kinds.ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
         folder = self.variables.get("PWD")
@@ -262,5 +262,6 @@ class Step:
         """Whether it starts a training, as far as the script tells."""
         first, names = "".join(self.names[:1]), self.names
         helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
-        helps = helps or (is_python(first) and names[1:2] in (["-c"], ["--version"]))
+        asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
+        helps = helps or (is_python(first) and names[1:2] in asks)
         return bool(self.program and not helps and (self.layers or self.python))

@@ -131,17 +131,26 @@ def faults(root: Node) -> list[int]:
     several lines that goes on behind it without a blank.
     """
     nodes = [*below(root)]
-    broken = [_begin(node) for node in nodes if node.is_missing or node.is_error]
+    broken = [_begin(node) for node in nodes if node.is_missing or _is_fault(node)]
     lines = sorted({line(node) for node in broken})
     quotes = {source(node)[:1] for node in broken} & {"'", '"'}
     opened = [line(node) for node in nodes if source(node)[:1] in quotes and _goes_on(node)]
     return [each for each in lines if each < opened[0]] + opened[:1] if opened else lines
 
 
+def _is_fault(node: Node) -> bool:
+    """Whether a part is not read; the grammar (0.25.1) does not read ${A:$B+1} and $((10#$A))."""
+    above, values = node if node.is_error else None, ("expansion", "arithmetic_expansion")
+    while above is not None and above.type not in values:
+        above = above.parent
+    return node.is_error and above is None
+
+
 def _begin(node: Node) -> Node:
     """Return what is left open: of a closing sign that is missing, or a part that is not read."""
-    opened = [node.parent] if node.is_missing else [c for c in node.children if c.type in OPENING]
-    return next((each for each in reversed(opened) if each is not None), node)
+    opened = [each for each in node.children if each.type in OPENING]
+    quotes = [each for each in opened if each.type == '"']
+    return (node.parent if node.is_missing else None) or (*quotes[-1:], *opened, node)[0]
 
 
 def _goes_on(node: Node) -> bool:

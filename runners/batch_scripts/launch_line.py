@@ -14,11 +14,13 @@ from .content import Command, Step
 from .draft import Draft, Note
 from .environment import CONDAS, PLAIN, them
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
+from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple import HARMLESS
 from .words import BRANCH, RUN, Word
 
-BLANK = re.compile(r"<[A-Za-z][\w .-]*>")  # a place that the script leaves open
+BLANK = re.compile(r"<\w[\w .'/-]*>")  # a place that the script leaves open
+LOCAL = ("/tmp", "/dev/shm")  # of each node
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
@@ -129,13 +131,16 @@ def others(script: Script) -> Iterator[Note]:
     for command in content.commands:
         own = command.line in starting or command.within or _known(command, script)
         if not own:
-            yield Note(command.line, f"{command.text}: {_instead(command, script)}")
+            hidden = secrets(command)
+            text = " ".join("..." if word in hidden else word.text for word in command.words)
+            yield Note(command.line, f"{text}: {_instead(command, script)}")
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
 
 
 def _instead(command: Command, script: Script) -> str:
-    program = steps.of(command).names
+    step = steps.of(command)
+    program = step.names
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
         return f"write {command.outputs[0].text} before the launch"
@@ -145,11 +150,15 @@ def _instead(command: Command, script: Script) -> str:
         return "the job that it submits is one of its own: convert its script"
     if first in CLUSTERS:
         return "the training uses what it starts, and no launch does"
+    local = any(word.start.startswith(LOCAL) for word in step.program)
+    if (step.starter or local) and first in HELPERS:
+        return "it is for the nodes of the job, and the launch does not run it"
     if command.background and script.steps:
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"
-    own = [piece for word in steps.of(command).program for piece in word.unknown]
+    words = [*step.program, *([command.folder] if command.folder else [])]
+    own = [piece for word in words for piece in word.unknown]
     if any(p.kind == RUN and p.source.startswith("$") for p in own):  # no pattern of files
         return "it needs what only the job knows, and the launch does not run it"
     after = script.steps and all(step.line < command.line for step in script.steps)

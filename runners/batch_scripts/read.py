@@ -48,21 +48,24 @@ class _Reader(Simple):
                 self.walk(part)
 
     def read_redirected_statement(self, node: Node) -> None:
-        inputs, outputs, document = list[Word](), list[Word](), None
+        inputs, outputs, document, words = list[Word](), list[Word](), None, list[Word]()
         for child in node.children:
             if child.type == "heredoc_redirect":
                 self._heredoc(child)
                 inputs.append(literal("<<", self._line(child)))
                 document = self._document(child)
             elif child.type == "file_redirect":
-                target = child.child_by_field_name("destination")
+                targets = child.children_by_field_name("destination")
+                target = targets[0] if targets else None
+                words += [word for part in targets[1:] for word in self.expander.words(part)]
                 reads = any(part.type == "<" for part in child.children)
                 if target is not None and target.type == "number":
                     continue  # 2>&1
                 word = self.expander.word(target, self._line(child))
                 (inputs if reads else outputs).append(word)
         body = node.child_by_field_name("body")
-        with self._with(inputs=tuple(inputs), outputs=tuple(outputs), document=document):
+        files = {"inputs": tuple(inputs), "outputs": tuple(outputs), "document": document}
+        with self._with(words=tuple(words), **files):  # a > b c: the words behind a redirection
             if body is not None:
                 self.walk(body)
 
@@ -227,7 +230,7 @@ class _Reader(Simple):
         first = len(self.content.commands)
         before, state = self.scope, self.state
         self._enter(before.copy())
-        self.state = replace(state, within="substitution", pipe=(), background=False)
+        self.state = replace(state, within="substitution", words=(), pipe=(), background=False)
         self._children(node.children)
         self._enter(before)
         self.state = state

@@ -83,10 +83,11 @@ class Simple:
                 words += self.expander.words(child.children[0])
             elif child.type not in ("file_redirect", "herestring_redirect"):
                 words += self.expander.words(child) if child.is_named else []
+        words += self.state.words
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
         reads = [each.children[-1] for each in before if each.children[0].type == "<"]
         inputs = (*self.state.inputs, *map(self.expander.word, reads))
-        with self._with(inputs=inputs):
+        with self._with(inputs=inputs, words=()):
             if words:
                 self._run(tuple(words), node, given)
 

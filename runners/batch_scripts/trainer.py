@@ -172,8 +172,9 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
     """Return a word for the shell of a rank; what the user's shell knows stays a variable."""
     if not word.unknown:
         return [word.quoted()]
-    several = any(value[:1] == "-" and " " in value for value in word.unknown[0].values)
-    pieces: list[Piece] = ['"' * (not several)]  # items such as "--lr 1" are several words
+    values = word.unknown[0].values if len(word.pieces) == 1 else ()
+    several = any(not value or (value[:1] == "-" and " " in value) for value in values)
+    pieces: list[Piece] = ['"' * (not several)]  # items such as "--lr 1" are several words, or none
     for piece in word.pieces:
         if isinstance(piece, str):
             pieces.append(escaped(piece))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ...core.command_line import without_secret
 from ...schedulers.base import limit_seconds
-from ..content import Layer, Step
+from ..content import Command, Layer, Step
 from ..programs import names
 from ..script import Script
-from ..words import Word
+from ..words import Word, literal
 from .ranks import ranks_per_node
 from .rule import Places, counted, rule
 
@@ -20,6 +20,7 @@ SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM"}
 PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
 NO_SECRETS = names("TOKENIZER TOKENS KEYS TOKENIZERS_PARALLELISM PUBLIC")
 WAITING = names("wait sleep tail fg exec")
+MARK = re.compile(r"#!?([A-Za-z]+)\s+-")  # of a directive
 BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the blank
 GLUED = re.compile(r"[\w\"'}]\\\n\"?-")  # no blank between a word and the option of the next line
 
@@ -105,6 +106,16 @@ def late_directive(script: Script) -> Places:
         yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
 
 
+@rule("misspelt-directive")
+def misspelt_directive(script: Script) -> Places:
+    for line, text in script.content.comments.items():
+        found = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
+        letters = sorted(found[1].upper()) if found and not found[1].islower() else []
+        missing = [sorted("SBATCH".replace(letter, "")) for letter in "SBATCH"]
+        if found and letters in (*missing, sorted("SBATCH")) and found[1] != "SBATCH":
+            yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[found.end(1) :]}"
+
+
 @rule("variable-in-directive")
 def variable_in_directive(script: Script) -> Places:
     for each in script.job.directives if script.job.scheduler == "slurm" else ():
@@ -182,12 +193,20 @@ def _secrets(script: Script) -> Iterator[tuple[int, str]]:
     named = [(each.line, each.name, each.value) for each in script.content.assignments]
     for step in script.steps:
         named += [(value.line, name, value) for name, value in step.env.items()]
-        pairs = zip(step.program, step.program[1:])
-        named += [(v.line, o.text, v) for o, v in pairs if o.text.startswith("--")]
+    yield from ((line, name) for line, name, value in named if _is_secret(name, value))
     for command in script.commands:
-        if command.name == "wandb" and [word.text for word in command.words[1:2]] == ["login"]:
-            named += [(word.line, "wandb login", word) for word in command.words[2:]]
-    return ((line, name) for line, name, value in named if _is_secret(name, value))
+        yield from ((word.line, name) for word, name in secrets(command).items())
+
+
+def secrets(command: Command) -> dict[Word, str]:
+    """Return the arguments of a command that are secret, each with the name of its option."""
+    login = command.text.startswith("wandb login ")
+    named = [("wandb login", word, word) for word in command.words[2:] if login]
+    for word, after in zip(command.words, (*command.words[1:], literal(""))):
+        option, *value = word.split("=", 1)
+        if option.text.startswith("--"):
+            named.append((option.text, value[0], word) if value else (option.text, after, after))
+    return {word: name for name, value, word in named if _is_secret(name, value)}
 
 
 def _is_secret(name: str, value: Word) -> bool:

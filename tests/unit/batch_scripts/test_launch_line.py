@@ -39,6 +39,19 @@ LINES = {
         f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
         "--image image.sif t.py -- --name 'two words' --b",
     ),
+    "words behind a redirection": (
+        f"{RUN} python t.py > $(date).log --a $(pwd)/b 2>&1 --c",
+        "--image image.sif t.py -- --a $PWD/b --c",
+    ),
+    "a text for Python first": (
+        f"python <<< 'print()'\n{RUN} python t.py",
+        "--image image.sif t.py",
+    ),
+    "an item that may be empty": (
+        f"L=('' --bn)\n{RUN} python t.py ${{L[$SLURM_ARRAY_TASK_ID]}}",
+        "--image image.sif -- bash -c 'L=('\"'\"''\"'\"' --bn); exec python t.py"
+        " ${L[$SLURM_ARRAY_TASK_ID]}'",
+    ),
     "a list as one word": (
         f'go() {{ {RUN} bash -c "exec python t.py $*"; }}\ngo --a 1',
         "--image image.sif t.py -- --a 1",
@@ -934,6 +947,18 @@ LOST = {
     "an open loop": (
         f"{RUN} python t.py\nfor i in 1 2; do\n echo\necho",
         "2: the shell's grammar does not fit",
+    ),
+    "a preparation of each node": (
+        f"srun mkdir /dev/shm/a\n{RUN} python t.py",
+        "1: srun mkdir /dev/shm/a: it is for the nodes of the job",
+    ),
+    "a copy to the node": (
+        f"cp a /tmp/b\n{RUN} python t.py",
+        "1: cp a /tmp/b: it is for the nodes",
+    ),
+    "a folder of the job": (
+        f"cd $SLURM_TMPDIR\ntar xf /a.tar\n{RUN} python t.py",
+        "2: tar xf /a.tar: it needs what only the job knows",
     ),
     "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
     "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),

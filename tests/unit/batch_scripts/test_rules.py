@@ -147,7 +147,8 @@ RIGHT = {
     "a file with the secret": "export HF_TOKEN=$(cat ~/.token)\nsrun python train.py",
     "tokens of a language": "export TOKENIZERS_PARALLELISM=false MAX_TOKENS=40960000\n"
     "srun python train.py",
-    "directives in comments": "srun python train.py\n##SBATCH --time=1\n# SBATCH --time=1",
+    "directives in comments": "##SBATCH --time=1\n# SBATCH --time=1\n#XSBATCH --time=1\n"
+    "#sbatch -n 4 a.sh\n#BTCH -n 1\nsrun python train.py",
     "shared memory is bound": "#SBATCH --ntasks=2\n"
     "srun apptainer exec -c -B /dev/shm:/dev/shm image.sif python train.py",
     "whole nodes of ALCF": "#PBS -l select=2:system=polaris\n#PBS -l filesystems=home:eagle\n"
@@ -250,6 +251,12 @@ WRONG = {
         "srun python train.py --lr 0.1\\\n--epochs 3",
         (1, "stray-blank"),
     ),
+    "a directive in other cases": ("#SBATCH -n 2\n#SBATCh -t 1\na", (2, "misspelt-directive")),
+    "a directive with a letter less": ("#BATCH -n 2\nsrun a", (1, "misspelt-directive")),
+    "a token for a login": (
+        "huggingface-cli login --token hf_0123456789abcdef\nsrun python t.py --x_token=0123456789a",
+        (1, "secret-in-script"),
+    ),
     "grep hides, too": ("srun python train.py | grep loss", (1, "pipe-exit-code")),
     "a key as an argument": (
         "srun python train.py --wandb-api-key 0123456789abcdef0123456789",
@@ -265,6 +272,11 @@ WRONG = {
 @pytest.mark.parametrize(("text", "finding"), WRONG.values(), ids=WRONG)
 def test_other_forms_of_a_mistake(text: str, finding: tuple[int, str]) -> None:
     assert finding in found(text)
+
+
+def test_a_secret_of_a_login_is_not_repeated() -> None:
+    report = read("wandb login 0123456789abcdef0123456789\nsrun python train.py")
+    assert "0123456789" not in str(report.notes)
 
 
 def test_a_secret_is_not_repeated() -> None:
