@@ -145,7 +145,8 @@ class Scope:
 
 def hidden(value: Value, name: str, kind: str) -> Word:
     """Return a variable whose value differs; what it was made of stays known to the rules."""
-    word = value if isinstance(value, Word) else literal("")
+    items = [value] if isinstance(value, Word) else [*value]
+    word = items[0] if len(items) == 1 else literal("", items[0].line if items else 0)
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
     options = tuple(text.lstrip("-") for text in word.text.split() if text[:1] == "-")
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, options),), word.line)

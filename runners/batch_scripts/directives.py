@@ -231,6 +231,7 @@ def _resources(text: str, line: int) -> Iterator[Directive]:
             yield Directive("nodes", count, line)
             for each in rest.split(":") if rest else ():
                 key, _, number = each.partition("=")
-                yield Directive(OF_CHUNKS.get(key, key), number, line)
+                name = OF_CHUNKS.get(key, key) if number else "property"
+                yield Directive(name, number or key, line)
         else:
             yield Directive("time" if name == "walltime" else name, value, line)

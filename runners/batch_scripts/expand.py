@@ -87,7 +87,7 @@ class Expander:
         texts = [grammar.source(child) for child in node.children]
         expands = any("," in text or ".." in text for text in texts)  # {A} is no list
         if expands and texts[0] == "{" and texts[2:] == ["}"]:
-            return [[text] for text in texts[1].split(",")]
+            return [[text] for text in texts[1].split(",") if text]
         if expands and "{" in texts and "}" in texts:
             return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]

@@ -17,7 +17,7 @@ from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TO
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple import HARMLESS
-from .words import BRANCH, RUN, Word
+from .words import BRANCH, FILE, RUN, Word
 
 BLANK = re.compile(r"<\w[\w .'/-]*>")  # a place that the script leaves open
 LOCAL = ("/tmp", "/dev/shm")  # of each node
@@ -180,6 +180,8 @@ def _known(command: Command, script: Script) -> bool:
     asks = command.text.startswith("command -v") or command.words[-1].text in ("--version", "-V")
     if asks or (command.name == "exec" and not command.arguments):
         return True  # the redirections of exec alone are those of a log
+    if command.name == "eval":
+        return not any(word.has(BRANCH, FILE) for word in command.words)
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     first = command.arguments[0].text if command.arguments else ""

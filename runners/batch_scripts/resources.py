@@ -54,6 +54,8 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         _setting(draft, name, literal(value, line) if value else None, line)
     elif len(name) == 1:
         draft.add("sbatch-arg", f"-{name}{value}")
+    elif name == "property":
+        draft.lose(line, f"{value}: a property of nodes")
     elif job.scheduler == "pbs":
         draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
     elif not value and name in GRAMMARS["srun"].values:

@@ -184,6 +184,9 @@ class Simple:
 
     def read_variable_assignment(self, node: Node) -> None:
         name, value = self._assigned(node)
+        if name.startswith("-"):  # NOTE: the grammar (0.25.1) takes --name=value for an assignment
+            self._run((made((f"{name}=", *value.pieces), value.line),), node, {})
+            return
         self.content.assignments.append(Assignment(name, value, self._line(node)))
 
     def _assigned(self, node: Node) -> tuple[str, Word]:

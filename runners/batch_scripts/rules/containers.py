@@ -106,7 +106,11 @@ def modules_before_container(script: Script) -> Places:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():
         text, are = ", ".join(modules), "is" if len(modules) == 1 else "are"
-        yield line, f"{text} {are} not used in the container", f"leave out {text}"
+        yield (
+            line,
+            f"{text} {are} not used in the container",
+            f"leave out {text}, if no other module needs it",
+        )
 
 
 @rule("mpi-plugin")

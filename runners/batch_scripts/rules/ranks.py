@@ -163,7 +163,7 @@ def no_rank_variables(script: Script) -> Places:
         if number and number.known == "0" and static and several and starter.name == "srun":
             what = "the node's number is that of the script's shell: each node takes itself for 0"
             yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
-        own = step.agent or step.shell or "RANK" in step.env
+        own = step.agent or step.shell or step.env.get("RANK", rank) != rank
         several = 1 not in (script.job.tasks, starter.count("ntasks"))
         if starter.name == "srun" and rank and rank.known == "0" and several and not own:
             what = "RANK is that of the script's shell: each task takes itself for rank 0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from ...core.command_line import without_secret
@@ -106,13 +107,23 @@ def late_directive(script: Script) -> Places:
         yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
 
 
+@rule("shebang")
+def shebang(script: Script) -> Places:
+    lines = script.text.split("\n")
+    later = [n for n, line in enumerate(lines, 1) if line.startswith("#!/")]
+    if script.job.scheduler == "slurm" and later and not lines[0].startswith("#!"):
+        what = "sbatch refuses a script that does not begin with #!"
+        yield 1, what, f"line {later[0]} as the first line"
+
+
 @rule("misspelt-directive")
 def misspelt_directive(script: Script) -> Places:
     for line, text in script.content.comments.items():
         found = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
-        letters = sorted(found[1].upper()) if found and not found[1].islower() else []
-        missing = [sorted("SBATCH".replace(letter, "")) for letter in "SBATCH"]
-        if found and letters in (*missing, sorted("SBATCH")) and found[1] != "SBATCH":
+        letters, mark = Counter(found[1].upper() if found else ""), Counter("SBATCH")
+        differ = [*(letters - mark).elements(), *(mark - letters).elements()]
+        plain = found is None or found[1] == "SBATCH" or found[1].islower()
+        if found and not plain and differ in ([], *map(list, "SBATCH")):
             yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[found.end(1) :]}"
 
 
@@ -232,6 +243,9 @@ def stray_blank(script: Script) -> Places:
         elif BROKEN.search(lines[last - 1]):
             what = "the command ends here: a backslash with a blank behind it continues no line"
             yield last, what, "the backslash as the last sign of the line"
+        elif command.words[0].start.startswith("-"):
+            what = "this is run as a command of its own: no backslash ends the line before"
+            yield command.line, what, "\\ as the last sign of the line before"
         elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():
             what = f"this starts a program {command.name}, and sets no variable"
             yield command.line, what, f"{command.name}=... without blanks"

@@ -52,6 +52,10 @@ LINES = {
         "--image image.sif -- bash -c 'L=('\"'\"''\"'\"' --bn); exec python t.py"
         " ${L[$SLURM_ARRAY_TASK_ID]}'",
     ),
+    "an item that is nothing": (
+        f"for a in {{1,}}; do {RUN} python t.py $a; done",
+        "--image image.sif t.py -- 1",
+    ),
     "a list as one word": (
         f'go() {{ {RUN} bash -c "exec python t.py $*"; }}\ngo --a 1',
         "--image image.sif t.py -- --a 1",
@@ -959,6 +963,14 @@ LOST = {
     "a folder of the job": (
         f"cd $SLURM_TMPDIR\ntar xf /a.tar\n{RUN} python t.py",
         "2: tar xf /a.tar: it needs what only the job knows",
+    ),
+    "a text that a loop makes": (
+        f'for h in $H; do C="ssh $h a"; eval $C; done\n{RUN} python t.py',
+        "1: eval ssh $h a: what it starts",
+    ),
+    "a property of PBS's nodes": (
+        "#PBS -l nodes=1:ppn=2:v100\npython t.py",
+        "1: v100: a property of nodes",
     ),
     "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
     "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),

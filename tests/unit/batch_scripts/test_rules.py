@@ -257,6 +257,12 @@ WRONG = {
         "huggingface-cli login --token hf_0123456789abcdef\nsrun python t.py --x_token=0123456789a",
         (1, "secret-in-script"),
     ),
+    "a directive with a letter twice": ("#SBATCH -n 2\n#SBATCsH -t 1", (2, "misspelt-directive")),
+    "a line that is not continued": ("srun python t.py --a\n  --b=$B --c", (2, "stray-blank")),
+    "a rank for the text of each task": (
+        GPUS + "export RANK=$SLURM_PROCID\nsrun bash -c 'python t.py'",
+        (4, "no-rank-variables"),
+    ),
     "grep hides, too": ("srun python train.py | grep loss", (1, "pipe-exit-code")),
     "a key as an argument": (
         "srun python train.py --wandb-api-key 0123456789abcdef0123456789",
