@@ -135,6 +135,7 @@ def _attempt(case: Case) -> Plan:
     staged = staging.choose(case, launching, log)
     interruption = requeue.choose(case, launching, staged, log)
     wireup.gate(case, launching, controller, log)
+    execution.log_files(case, scheduler, log)
     execution.profiled(case, launching, log)
     brings_recipe = _brings_recipe(case, log)
     _refused_elsewhere(case, launching, log)

@@ -212,6 +212,15 @@ def architecture(case: Case, scheduler: str, log: DecisionLog) -> None:
         log.choose("architecture", there, reason)
 
 
+def log_files(case: Case, scheduler: str, log: DecisionLog) -> None:
+    """Refuse patterns in the names of --output and --error where nobody fills them in."""
+    queue = capabilities(scheduler)
+    for option, file in (("output", case.spec.output), ("error", case.spec.error)):
+        if "%" in (file or "") and not queue.output_patterns:
+            what = f"{queue.title} fills in no patterns such as %j"
+            log.refuse(what, f"--{option} is {file}", change(leave_out=[option]))
+
+
 def profiled(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Note the profiler's command and ranks; refuse what cannot run."""
     asked = case.spec.profiling

@@ -36,7 +36,7 @@ class Qsub(Scheduler):
     has: tuple[str, ...] = ()
 
     def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        return (*self._unknown(spec.resources), *self._endless(spec), *self._output(spec))
+        return (*self._unknown(spec.resources), *self._endless(spec))
 
     def _unknown(self, resources: Resources) -> Iterator[Refusal]:
         for name in (item.name for item in fields(resources)):
@@ -59,11 +59,6 @@ class Qsub(Scheduler):
             yield Refusal(f"{self.title} wants a time limit", "--time is not given", remedy)
         elif limit_seconds(limit) is None:
             yield Refusal(f"{self.title} has no --time {limit}", "", remedy)
-
-    def _output(self, spec: JobSpec) -> Iterator[Refusal]:
-        if "%" in (spec.output or ""):
-            what = f"{self.title} fills in no patterns such as %j"
-            yield Refusal(what, f"--output is {spec.output}", (change(leave_out=["output"]),))
 
     def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         """Return the script's first steps: its folder, and the log, unless a terminal has it.

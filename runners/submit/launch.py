@@ -14,7 +14,7 @@ from typing import Callable, TypeVar
 from .. import injob
 from ..core import atomic, plan_record, signals, trust
 from ..core.command_line import CommandLine
-from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.errors import NotFound, Refused, SystemFault
 from ..core.files import make_folder
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import JobSpec
@@ -95,8 +95,6 @@ def check_folders(plan: Plan) -> None:
 
     runs_dir = plan.spec.runs_dir
     for name, file in outputs(plan.spec).items():
-        if not capabilities(plan.launching.scheduler).output_patterns and "%" in file:
-            raise UsageError(f"--{name} {file}: patterns with % need Slurm, which fills them in")
         folder = os.path.dirname(file)
         if folder and "%" not in folder and not os.path.isdir(folder):
             raise NotFound(f"--{name} {file}: the folder {folder} does not exist")

@@ -91,6 +91,8 @@ def test_choices(
             "every rank would be alone (world size 1)",
         ),
         ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
+        ({"output": "%j.out"}, LAPTOP, OURS, "this machine fills in no patterns such as %j"),
+        ({"output": "%j.out"}, replace(LAPTOP, schedulers=("pbs",)), OURS, "leave out --output"),
     ],
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
@@ -98,6 +100,11 @@ def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str
     assert words in " ".join(
         str(each) for one in refusals for each in (one.what, one.evidence, *one.remedies)
     )
+
+
+def test_slurm_fills_in_patterns() -> None:
+    spec = replace(SPEC, output="%x.out", error="%x.err")
+    assert planning.solve(Case(spec, SLURM)).refusals == ()
 
 
 def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:

@@ -104,8 +104,8 @@ def test_remedies_are_options() -> None:
 def test_more_that_pbs_cannot_read() -> None:
     assert "type" in refused("pbs", gpus_per_node="A100:4")[0].what
     assert "--mem" in refused("pbs", mem="much")[0].what
-    endless = replace(POLARIS.spec, resources=Resources(time="UNLIMITED"), output="%j.log")
-    assert len(PBS.refusals(endless)) == 2
+    endless = replace(POLARIS.spec, resources=Resources(time="UNLIMITED"))
+    assert len(PBS.refusals(endless)) == 1
     assert "time limit" in PBS.refusals(replace(endless, resources=Resources()))[0].what
 
 
