@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,11 +136,15 @@ def check(
         )
 
 
-def fault(path: Path, error: OSError) -> SystemFault:
-    """Return the error to raise when `path` cannot be written."""
-    if error.errno in FULL:
-        return full(path.parent, str(error.strerror))
-    return SystemFault(f"cannot write {path}", str(error.strerror or error))
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise SystemFault when what is done within cannot write `path`; say so of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise full(path.parent, str(error.strerror)) from None
+        raise SystemFault(f"cannot write {path}", str(error.strerror or error)) from None
 
 
 def full(folder: Path, evidence: str) -> SystemFault:

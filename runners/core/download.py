@@ -160,26 +160,23 @@ def _write(
 ) -> str:
     """Write the rest of `source` at `start`; return why it could not be read, "" at its end."""
     done, why = start, ""
-    try:
-        with part.open("r+b" if start else "wb") as file:
-            file.seek(start)
-            while True:
-                try:
-                    chunk = source.read(CHUNK)
-                except (OSError, HTTPException) as error:
-                    why = str(error) or type(error).__name__
-                    break
-                if not chunk:
-                    break
-                file.write(chunk)
-                digest.update(chunk)
-                done += len(chunk)
-                progress.at(done)
-            file.truncate()
-            file.flush()
-            os.fsync(file.fileno())  # a full disk or quota may show only now
-    except OSError as error:
-        raise disk_space.fault(part, error) from None
+    with disk_space.writing(part), part.open("r+b" if start else "wb") as file:
+        file.seek(start)
+        while True:
+            try:
+                chunk = source.read(CHUNK)
+            except (OSError, HTTPException) as error:
+                why = str(error) or type(error).__name__
+                break
+            if not chunk:
+                break
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            progress.at(done)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())  # a full disk or quota may show only now
     return why
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from . import disk_space
 from .errors import Refused, SystemFault
 from .progress import Progress
 
@@ -59,15 +60,13 @@ def try_exclusive(path: Path, busy: str) -> Iterator[None]:
 
 def _opened(path: Path) -> IO[str]:
     """Open the file; who may read it may lock it, so only those may who write in its folder."""
-    try:
+    with disk_space.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         writers = path.parent.stat().st_mode & 0o022
         # The holder writes into the file, which a link would make another one.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         number = os.open(path, flags, 0o600 | writers | writers << 1)
         return os.fdopen(number, "a+", encoding="utf-8")
-    except OSError as error:
-        raise SystemFault(f"cannot write {path}", str(error.strerror)) from None
 
 
 def _taken(file: IO[str], kind: int) -> bool:

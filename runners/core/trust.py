@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import files, places
-from .errors import SystemFault, UsageError
+from . import disk_space, files, places
+from .errors import UsageError
 from .remedy import command
 
 FORM = 1
@@ -203,9 +203,7 @@ def remove(folder: Path, env: Mapping[str, str]) -> Path:
 
 def _write(known: Mapping[Path, int], env: Mapping[str, str]) -> None:
     target = _list(env)
-    try:
+    content = {"form": FORM, "folders": {str(path): uid for path, uid in known.items()}}
+    with disk_space.writing(target):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = {"form": FORM, "folders": {str(path): uid for path, uid in known.items()}}
         files.write_json(target, content, private=True)
-    except OSError as error:
-        raise SystemFault(f"cannot write {target}", str(error)) from None

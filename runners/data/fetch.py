@@ -71,10 +71,8 @@ def _refuse_in_a_rank(entry: Entry, env: Mapping[str, str]) -> None:
 def _workplace(entry: Entry) -> Path:
     """Return the folder of what is half there, `files` for downloads."""
     work = places.data() / ".fetch" / entry.name
-    try:
+    with disk_space.writing(work):
         (work / "files").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SystemFault(f"cannot write {work}", str(error.strerror)) from None
     return work
 
 
@@ -138,18 +136,17 @@ def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     try:
-        for source in entry.files:
-            packed = work / "files" / source.name
-            for place in source.kept:
-                (made / place).parent.mkdir(parents=True, exist_ok=True)
-                os.link(packed, made / place)
-            if source.unpack:
-                say.begin(f"unpacking {source.name}")
-                _unpack_into(packed, [made / folder for folder in source.unpack])
-        manifest.write(manifest.of_folder(made, entry.name, say), made)
-        made.rename(target)
-    except OSError as error:
-        raise disk_space.fault(target, error) from None
+        with disk_space.writing(target):
+            for source in entry.files:
+                packed = work / "files" / source.name
+                for place in source.kept:
+                    (made / place).parent.mkdir(parents=True, exist_ok=True)
+                    os.link(packed, made / place)
+                if source.unpack:
+                    say.begin(f"unpacking {source.name}")
+                    _unpack_into(packed, [made / folder for folder in source.unpack])
+            manifest.write(manifest.of_folder(made, entry.name, say), made)
+            made.rename(target)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     shutil.rmtree(work)
@@ -233,10 +230,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     target.parent.mkdir(parents=True, exist_ok=True)
     source = tar.extractfile(member)
     assert source is not None  # it is a regular file
-    try:
-        with source, target.open("xb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
-    except OSError as error:
-        raise disk_space.fault(target, error) from None
+    with source, disk_space.writing(target), target.open("xb") as file:
+        shutil.copyfileobj(source, file, 1 << 20)
     os.chmod(target, 0o644)
     os.utime(target, (member.mtime, member.mtime))

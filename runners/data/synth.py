@@ -84,13 +84,12 @@ def write(kind: str, folder: Path, spec: SyntheticSpec) -> None:
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        part.mkdir(parents=True)
-        KINDS[kind](part, spec)
-        if folder.exists():
-            folder.rmdir()
-        part.rename(folder)
-    except OSError as error:
-        raise disk_space.fault(folder, error) from None
+        with disk_space.writing(folder):
+            part.mkdir(parents=True)
+            KINDS[kind](part, spec)
+            if folder.exists():
+                folder.rmdir()
+            part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

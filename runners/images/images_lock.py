@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ..core import atomic, digest
-from ..core.errors import Refused, SystemFault
+from ..core import atomic, digest, disk_space
+from ..core.errors import Refused
 from ..core.locks import exclusive
 from ..core.progress import Silent
 from ..core.toml_check import Rule, check, made, toml
@@ -77,13 +77,10 @@ def record(path: Path, entry: Entry) -> None:
     Raises UsageError for a malformed file, which stays as it is, and SystemFault when the file
     cannot be written.
     """
-    try:
-        lock = store.pulls() / f"{digest.of_text(str(path))[:16]}.lock"
-        with exclusive(lock, Silent(), "pulls too"):
-            others = [other for other in read(path) if other.name != entry.name]
-            atomic.write_text(path, text([*others, entry]))
-    except OSError as error:
-        raise SystemFault(f"cannot write {path}", str(error)) from None
+    lock = store.pulls() / f"{digest.of_text(str(path))[:16]}.lock"
+    with disk_space.writing(path), exclusive(lock, Silent(), "pulls too"):
+        others = [other for other in read(path) if other.name != entry.name]
+        atomic.write_text(path, text([*others, entry]))
 
 
 def text(entries: Iterable[Entry]) -> str:

@@ -6,13 +6,13 @@ here; a dangling one counts for nothing and is removed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import digest, job_record, places
-from ..core.errors import SystemFault
+from ..core import digest, disk_space, job_record, places
 from ..core.job_record import JobPaths
 from ..core.locks import try_exclusive
 from ..jobs import job_status
@@ -41,14 +41,11 @@ def hold_run(folder: Path, digest: str) -> None:
 
 def _hold(kind: str, path: Path) -> None:
     link = root() / f"{kind}.{digest.of_text(os.fspath(path))[:16]}"
-    try:
+    # Another process may just make the same link.
+    with disk_space.writing(link), contextlib.suppress(FileExistsError):
         root().mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(path)
-    except FileExistsError:
-        return  # another process just made the same link
-    except OSError as error:
-        raise SystemFault(f"cannot write {link}", str(error.strerror)) from None
 
 
 def holders(ask: bool) -> Iterator[tuple[str, Path]]:

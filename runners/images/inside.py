@@ -11,7 +11,7 @@ from pathlib import Path
 
 from containers.horovod_image import selftest
 
-from ..core import atomic, digest, shell
+from ..core import atomic, digest, disk_space, shell
 from ..core.errors import NotFound, SystemFault
 from ..core.model import BindMount
 from ..script.runtimes.command_lines import bind_option
@@ -218,8 +218,6 @@ def extract_bill(image: Path) -> Path:
     Raises NotFound as `bill` does, SystemFault when it cannot be written.
     """
     text, target = bill(image), bill_beside(image)
-    try:
+    with disk_space.writing(target):
         atomic.write_text(target, text)
-    except OSError as error:
-        raise SystemFault(f"cannot write {target}", str(error)) from None
     return target

@@ -76,10 +76,8 @@ def layout(image: Path, progress: Progress) -> Iterator[Layout]:
     settings = _settings(image)
     with store.workplace(f"oci {image}", progress, "makes an OCI image of the same image") as work:
         disk_space.check(work, UNPACKED * image.stat().st_size, "the unpacked image")
-        try:
+        with disk_space.writing(work / image.name):
             yield _made(image, settings, work, progress)
-        except OSError as error:
-            raise disk_space.fault(work / image.name, error) from None
 
 
 def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress) -> Layout:
@@ -222,11 +220,9 @@ def archive(made: Layout, name: str, target: Path) -> None:
     blobs = made.folder / BLOBS
     files = [made.folder / "oci-layout", made.folder / "index.json"]
     files += [blobs.parent, blobs, *sorted(blobs.iterdir())]  # Apptainer 1.4 makes no folders
-    try:
-        with atomic.new_file(target) as part, tarfile.open(part, "w") as tar:
-            for file in files:
-                os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
-                file.chmod(0o755 if file.is_dir() else 0o644)
-                oci_layer.add(tar, made.folder, str(file.relative_to(made.folder)))
-    except OSError as error:
-        raise disk_space.fault(target, error) from None
+    for file in files:
+        os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
+        file.chmod(0o755 if file.is_dir() else 0o644)
+    with disk_space.writing(target), atomic.new_file(target) as new, tarfile.open(new, "w") as tar:
+        for file in files:
+            oci_layer.add(tar, made.folder, str(file.relative_to(made.folder)))

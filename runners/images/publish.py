@@ -134,15 +134,14 @@ def _check(path: Path, image: Image, progress: Progress) -> None:
 
 def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:
     listed = prebuilt.file_of(made.version)
-    try:
+    with disk_space.writing(target.path):
         target.path.mkdir(parents=True, exist_ok=True)
-        for name in (*map(made.file, made.images), f"{listed}.asc", listed):
-            progress.begin(f"writing {name}")
-            with atomic.new_file(target.path / name) as part:
-                shutil.copyfile(files.path / name, part)
-                part.chmod(0o644)
-    except OSError as error:
-        raise disk_space.fault(target.path / "file", error) from None
+    for name in (*map(made.file, made.images), f"{listed}.asc", listed):
+        progress.begin(f"writing {name}")
+        path = target.path / name
+        with disk_space.writing(path), atomic.new_file(path) as part:
+            shutil.copyfile(files.path / name, part)
+            part.chmod(0o644)
 
 
 def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress: Progress) -> None:
@@ -163,9 +162,7 @@ def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress:
 @contextmanager
 def _staged(near: Path, version: str) -> Iterator[Folder]:
     """Yield a new folder in `near`; gone in the end."""
-    try:
+    with disk_space.writing(near / "release"):
         near.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".release-{version}.", dir=near) as stage:
             yield Folder(Path(stage))
-    except OSError as error:
-        raise disk_space.fault(near / "release", error) from None

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..core import digest, disk_space, files, places, sif
-from ..core.errors import Refused, SystemFault
+from ..core.errors import Refused
 from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import digest_cache
@@ -99,13 +99,11 @@ def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
     stored = Stored(digest, size, source, manifest, utc())
     record = asdict(stored)
     del record["digest"]
-    try:
+    with disk_space.writing(stored.path):
         part.chmod(0o755)  # as the runtime does: an image can be run as a program
         files.write_json(_record_of(digest), record)
         part.replace(stored.path)
         digest_cache.record(stored.path, digest)
-    except OSError as error:
-        raise disk_space.fault(stored.path, error) from None
     return stored
 
 
@@ -139,11 +137,9 @@ def point(name: str, digest: str) -> str:
     before = names().get(name, "")
     link = places.images() / name
     part = link.with_name(f".{name}.{os.urandom(8).hex()}.part")
-    try:
+    with disk_space.writing(link):
         part.symlink_to(path_of(digest).name)
         part.replace(link)
-    except OSError as error:
-        raise SystemFault(f"cannot write {link}", str(error.strerror)) from None
     return before
 
 
@@ -168,10 +164,8 @@ def workplace(key: str, progress: Progress, who: str = "pulls the same image") -
     with exclusive(pulls() / f"{short}.lock", progress, who):
         sweep_pulls(f"{short}.*")
         folder = pulls() / f"{short}.{os.uname().nodename}.{os.getpid()}"
-        try:
+        with disk_space.writing(folder):
             folder.mkdir(mode=0o700)  # images of others are unpacked here
-        except OSError as error:
-            raise SystemFault(f"cannot write {folder}", str(error.strerror)) from None
         try:
             yield folder
         finally:

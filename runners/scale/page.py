@@ -16,8 +16,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from .. import __version__
-from ..core import atomic
-from ..core.errors import SystemFault
+from ..core import atomic, disk_space
 from . import number_format, plot, style
 from .plot import Panel
 from .report import Report, circumstances, findings
@@ -33,12 +32,10 @@ NO_DATE = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 def write(report: Report, paths: StudyPaths) -> None:
     """Write the drawings and the page. Raises SystemFault for what cannot be written."""
-    try:
+    with disk_space.writing(paths.page):
         if report.points:
             draw(report, paths.png, paths.svg)
         atomic.write_text(paths.page, html(report, time.time()))
-    except OSError as error:
-        raise SystemFault(f"cannot write into {paths.root}", str(error)) from None
 
 
 def draw(report: Report, png: Path, svg: Path) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from ..core import atomic
-from ..core.errors import SystemFault
+from ..core import atomic, disk_space
 from .measure import Measured
 from .report import Failed, Report, build, references
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
@@ -37,12 +36,10 @@ def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus
         sum(each.state not in ENDED for each in statuses),
         record.command,
     )
-    try:
+    text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
+    with disk_space.writing(paths.csv):
         atomic.write_text(paths.csv, csv_text(report))
-        text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
         atomic.write_text(paths.json, text + "\n")
-    except OSError as error:
-        raise SystemFault(f"cannot write into {paths.root}", str(error)) from None
     return report
 
 

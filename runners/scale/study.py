@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import disk_space, files, job_record
 from ..core.command_line import without_secret
 from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.job_record import Folder, JobPaths, PathBelow
@@ -108,11 +108,9 @@ def begin(paths: StudyPaths, record: StudyRecord) -> StudyRecord:
         old = load(paths)
         references = record.references or old.references
         record = replace(record, question=_grown(old, record, paths.root), references=references)
-    try:
+    with disk_space.writing(paths.asked):
         files.make_folder(paths.runs, exist_ok=True)
         save(paths, record)
-    except OSError as error:
-        raise SystemFault(f"cannot write {paths.asked}", str(error.strerror)) from None
     return record
 
 

@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ..core import atomic
-from ..core.errors import NotFound, SystemFault, UsageError, nearest
+from ..core import atomic, disk_space
+from ..core.errors import NotFound, UsageError, nearest
 from ..core.model import Trainer
 from ..core.remedy import change, command
 from ..injob.rank import HOROVOD, TENSORFLOW, TORCH
@@ -216,9 +216,7 @@ def shared_modules(path: Path) -> list[Path]:
 
 
 def _copy(original: Path, target: Path) -> None:
-    try:
+    with disk_space.writing(target):
         target.parent.mkdir(exist_ok=True)
         with atomic.new_file(target) as part:
             part.write_bytes(original.read_bytes())
-    except OSError as error:
-        raise SystemFault(f"cannot write {target}: {error.strerror}") from error

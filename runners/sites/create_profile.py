@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import atomic, places, shell
-from ..core.errors import Refused, SystemFault, UsageError
+from ..core import atomic, disk_space, places, shell
+from ..core.errors import Refused, UsageError
 from ..core.site import Partition, Site
 from ..core.toml_check import toml
 from ..injob.trial import interfaces
@@ -62,12 +62,10 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
     path = load.user_folder(os.environ) / f"{name}.toml"
     if path.exists() and not force:
         raise Refused(f"there is already {path}", remedy=f"runner sites new {name} --force")
-    try:
+    today = datetime.date.today().isoformat()
+    with disk_space.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        today = datetime.date.today().isoformat()
         atomic.write_text(path, text(f"{name}, as {machine.host} told", machine, today))
-    except OSError as error:
-        raise SystemFault(f"cannot write {path}", str(error)) from None
     return path, machine.site.problems
 
 
