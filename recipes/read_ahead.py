@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from argparse import Namespace
@@ -19,6 +20,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from recipes import ranks, run_torch, saving
 from recipes.ranks import UserError
+
+PRELOAD = ("torch", "horovod.torch")  # by the fork server, once, instead of by each worker
 
 
 class Reader(Dataset):  # type: ignore[misc]  # torch is not installed where types are checked
@@ -44,6 +47,8 @@ def prefetch(
     Raises `UserError` for data that cannot be read.
     """
     warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+    if workers:  # each evaluation starts new ones
+        multiprocessing.set_forkserver_preload([name for name in PRELOAD if name in sys.modules])
     loader = DataLoader(
         Reader(dataset),
         batch_size=None,

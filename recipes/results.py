@@ -47,7 +47,8 @@ def utilization(run: Any, flops: float) -> dict[str, Any]:
 def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
     """Return result.json; `facts` are the trainer's own."""
     last, seconds = run.history[-1], [epoch["seconds"] for epoch in run.history[1:]]
-    steps = sorted(run.step_seconds)
+    steps, steady = sorted(run.step_seconds), run.history[1:] or run.history
+    waited, took = (sum(epoch[key] for epoch in steady) for key in ("data_seconds", "seconds"))
     return {
         **{key: last[key] for key in ("accuracy", "loss", "test_loss") if key in last},
         "epochs": len(run.history),
@@ -57,7 +58,7 @@ def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
         "steady_epoch_seconds": statistics.median(seconds) if seconds else None,
         "step_seconds_median": statistics.median(steps) if steps else None,
         "step_seconds_p95": steps[int(len(steps) * 0.95)] if steps else None,
-        "data_wait_share": run.data_seconds / run.training_seconds,
+        "data_wait_share": waited / took,
         "peak_memory_bytes": run.peak_memory(),
         "startup_seconds": run.first_step_unix_time - process_began(),
         "first_step_unix_time": run.first_step_unix_time,

@@ -152,7 +152,6 @@ class Run(SavedRun):
         """
         stop = self._agree()
         self.seconds += time.perf_counter() - self.epoch_began
-        self.training_seconds += self.seconds
         tested = together(self.ranks, evaluate) if evaluate else []
         everyone = self.ranks.gather([float(self.loss_sum), *tested])
         loss_sum, *test = (sum(each) for each in zip(*everyone))
@@ -164,7 +163,8 @@ class Run(SavedRun):
             exchange(self.ranks, failure=self._diverged(math.nan, ""))
         line = {"epoch": self.epoch, "step": self.step, **numbers, "learning_rate": self.rate}
         line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
-        self.history.append({**line, "count": count})
+        self.history.append({**line, "count": count, "data_seconds": self.data_seconds})
+        self.data_seconds = 0.0
         self.record("epoch", {**line, "steps": self.last_step})
         told = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
         speed = f"{self.seconds:.2f} s  {count / self.seconds:.0f} {self.unit}/s"

@@ -62,7 +62,7 @@ class SavedRun:
         self.step_seconds: list[float] = []
         self.losses: list[Any] = []  # since the ranks last agreed, and the marks of its steps
         self.marks: list[Any] = []
-        self.training_seconds = self.data_seconds = 0.0
+        self.data_seconds = 0.0  # of this epoch
         self.listen()
         cpus = len(os.sched_getaffinity(0))
         place = socket.gethostname(), self.device, threads(ranks.local_size), cpus

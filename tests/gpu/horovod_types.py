@@ -86,6 +86,7 @@ def training() -> None:
     """A model in bfloat16 takes steps."""
     model = torch.nn.Linear(64, 64, device="cuda", dtype=BFLOAT16)
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(sgd, named_parameters=model.named_parameters())
     before = model.weight.detach().clone()
 

@@ -79,23 +79,22 @@ def decoded(folder: str, batch: int) -> Iterator[tuple[torch.Tensor, torch.Tenso
 
     steps = transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()
     change = transforms.Compose([*steps, transforms.PILToTensor()])
+    files = datasets.ImageFolder(f"{folder}/train", change)
+    endless = torch.utils.data.RandomSampler(files, replacement=True, num_samples=10**7)
     loader = torch.utils.data.DataLoader(
-        datasets.ImageFolder(f"{folder}/train", change),
+        files,
         batch,
-        shuffle=True,
-        drop_last=True,
+        sampler=endless,
         num_workers=len(os.sched_getaffinity(0)),
         pin_memory=True,
-        persistent_workers=True,
     )
     mean, std = (
         torch.tensor(values, device=DEVICE).view(1, 3, 1, 1) * 255
         for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     )
-    while True:
-        for pixels, labels in loader:
-            x = pixels.to(DEVICE, non_blocking=True, memory_format=torch.channels_last)
-            yield (x.float() - mean) / std, labels.to(DEVICE, non_blocking=True)
+    for pixels, labels in loader:
+        x = pixels.to(DEVICE, non_blocking=True, memory_format=torch.channels_last)
+        yield (x.float() - mean) / std, labels.to(DEVICE, non_blocking=True)
 
 
 def gpt(batch: int, _: str) -> tuple[nn.Module, torch.optim.Optimizer, Forward, int]:

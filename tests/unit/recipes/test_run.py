@@ -108,8 +108,8 @@ def result(folder: Path) -> dict[str, Any]:
 def test_a_result_has_means_and_a_speed_without_the_first_epoch(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     train(run, Weights())
-    for epoch, seconds in zip(run.history, (10.0, 1.0, 3.0)):
-        epoch["seconds"] = seconds
+    for epoch, seconds, waited in zip(run.history, (10.0, 1.0, 3.0), (9.0, 0.5, 0.5)):
+        epoch |= {"seconds": seconds, "data_seconds": waited}
     run.finish([], extra=7)
     found = result(tmp_path)
     assert found["samples_per_s"] == 10
@@ -119,7 +119,7 @@ def test_a_result_has_means_and_a_speed_without_the_first_epoch(tmp_path: Path) 
     assert found["startup_seconds"] > 0
     assert 0 < found["step_seconds_median"] <= found["step_seconds_p95"]
     assert found["peak_memory_bytes"] > 1e6
-    assert found["data_wait_share"] == 0
+    assert found["data_wait_share"] == 0.25  # without the first epoch, which starts the workers
     assert {"python", "torch"} == set(found["versions"])
     assert (found["arguments"]["base_lr"], found["extra"]) == (0.1, 7)
 
