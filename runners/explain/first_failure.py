@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_RANK
+from ..injob.run_files import OF_A_TYPE, OF_RANK
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
@@ -23,7 +23,7 @@ ON_TOP = re.compile(r"in user code:$|\bChildFailedError\b|\bCalledProcessError\b
 # What stands in torchrun's summary of its workers
 ROOT_CAUSE = "Root Cause (first observed failure)"
 WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
-ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>[\w.]*(?:Error|Exception|Interrupt)\b.*)")
+ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 
 
 def of(failed: Sequence[Failure], log: LogFacts) -> FirstFailure | None:

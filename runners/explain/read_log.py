@@ -45,7 +45,7 @@ NUMBER = attrgetter("number")
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
 LOOKS = (
     rf"^\s*(?:{run_files.OF_RANK})?"
-    r"(?:[\w.]*(?:Error|Exception|Interrupt)\b|terminate called|FATAL\b|error:|fatal:)"
+    rf"(?:{run_files.OF_A_TYPE}|terminate called|FATAL\b|error:|fatal:)"
 )
 BASH = r"^/\S*: line \d+: .+"
 SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"

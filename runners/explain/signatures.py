@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from ..core.remedy import Remedy, advice, change
@@ -38,6 +37,7 @@ from .finding_helpers import (
     without_own_tf_config,
 )
 from .imports import keras_2
+from .sentences import filled, inside, typed
 from .signature_text import Text, text_of
 
 if sys.version_info >= (3, 11):
@@ -47,10 +47,6 @@ else:
 
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
-LONGEST = 300  # characters of what a log says, in a sentence
-# What stands in a sentence for a name that this message lacks, and what goes with it
-NOTHING = "\0"
-AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*{NOTHING}+")
 # Of a regular expression: its parts, and those that stand for one character and no other.
 PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
@@ -219,10 +215,10 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)
-    steps = tuple(_filled(step, named) for step in entry.fix)
+    steps = tuple(filled(step, named) for step in entry.fix)
     return Explanation(
         entry.id,
-        _filled(entry.cause, named),
+        filled(entry.cause, named),
         tuple(map(str, (*record_of(facts), *own_code(facts), *lines))),
         _remedy(entry, named, node, facts) or advice("\n".join(steps)),
         certainty,
@@ -259,53 +255,19 @@ def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> 
     if remedy:
         return remedy
     if entry.command:
-        return typed_line(_put(entry.command, named, _quoted))
+        return typed_line(typed(entry.command, named))
     if entry.change or entry.leave_out:
-        options = {name: _set(value, named) for name, value in entry.change.items()}
+        options = {name: inside(value, named) for name, value in entry.change.items()}
         return change(options, leave_out=entry.leave_out)
     if entry.fixed_by == NOBODY and node:
         return change(exclude=node)
     return edit(facts) if entry.fixed_by == AUTHOR and place(facts) else None
 
 
-def _set(value: Any, named: Mapping[str, str]) -> Any:
-    if isinstance(value, list):
-        return [_set(one, named) for one in value]
-    return _put(value, named, str) if isinstance(value, str) else value
-
-
 def _tell(entry: Entry, named: Mapping[str, str]) -> str:
     if entry.tell or entry.fixed_by not in (ADMINISTRATOR, NOBODY):
-        return _filled(entry.tell, named)
-    return _filled("On node {host}: " + entry.cause + ".", named)
-
-
-def _filled(text: str, named: Mapping[str, str]) -> str:
-    """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
-    parts = text.split("`")
-    filled = (_put(part, named, _quoted if at % 2 else _shown) for at, part in enumerate(parts))
-    said = re.sub(f"{NOTHING}+(?=[^\\s,;:.){NOTHING}])", "", "`".join(filled))
-    return AROUND_NOTHING.sub("", said).rstrip(": ")
-
-
-def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
-    return re.sub(
-        r"\{(\w+)\}", lambda each: how(named[each[1]]) if each[1] in named else each[0], text
-    )
-
-
-def _quoted(text: str) -> str:
-    return quote(text) if text else ""
-
-
-def _shown(text: str) -> str:
-    return _cut(text) or NOTHING
-
-
-def _cut(text: str) -> str:
-    """Return text of a log as one line that is not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
+        return filled(entry.tell, named)
+    return filled("On node {host}: " + entry.cause + ".", named)
 
 
 PARTICULAR = Signature("", judge)

@@ -28,9 +28,10 @@ ARGUMENT = re.compile(
 )
 USAGE = re.compile(r"^(?!slurmstepd|srun)\S+: error: (.*)")
 DOWNLOAD = re.compile("url|http|download|hub", re.IGNORECASE)
+NAME = "Temporary failure in name resolution|Name or service not known"
 NETWORK = re.compile(
-    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|"
-    r"No route to host|Failed to establish a new connection|LocalEntryNotFoundError"
+    rf"{NAME}|Network is unreachable|No route to host|"
+    "Failed to establish a new connection|LocalEntryNotFoundError"
 )
 
 # Keras 3 looks in KERAS_HOME too, Keras 2 does not.
@@ -95,7 +96,8 @@ def network(facts: Facts) -> Explanation | None:
         tried = "\n".join(facts.record.traceback)  # torchvision's: the reason is in the lines after
     if not NETWORK.search(tried):
         return None
-    cause = f"{who(facts)} tried to reach another machine, and the node has no route there"
+    lost = "does not know its name" if re.search(NAME, tried) else "has no route there"
+    cause = f"{who(facts)} tried to reach another machine, and the node {lost}"
     because = "its last error is the network's; on most sites compute nodes have no internet access"
     name = dataset_in(tried) if DOWNLOAD.search(tried) else ""
     if facts.error.startswith("Exception: URL fetch failure on"):

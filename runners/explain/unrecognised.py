@@ -7,12 +7,13 @@ import re
 from ..core.job_record import JobState
 from ..core.remedy import command
 from ..injob import failure_kinds as kinds
+from ..injob.run_files import OF_A_TYPE
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import all_logs, certain, edit, finding, likely, logs, own_code, who
 
-OF_A_TYPE = re.compile(r"[\w.]*(?:Error|Exception|Interrupt)\b")
+EXCEPTION = re.compile(OF_A_TYPE)
 SHOWN = 8  # lines of a failure that nobody knows
 TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
 # Trainers' words, and the shim's
@@ -59,7 +60,7 @@ def records_lost(facts: Facts) -> Explanation | None:
 
 def exception(facts: Facts) -> Explanation | None:
     """A Python exception ended the first rank."""
-    shown = facts.kind == kinds.EXIT and OF_A_TYPE.match(facts.error)
+    shown = facts.kind == kinds.EXIT and EXCEPTION.match(facts.error)
     if facts.kind != kinds.EXCEPTION and not shown:
         return None
     return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *own_code(facts))

@@ -29,7 +29,7 @@ SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
 ERROR_LINE = re.compile(
     rf"^(?:{run_files.OF_RANK})?"
-    r"(?P<error>(?:[\w.]*(?:Error|Exception|Interrupt)\b|runner: |error: ).*)",
+    rf"(?P<error>(?:{run_files.OF_A_TYPE}|runner: |error: ).*)",
     re.IGNORECASE,
 )
 MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end

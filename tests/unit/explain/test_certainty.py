@@ -512,6 +512,7 @@ def test_a_signal_is_told_by_what_it_is_for(
     [
         ("error: subprocess-exited-with-error", "pip had to compile, and that failed; the first"),
         ("RuntimeError: device.cc:83] ifa != nullptr", "on the interface that it was given"),
+        ("malloc.c:37: _int_malloc: Assertion `size' failed.", "0@n0: _int_malloc: "),
     ],
 )
 def test_what_a_message_does_not_name_leaves_no_gap(tmp_path: Path, error: str, cause: str) -> None:
@@ -534,3 +535,25 @@ def test_a_node_that_failed_is_known_by_slurms_line_too(tmp_path: Path) -> None:
     due = " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     log = f"slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
     assert explained(tmp_path, log).name == "node-lost"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("socket.gaierror", "no-network"),
+        ("concurrent.futures.process.BrokenProcessPool", "data-loader-ended"),
+        ("subprocess.TimeoutExpired", "timed-out"),
+        ("zipfile.BadZipFile", "zip-damaged"),
+    ],
+)
+def test_an_exception_whose_name_says_no_error_is_found(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    said = {"no-network": "[Errno -2] Name or service not known"}.get(kind, "what it says")
+    lines = ["Traceback (most recent call last):", '  File "/w/t.py", line 9', f"{name}: {said}"]
+    paths, job = made(tmp_path, "".join(f"0@n1 | [rank0]: {line}\n" for line in lines))
+    problem = failure.of_process(1, [f"[rank0]: {line}" for line in lines])
+    leave(paths, 0, 1.0, problem, 1, host="n1")
+    why = explain(paths, job, FAILED)
+    assert why.name == kind, why
+    assert problem.fields["error"] == f"{name}: {said}"

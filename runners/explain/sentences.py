@@ -1,0 +1,57 @@
+"""Sentences of the signatures, filled with what was found in a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from shlex import quote
+from typing import Any
+
+LONGEST = 300  # characters of what a log says, in a sentence
+# A name that the message does not have, until the words around it are known.
+NOTHING = "\0"
+AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*{NOTHING}+")
+# Before what stands with no space after it, and before a further word: what leads to it stays.
+LEADS_ON = re.compile(rf"{NOTHING}+(?=[^\s,;:.){NOTHING}])|(?<=[ ,:]){NOTHING}+ (?=\w)")
+
+
+def filled(text: str, named: Mapping[str, str]) -> str:
+    """Return a sentence with what was found in it; within backquotes it is quoted for a shell."""
+    parts = text.split("`")
+    put = (_put(part, named, _quoted if at % 2 else _shown) for at, part in enumerate(parts))
+    said = "`".join(put)
+    while LEADS_ON.search(said):
+        said = LEADS_ON.sub("", said)
+    return AROUND_NOTHING.sub("", said).rstrip(": ")
+
+
+def typed(text: str, named: Mapping[str, str]) -> str:
+    """Return a command line with what was found in it."""
+    return _put(text, named, _quoted)
+
+
+def inside(value: Any, named: Mapping[str, str]) -> Any:
+    """Return the value of an option, its texts with what was found in them."""
+    if isinstance(value, list):
+        return [inside(one, named) for one in value]
+    return _put(value, named, str) if isinstance(value, str) else value
+
+
+def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
+    return re.sub(
+        r"\{(\w+)\}", lambda each: how(named[each[1]]) if each[1] in named else each[0], text
+    )
+
+
+def _quoted(text: str) -> str:
+    return quote(text) if text else ""
+
+
+def _shown(text: str) -> str:
+    return _cut(text) or NOTHING
+
+
+def _cut(text: str) -> str:
+    """Return text of a log as one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
