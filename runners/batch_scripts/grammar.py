@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 # and a line end that the shell takes out of a word (the grammar, 0.25.1, ends the word there).
 PLACE = rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)"
 QUOTED = re.compile(PLACE + rb"|(?<=[\w\"'}/.,:=-])\\\n(?=[\w\"'$/.:,{-])", re.MULTILINE)
+DOCUMENT = re.compile(rb"^(?=<<-?[ \t]*['\"\\]?\w)", re.MULTILINE)  # of no command: a comment
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 OPENING = ('"', "if", "for", "while", "until", "case", "{", "(", "$(")
+MOST_PASSES = 50  # of what is written so that the grammar reads it
 EXTRA = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 
 
@@ -35,6 +37,7 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
+    data = DOCUMENT.sub(b": ", data)
     for place in reversed([*_conditions(data)]):
         data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node
@@ -43,7 +46,9 @@ def parse(text: str) -> Node:
         data = b"\n".join(lines)
         root = parser.parse(data).root_node
     for find, signs in ((_unquoted, (b'"', b'"')), (_bare_dollars, (b"{", b"}"))):
-        while spots := [*find(root, data)]:
+        for _ in range(MOST_PASSES):
+            if not (spots := [*find(root, data)]):
+                break
             for begin, end in reversed(spots):
                 data = signs[0].join((data[:begin], data[begin:end])) + signs[1] + data[end:]
             root = parser.parse(data).root_node
@@ -52,7 +57,7 @@ def parse(text: str) -> Node:
 
 def _unquoted(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     for match in QUOTED.finditer(data):
-        node = root.descendant_for_byte_range(*match.span())
+        node = root.descendant_for_byte_range(match.start(), match.start())
         while node is not None and node.type not in QUOTES:
             node = node.parent
         if node is None:
@@ -134,7 +139,7 @@ def faults(root: Node) -> list[int]:
     broken = [_begin(node) for node in nodes if node.is_missing or _is_fault(node)]
     lines = sorted({line(node) for node in broken})
     quotes = {source(node)[:1] for node in broken} & {"'", '"'}
-    opened = [line(node) for node in nodes if source(node)[:1] in quotes and _goes_on(node)]
+    opened = [line(node) for node in nodes if _goes_on(node) and source(node)[:1] in quotes]
     return [each for each in lines if each < opened[0]] + opened[:1] if opened else lines
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ...core.command_line import without_secret
 from ...schedulers.base import limit_seconds
+from .. import steps
 from ..content import Command, Layer, Step
 from ..programs import names
 from ..script import Script
@@ -243,9 +244,15 @@ def stray_blank(script: Script) -> Places:
         elif BROKEN.search(lines[last - 1]):
             what = "the command ends here: a backslash with a blank behind it continues no line"
             yield last, what, "the backslash as the last sign of the line"
-        elif command.words[0].start.startswith("-"):
+        elif command.words[0].start.startswith("-") and not lines[last - 1].endswith(")"):
             what = "this is run as a command of its own: no backslash ends the line before"
             yield command.line, what, "\\ as the last sign of the line before"
+        elif command.name == "srun" and command.arguments and not steps.of(command).program:
+            yield (
+                last,
+                "srun gets no program: no backslash ends this line",
+                "a backslash as its end",
+            )
         elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():
             what = f"this starts a program {command.name}, and sets no variable"
             yield command.line, what, f"{command.name}=... without blanks"

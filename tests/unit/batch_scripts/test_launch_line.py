@@ -56,6 +56,14 @@ LINES = {
         f"for a in {{1,}}; do {RUN} python t.py $a; done",
         "--image image.sif t.py -- 1",
     ),
+    "a comment with a backslash": (
+        f"{RUN} python t.py # --a\\\ndate",
+        "--image image.sif t.py",
+    ),
+    "a here-document of no command": (
+        f"<<note\n- to 'do\n- it's\nnote\n{RUN} python t.py",
+        "--image image.sif t.py",
+    ),
     "a list as one word": (
         f'go() {{ {RUN} bash -c "exec python t.py $*"; }}\ngo --a 1',
         "--image image.sif t.py -- --a 1",

@@ -147,6 +147,7 @@ RIGHT = {
     "a file with the secret": "export HF_TOKEN=$(cat ~/.token)\nsrun python train.py",
     "tokens of a language": "export TOKENIZERS_PARALLELISM=false MAX_TOKENS=40960000\n"
     "srun python train.py",
+    "options of a case": "case $1 in\n-a|--all)\nshift;;\n-*|--*)\nexit;;\nesac\nsrun python t.py",
     "directives in comments": "##SBATCH --time=1\n# SBATCH --time=1\n#XSBATCH --time=1\n"
     "#sbatch -n 4 a.sh\n#BTCH -n 1\nsrun python train.py",
     "shared memory is bound": "#SBATCH --ntasks=2\n"
@@ -259,6 +260,7 @@ WRONG = {
     ),
     "a directive with a letter twice": ("#SBATCH -n 2\n#SBATCsH -t 1", (2, "misspelt-directive")),
     "a line that is not continued": ("srun python t.py --a\n  --b=$B --c", (2, "stray-blank")),
+    "a launcher that is not continued": ("srun -n 2\npython t.py", (1, "stray-blank")),
     "a rank for the text of each task": (
         GPUS + "export RANK=$SLURM_PROCID\nsrun bash -c 'python t.py'",
         (4, "no-rank-variables"),
