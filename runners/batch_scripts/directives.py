@@ -158,7 +158,7 @@ def read(text: str) -> Job:
     kinds = (mark for line in lines for mark in MARKS if _is(line, mark))
     mark = next(kinds, "")
     job = Job(MARKS.get(mark, ""))
-    for number, line in _head(lines) if mark else ():
+    for number, line in head(text) if mark else ():
         words = line[len(mark) :].strip()
         if not _is(line, mark):
             continue
@@ -189,13 +189,14 @@ def _is(line: str, mark: str) -> bool:
     return line.startswith(mark) and line[len(mark) : len(mark) + 1] in (" ", "\t", "-", "")
 
 
-def _head(lines: list[str]) -> Iterator[tuple[int, str]]:
+def head(text: str) -> Iterator[tuple[int, str]]:
     """Return the lines before the first command, as sbatch does: comments and empty ones."""
-    return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), enumerate(lines, 1))
+    lines = enumerate(text.split("\n"), 1)
+    return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), lines)
 
 
 def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
-    first = len(list(_head(text.split("\n"))))
+    first = len(list(head(text)))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
     found = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
     return tuple(n for n, line, m in found if n > first and line[len(m) :].lstrip()[:1] == "-")

@@ -176,7 +176,10 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         _nodes(draft, job)
         if own := starter.get("nodes"):
             draft.add("nodes", own)
-    if (ranks := ranks_of_agent(agent, job)) is not None:
+    ranks = ranks_of_agent(agent, job)
+    if ranks is None and job.scheduler == "slurm" and not job.wants_gpus:
+        ranks = literal("<GPUs of a node>", agent.line)
+    if ranks is not None:
         draft.add("ntasks-per-node", ranks)
         if ranks.text.startswith("<"):
             draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))

@@ -74,7 +74,7 @@ class Simple:
         self.content.comments[self._line(node)] = grammar.source(node)
 
     def read_command(self, node: Node) -> None:
-        given, words = {}, list[Word]()
+        given, words, end = {}, list[Word](), -1
         for child in node.children:
             if child.type == "variable_assignment":
                 name, value = self._assigned(child)
@@ -82,7 +82,12 @@ class Simple:
             elif child.type == "command_name":
                 words += self.expander.words(child.children[0])
             elif child.type not in ("file_redirect", "herestring_redirect"):
-                words += self.expander.words(child) if child.is_named else []
+                more = self.expander.words(child) if child.is_named else []
+                if child.start_byte == end and words and more:
+                    # NOTE: of a/`b`/c the grammar (0.25.1) makes two words.
+                    first, *more = more
+                    words[-1] = made((*words[-1].pieces, *first.pieces), words[-1].line)
+                words, end = [*words, *more], child.end_byte
         words += self.state.words
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
         reads = [each.children[-1] for each in before if each.children[0].type == "<"]

@@ -61,7 +61,7 @@ class _Reader(Step):
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer(read_.options, kind="container", name="pyxis", line=line))
-        for option in read_.all("x", "env", *(["export"] if name == "srun" else [])):
+        for option in read_.all(*(["export"] if name == "srun" else ["x", "e", "env"])):
             self._set(option.value.split(",") if option.value else [])
         for option in read_.all("mca", "gmca", "genv", "env-pair"):
             prefix = "OMPI_MCA_" * option.name.endswith("mca")

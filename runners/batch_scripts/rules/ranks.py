@@ -9,7 +9,7 @@ from ..content import Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..words import Word
+from ..words import Word, literal
 from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
@@ -204,8 +204,22 @@ def _made_on(script: Script, words: Iterable[Word]) -> set[int]:
     return lines
 
 
+def _loopbacks(script: Script) -> Places:
+    """Yield addresses by which each of several nodes looks for rank 0 on itself."""
+    for step in script.steps:
+        nodes, agent = step.starter.count("nodes") or script.job.nodes, step.agent
+        one = step.starter.count("ntasks") == 1 or agent.count("nnodes", "num-machines") == 1
+        ends = [word.split(":")[0] for word in agent.values(*OF_ADDRESS)]
+        ends += [{**step.variables, **step.env}.get("MASTER_ADDR", literal(""))] * (not ends)
+        for end in ends if (nodes or 1) > 1 and not one and step.starter else ():
+            if end.known in ("localhost", "127.0.0.1"):
+                what = f"{end.text}: each of {nodes} nodes looks for rank 0 on itself"
+                yield end.line, what, "the first node's name: scontrol show hostnames | head -n 1"
+
+
 @rule("hostname-address")
 def hostname_address(script: Script) -> Places:
+    yield from _loopbacks(script)
     lines = _made_on(script, _address_words(script)) if script.job.nodes != 1 else ()
     printing = (each for each in script.commands if each.within == "substitution")
     for command in (each for each in printing if each.line in lines):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...core.command_line import without_secret
 from ...schedulers.base import limit_seconds
-from .. import steps
+from .. import directives, steps
 from ..content import Command, Layer, Step
 from ..programs import names
 from ..script import Script
@@ -110,9 +110,9 @@ def late_directive(script: Script) -> Places:
 
 @rule("shebang")
 def shebang(script: Script) -> Places:
-    lines = script.text.split("\n")
-    later = [n for n, line in enumerate(lines, 1) if line.startswith("#!/")]
-    if script.job.scheduler == "slurm" and later and not lines[0].startswith("#!"):
+    head = [*directives.head(script.text)]
+    later = [n for n, line in head if line.startswith("#!/")]
+    if script.job.scheduler == "slurm" and later and not script.text.startswith("#!"):
         what = "sbatch refuses a script that does not begin with #!"
         yield 1, what, f"line {later[0]} as the first line"
 

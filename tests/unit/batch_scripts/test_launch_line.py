@@ -64,6 +64,10 @@ LINES = {
         f"<<note\n- to 'do\n- it's\nnote\n{RUN} python t.py",
         "--image image.sif t.py",
     ),
+    "a command within a word": (
+        f"{RUN} python t.py /a/`whoami`/b c`pwd`d",
+        '--image image.sif t.py -- /a/$USER/b "c${PWD}d"',
+    ),
     "a list as one word": (
         f'go() {{ {RUN} bash -c "exec python t.py $*"; }}\ngo --a 1',
         "--image image.sif t.py -- --a 1",
@@ -336,6 +340,10 @@ WHOLE = {
     "a pattern behind an option's sign": (
         "srun python t.py --in=/d/*.rec --out=$W/*.x",
         """--runtime none t.py -- '--in=/d/*.rec' "--out=$W/*.x\"""",
+    ),
+    "an agent without a number": (
+        "#SBATCH -N 2\ndeepspeed --hostfile h t.py",
+        "--nodes 2 --ntasks-per-node '<GPUs of a node>' --launcher deepspeed --runtime none t.py",
     ),
     "accelerate of an environment in an image": (
         "srun apptainer exec i.sif bash -c 'source /e/bin/activate; accelerate launch t.py'",

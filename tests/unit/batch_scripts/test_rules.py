@@ -147,6 +147,9 @@ RIGHT = {
     "a file with the secret": "export HF_TOKEN=$(cat ~/.token)\nsrun python train.py",
     "tokens of a language": "export TOKENIZERS_PARALLELISM=false MAX_TOKENS=40960000\n"
     "srun python train.py",
+    "the node itself as its address": ONE_EACH + "export MASTER_ADDR=localhost\n"
+    "srun -N 1 -n 1 python t.py",
+    "a here-document with a shebang": "a\ncat > b <<E\n#!/bin/sh\n#SBATCH -n 1\nE\nsrun a",
     "options of a case": "case $1 in\n-a|--all)\nshift;;\n-*|--*)\nexit;;\nesac\nsrun python t.py",
     "directives in comments": "##SBATCH --time=1\n# SBATCH --time=1\n#XSBATCH --time=1\n"
     "#sbatch -n 4 a.sh\n#BTCH -n 1\nsrun python train.py",
@@ -216,6 +219,10 @@ WRONG = {
     "an address by srun": (
         '#SBATCH --nodes=2\nip=$(srun -N1 -n1 -w "$n" hostname --ip-address)\n'
         "srun torchrun --nnodes=2 --rdzv_endpoint=$ip:$P train.py",
+        (2, "hostname-address"),
+    ),
+    "the address of each node": (
+        "#SBATCH --nodes=2\nMASTER_ADDR=127.0.0.1 srun python t.py",
         (2, "hostname-address"),
     ),
     "an address in a variable": (
