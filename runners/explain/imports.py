@@ -17,7 +17,7 @@ from .facts import Facts, Line, LogPattern
 from .finding_helpers import EDITOR, PLACE, certain, doctor, edit, host, in_image, place, who
 from .table import Named, Row, in_error, of_kind, signatures
 
-MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^']+)'")
+MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
 # Modules that trainers often want; most packages of the index are called as their modules are.
 ALIKE = """
