@@ -22,7 +22,7 @@ from ..injob.trial.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
 from ..settings import config
-from . import job, question
+from . import question, trial
 from .checks import container, environment, gpu, network, scratch, slurm
 from .checks import image as image_check
 from .finding import Finding
@@ -42,9 +42,9 @@ def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Exa
 
     Raises UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    here = gather.look_around(flags, job.preset(), fresh=True)
+    here = gather.look_around(flags, trial.preset(), fresh=True)
     gather.only_here(here)
-    settings = config.load(flags, os.environ, job.preset(), here.profile)
+    settings = config.load(flags, os.environ, trial.preset(), here.profile)
     name = settings.get("image")
     if with_job and not name:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
@@ -59,7 +59,7 @@ def _plan(
 ) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
-        made = gather.plan_for(job.trainer(), job.preset(), flags, here, dry_run, listener)
+        made = gather.plan_for(trial.trainer(), trial.preset(), flags, here, dry_run, listener)
         return made, [*_inspected(made), *image_check.plan(made)]
     except RunnerError as error:
         return None, [image_check.refused(error)]

@@ -10,7 +10,7 @@ import click
 from ...core.command_line import CommandLine
 from ...core.errors import RunnerError, UsageError
 from ...core.job_record import Job, JobPaths, Status
-from ...doctor import job as trial
+from ...doctor import trial
 from ...doctor.checks import image as image_check
 from ...doctor.checks import job as job_check
 from ...doctor.examine import examine

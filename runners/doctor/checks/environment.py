@@ -1,4 +1,4 @@
-"""Inherited variables -> findings: what will hurt, and what is kept out of a job anyway."""
+"""Inherited variables: those that will hurt, and those that are kept out of a job anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image and the plan for it -> findings."""
+"""What an image's facts, and the plan of a job with it, say before anything runs."""
 
 from __future__ import annotations
 

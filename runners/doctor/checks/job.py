@@ -1,4 +1,4 @@
-"""The trial's outcome -> findings."""
+"""What the trial, the doctor's short job, tells: whether it ran, and what its ranks found."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ...core.job_record import JobState
 from ...core.remedy import Remedy, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
-from .. import job as trial
+from .. import trial
 from ..finding import About, Finding
-from ..job import Outcome
 from ..question import LINES_SHOWN
+from ..trial import Outcome
 from . import environment, network, scratch, transport, world
 from .world import Record
 

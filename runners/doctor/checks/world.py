@@ -1,4 +1,4 @@
-"""Ranks of the trial -> findings: one world, right places, one image, CPUs of their own."""
+"""The ranks of the trial: are they one world, in the right places, of one image, on own CPUs?"""
 
 from __future__ import annotations
 

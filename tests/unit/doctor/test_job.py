@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.doctor import job as trial
+from runners.doctor import trial
 from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
-from runners.doctor.job import Outcome
+from runners.doctor.trial import Outcome
 from runners.injob.trial import frameworks
 from runners.injob.trial.interfaces import Interface
 

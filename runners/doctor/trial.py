@@ -1,4 +1,4 @@
-"""The short real job: how it differs from any other launch, and how long it is waited for."""
+"""The trial, a short real job: how it differs from other launches, how long it is waited for."""
 
 from __future__ import annotations
 
