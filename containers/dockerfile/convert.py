@@ -33,6 +33,7 @@ LOST = {
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
     "ONBUILD": "nothing that starts from this image or stage runs it: write it after their FROM",
 }
+OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
@@ -86,7 +87,7 @@ class Converter(Runs):
         name = found[2] if len(found) > 2 else f"stage{len(self.stages)}"
         for flag, value in item.flags:
             self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
-        base = self._base(item, found[0])
+        base = plain(shell(self._base(item, found[0])))
         earlier = self.named(base)
         if earlier is None:
             self.stages.append(Stage(name, base, (item.line,)))
@@ -143,6 +144,11 @@ class Converter(Runs):
         for name, text in found.items():
             if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
+                continue
+            if name in OF_SHELL:
+                self.note(item, name, "read-only in bash: it is not set when the image runs")
+                here.install.append(f'[ "${{BASH_VERSION-}}" ] || export {name}="{text}"')
+                here.variables[name] = text
                 continue
             if name == "HOME":
                 self.note(item, name, "set while it is built; who runs the image has another home")

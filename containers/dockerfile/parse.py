@@ -133,8 +133,9 @@ def words(text: str) -> list[str]:
 
 
 def shell(word: str) -> str:
-    """The word as text for double quotes in a shell, where $NAME stays one."""
-    return "".join(map(_part, re.findall(f"{PART}|.", word, re.DOTALL)))
+    """The word as text for double quotes in a shell, where $NAME stays one; $(...) is no command."""
+    text = "".join(map(_part, re.findall(f"{PART}|.", word, re.DOTALL)))
+    return re.sub(r"((?:^|[^\\])(?:\\\\)*)\$\(", r"\1\\$(", text)
 
 
 def plain(text: str) -> str:

@@ -140,7 +140,7 @@ class Runs(Copies):
         if not re.search(r"\bcmake\b", before):
             why.append("there is no cmake")
         if "--no-build-isolation" not in before:
-            why.append("pip's build isolation hides torch from it (--no-build-isolation)")
+            why.append("pip's build isolation hides the framework from it (--no-build-isolation)")
         why.append("Horovod 0.28.1, the last release, does not compile with torch 2.1 or newer")
         return (
             f"it fails: {'; '.join(why)}. Leave the line out, and afterwards:"

@@ -152,6 +152,7 @@ def part(tmp_path: Path, text: str) -> str:
         ("LABEL a=b c='d  e'", "%labels\n    a b\n    c d e"),
         ("ENV A b c", '%environment\n    export A="b c"'),
         ('ENV A="x \\"y\\" $B" C=\'$D\'', '    export A="x \\"y\\" $B"\n    export C="\\$D"'),
+        ('ENV A="$(a)" B=$(b)', 'export A="\\$(a)"\n    export B="\\$(b)"'),
         ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
         ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
         ("ARG A\nRUN x", '    [ ! "{{ A }}" ] || export A="{{ A }}"\n    x'),
@@ -205,6 +206,14 @@ def test_the_base_does_not_change_with_an_argument(again: str, tmp_path: Path) -
     _, notes = converted(tmp_path, f"ARG V=1\nFROM a:$V\n{again}\nRUN echo $V")
     assert len(notes) == 1
     assert "--build-arg V=... does not change the base" in notes[0]
+
+
+def test_a_variable_that_bash_does_not_let_be_set(tmp_path: Path) -> None:
+    made, notes = converted(tmp_path, 'FROM "a"\nENV UID=5\nRUN b $UID')
+    assert "From: a\n" in made
+    assert '[ "${BASH_VERSION-}" ] || export UID="5"\n' in made
+    assert "%environment" not in made
+    assert len(notes) == 1
 
 
 def test_without_an_entry_the_bases_own_stays(tmp_path: Path) -> None:
