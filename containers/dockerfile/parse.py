@@ -133,7 +133,7 @@ def words(text: str) -> list[str]:
 
 
 def shell(word: str) -> str:
-    """The word as text for double quotes in a shell, where $NAME stays one; $(...) is no command."""
+    """The word as text for double quotes in a shell; $NAME stays one, and $(...) is no command."""
     text = "".join(map(_part, re.findall(f"{PART}|.", word, re.DOTALL)))
     return re.sub(r"((?:^|[^\\])(?:\\\\)*)\$\(", r"\1\\$(", text)
 

@@ -207,4 +207,6 @@ def of_loops(script: Script) -> Iterator[Note]:
         yield Note(script.steps[0].line, text)
     elif len(script.steps) > 1:
         text = f"{len(script.steps)} steps of one job become {len(script.steps)} jobs"
-        yield Note(script.steps[0].line, f"{text}; --dependency afterok:JOB keeps their order")
+        beside = any(step.command.background for step in script.steps[:-1])
+        how = "the script runs them together" if beside else "--dependency afterok:JOB keeps their"
+        yield Note(script.steps[0].line, f"{text}; {how}{'' if beside else ' order'}")

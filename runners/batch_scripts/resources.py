@@ -114,7 +114,10 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     if own["ntasks-per-node"]:
         values["ntasks"] = own["ntasks"] = None
     values.update({name: value for name, value in own.items() if value})
-    if (values["nodes"] or "") == job.get("nodes"):
+    few = own["ntasks"].number if own["ntasks"] else None
+    if few and few < (job.nodes or 1) and not own["nodes"]:
+        values["nodes"] = str(few)
+    elif (values["nodes"] or "") == job.get("nodes"):
         values["nodes"] = None
         _nodes(draft, job)
     for name, value in values.items():

@@ -9,7 +9,7 @@ from ..content import Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..words import Word, literal
+from ..words import PORT, Word, literal
 from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
@@ -242,7 +242,7 @@ def _ports(script: Script) -> list[Word]:
         if not step.agent.has("standalone"):
             ends = [word.split(":")[1:] for word in step.agent.values("rdzv-endpoint")]
             ports += [*step.agent.values(*OF_PORT), *(end[-1] for end in ends if end)]
-    first = {port.text: port for port in reversed(ports)}
+    first = {port.text: port for port in reversed(ports) if port.text != PORT}
     return list(reversed(first.values()))
 
 

@@ -13,7 +13,7 @@ from ..content import Command, Layer, Step
 from ..programs import names
 from ..script import Script
 from ..words import Word, literal
-from .ranks import ranks_per_node
+from .ranks import ranks_per_node, tasks_per_node
 from .rule import Places, counted, rule
 
 VERSIONS = "since Slurm 22.05 (until 23.02)"
@@ -80,7 +80,8 @@ def gpus_per_task(script: Script) -> Places:
     for _, srun in _sruns(script):
         own, flags = srun.get("gpus-per-task"), job.get("gres-flags") + srun.text("gres-flags")
         bound = "none" not in (job.get("gpu-bind"), srun.text("gpu-bind"))
-        several = 1 not in (job.tasks, job.tasks_per_node, srun.count("ntasks"))
+        tasks = srun.count("ntasks") or job.tasks
+        several = 1 not in (tasks, tasks_per_node(job, srun))
         shared = "allow-task-sharing" in flags
         if several and bound and not shared and (own or (asked and asked.value != "0")):
             what = "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's"

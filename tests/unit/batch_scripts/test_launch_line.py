@@ -341,6 +341,10 @@ WHOLE = {
         "srun python t.py --in=/d/*.rec --out=$W/*.x",
         """--runtime none t.py -- '--in=/d/*.rec' "--out=$W/*.x\"""",
     ),
+    "a step of fewer tasks than nodes": (
+        "#SBATCH -N 6\nmpirun --version\nsrun -n 2 python t.py",
+        "--nodes 2 --ntasks 2 --runtime none t.py",
+    ),
     "an agent without a number": (
         "#SBATCH -N 2\ndeepspeed --hostfile h t.py",
         "--nodes 2 --ntasks-per-node '<GPUs of a node>' --launcher deepspeed --runtime none t.py",

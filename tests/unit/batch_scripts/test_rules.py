@@ -221,6 +221,10 @@ WRONG = {
         "srun torchrun --nnodes=2 --rdzv_endpoint=$ip:$P train.py",
         (2, "hostname-address"),
     ),
+    "GPUs of each task of a step": (
+        "#SBATCH -N 1\nsrun -n 3 --gpus-per-task=1 python t.py",
+        (2, "gpus-per-task"),
+    ),
     "the address of each node": (
         "#SBATCH --nodes=2\nMASTER_ADDR=127.0.0.1 srun python t.py",
         (2, "hostname-address"),
