@@ -17,11 +17,11 @@ ONE_SERVER = 200.0  # MB/s of a server, for all nodes together
 PARALLEL = 1500.0  # MB/s, assumed: what several servers give of one file
 LINK = 12_500.0  # MB/s, assumed: 100 Gbit/s between nodes
 FANOUT = 8  # nodes: sbcast's most and its own choice (MAX_THREADS, file_bcast.c)
-# python -m tests.bench.hub, 2026-11-25, 64 to 2,048 simulated ranks: of rank 0's hub, each for
+# python -m tests.bench.hub, 2026-11-27, 64 to 2,048 simulated ranks: of rank 0's hub, each for
 # every two ranks
-PAIR = 7.0e-6  # s of CPU
-ADDRESSES = 342  # bytes sent
-HELD = 2 * 136  # bytes of memory
+PAIR = 2.1e-6  # s of CPU
+ADDRESSES = 16  # bytes sent, compressed
+HELD = 146  # bytes of memory
 WARN_SECONDS = 60.0  # of a rendezvous
 
 

@@ -1,7 +1,7 @@
 """Measure what a Gloo rendezvous costs rank 0: python -m tests.bench.hub [--ranks N ...]
 
-Simulated ranks say to a real hub what a rank's store says, and hear all that it answers: nothing is
-left out on rank 0, and nothing is computed on the others. One of them is real: a store, and a
+Simulated ranks say to a real hub what a rank's proxy says, and hear all that it answers: nothing is
+left out on rank 0, and nothing is computed on the others. One of them is real: a proxy, and a
 client that asks it what Horovod asks. Prints a line of JSON for each number of ranks, the medians
 of `--rounds`. CPU seconds and bytes hardly depend on what else the machine does; `seconds` do.
 """
@@ -15,6 +15,7 @@ import os
 import resource
 import socket
 import statistics
+import struct
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,28 +24,34 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.rank import network, rank_environment
 from runners.injob.rank.failure import Problem
 from runners.injob.rank.rendezvous import protocol
+from runners.injob.rank.rendezvous.hub import Hub, HubSettings
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
-from runners.injob.rank.rendezvous.roll import HEAD, SIZE, Roll
-from runners.injob.rank.rendezvous.server import Hub, HubSettings
-from runners.injob.rank.rendezvous.store import Store
+from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
+from runners.injob.rank.rendezvous.roll import SIZE, Roll
 
 from .login.meeting import Url
 
 SECRET, JOB = b"s" * 32, "bench"
 SCOPES = ("global", "global_process_set_hash_1")  # the two that grow with the square
 PATIENCE = 600.0  # seconds
-ADDRESS = int(socket.AF_INET).to_bytes(2, "little").ljust(SIZE, b"\0")
+
+
+def addresses(rank: int, size: int) -> bytes:
+    """Return the list of a rank, as Gloo makes it: a port and a number for each other rank."""
+    host = bytes((10, 77, *divmod(rank, 256)))
+    ports = range(32768 + rank, 32768 + rank + size - 1)
+    places = (struct.pack("=HH4s", socket.AF_INET, port, host) for port in ports)
+    return b"".join(
+        place.ljust(128, b"\0") + (rank * size + number).to_bytes(SIZE - 128, "little")
+        for number, place in enumerate(places)
+    )
 
 
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
-    hub = Hub(
-        HubSettings([sock], [], {"127.0.0.1"}, PATIENCE, network.hold_port()),
-        SECRET,
-        JOB,
-        Roll(size),
-        print,
-    )
+    held = network.hold_port()
+    settings = HubSettings([sock], [], SECRET, JOB, {"127.0.0.1"}, PATIENCE, held)
+    hub = Hub(settings, Roll(size), print, print)
     hub.start()
     while len(hub.roll.members) < size or not all(one.ended for one in hub.roll.members.values()):
         time.sleep(0.05)
@@ -58,12 +65,12 @@ def used(who: str) -> dict[str, float]:
 
 
 def real(port: int, size: int) -> dict[str, float]:
-    """Be the last rank: its store, and its Horovod as a client. All of this is on its own host."""
+    """Be the last rank: its proxy, and its Horovod as a client. All of this is on its own host."""
     who = {"rank": size - 1, "size": size, "host": "n1", "local_rank": 0}
     gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
-    store = Store()
-    store.start(
-        protocol.LinkSettings(
+    proxy = Proxy()
+    proxy.start(
+        LinkSettings(
             places=lambda: [place],
             secret=SECRET,
             job=JOB,
@@ -71,9 +78,10 @@ def real(port: int, size: int) -> dict[str, float]:
             gloo=lambda _: gloo,
             nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody),
             seconds=PATIENCE,
+            deliver=print,
         )
     )
-    url = Url("127.0.0.1", store.port, store.prefix)
+    url = Url("127.0.0.1", proxy.port, proxy.prefix)
     url.ask("GET", "runner/meet")
     for scope in SCOPES:
         url.scope(scope, size - 1, size)
@@ -92,20 +100,13 @@ class Rank:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
         await self._open()
         who = {"rank": self.rank, "size": self.size, "host": "n1", "local_rank": 0, "address": ""}
-        self._send(Frame(protocol.HELLO, value=json.dumps(who).encode()), Frame(protocol.MEET))
+        meet = Frame(f"GET {protocol.MEET}")
+        self._send(Frame(protocol.HELLO, json.dumps(who).encode()), meet)
         heard = await self._frame()
         for scope in SCOPES:
-            lists = (self.size - 1) * ADDRESS
-            self._send(Frame(protocol.PUT, scope, str(self.rank), lists))
-            left = sum(
-                protocol.HEAD.size + len(scope) + len(str(other)) + HEAD.size + SIZE
-                for other in range(self.size)
-                if other != self.rank
+            self._send(
+                Frame(f"{protocol.LIST} {scope}/{self.rank}", addresses(self.rank, self.size))
             )
-            heard += left
-            while left:
-                left -= len(await self.reader.read(min(left, 1 << 20)))
-            self._send(Frame(protocol.DONE, scope))
             heard += await self._frame()
         self.writer.close()
         return heard

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
 
 SECONDS_FOR_OTHERS = 30.0  # that rank 0 waits at its end for the others' last reports
-SECONDS_FOR_LAST_WORDS = 2.0  # on their way through rank 0's own store
+SECONDS_FOR_LAST_WORDS = 2.0  # on their way through rank 0's own proxy and hub
 TICK_SECONDS = 0.05
 
 
@@ -70,7 +70,7 @@ class Referee:
             run_files.forget(settings.run_dir, usage.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
-            session.store.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
+            session.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
 
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""
@@ -140,12 +140,12 @@ class Referee:
             self.session.tell(report.as_text(), last)
 
     def _read_mail(self) -> None:
-        while self.session is not None and self.session.store.mail:
-            frame = self.session.store.mail.popleft()
-            if not frame.key:  # a verdict: what a rank tells names the rank
-                self._obey(json.loads(frame.value))
-            elif report := reports.parse(frame.value):
-                self._heard(int(frame.key), report)
+        while self.session is not None and self.session.mail:
+            sender, value = self.session.mail.popleft()
+            if sender is None:
+                self._obey(json.loads(value))
+            elif report := reports.parse(value):
+                self._heard(sender, report)
 
     def _heard(self, task: int, report: Report) -> None:
         if report.state == reports.ENDED:

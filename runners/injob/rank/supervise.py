@@ -76,7 +76,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
         controller=options.controller,
         run_dir=options.run_dir,
         inbox=(inbox.name, inbox.token),
-        store=(session.store.port, session.store.prefix) if session else (0, ""),
+        store=(session.proxy.port, session.proxy.prefix) if session else (0, ""),
         meets=options.ours,
         check=options.check,
         workers=options.workers,
@@ -153,7 +153,7 @@ class _Parent:
     def _judged(self, code: int, tail: list[str]) -> tuple[int, Problem]:
         """Return the exit code of the rank, and how it failed if it did."""
         if self._ended_in_init(code):
-            problem = (self.session.store.problem if self.session else None) or IN_INIT
+            problem = (self.session.proxy.problem if self.session else None) or IN_INIT
             known = problem.text if problem is not IN_INIT else ""
             print(gate.no_world(self.settings, known), flush=True)
             return EXIT_WORLD_SIZE, problem

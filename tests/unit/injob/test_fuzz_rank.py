@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.injob.rank import HOROVOD, TORCH, reports
-from runners.injob.rank.rendezvous import connections, protocol, store
+from runners.injob.rank.rendezvous import connections, protocol, proxy
 from runners.injob.rank.rendezvous.connections import Connection
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
 
@@ -75,8 +75,8 @@ def test_a_frame_of_anybody_is_one_or_is_refused(head: bytes, rest: bytes) -> No
 
 @given(st.binary(max_size=300))
 def test_the_head_of_a_request_of_anybody_is_one_or_none(head: bytes) -> None:
-    found = store.parse_head(head)
-    assert found is None or 0 <= found[2] <= store.LONGEST_BODY
+    found = proxy.parse_head(head)
+    assert found is None or 0 <= found[2] <= proxy.LONGEST_BODY
 
 
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=20))
@@ -100,10 +100,10 @@ def test_a_conversation_gets_what_it_asks_for_however_the_bytes_come(pieces: lis
     assert all(len(one) == 3 for one in heard[1::2])
 
 
-def test_hub_and_store_serve_on_after_anything() -> None:
+def test_hub_and_proxy_serve_on_after_anything() -> None:
     """What hypothesis finds is sent to real ones, of which there is one for all that it tries."""
     world = World(2, seconds=60)
-    rank = world.store(0)
+    rank = world.proxy(0)
 
     @given(st.binary(max_size=3000))
     def say(data: bytes) -> None:
@@ -112,4 +112,4 @@ def test_hub_and_store_serve_on_after_anything() -> None:
                 sock.sendall(data)
 
     say()
-    assert [one["problem"] for one in together([rank, world.store(1)])] == [None, None]
+    assert [one["problem"] for one in together([rank, world.proxy(1)])] == [None, None]

@@ -118,7 +118,7 @@ def crowded() -> Iterator[None]:
 @pytest.mark.usefixtures("crowded")
 def test_ranks_meet_where_descriptors_are_above_1023() -> None:
     world = World(2)
-    stores = [world.store(rank) for rank in range(2)]
+    stores = [world.proxy(rank) for rank in range(2)]
     assert [one["problem"] for one in together(stores)] == [None, None]
     assert stores[1].sock.fileno() > SELECT
     request(stores[0], "PUT", f"{stores[0].prefix}global/0", b"\0value")

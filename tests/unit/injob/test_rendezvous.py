@@ -10,6 +10,7 @@ import socket
 import stat
 import struct
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,23 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
 from runners.injob.rank import network
 from runners.injob.rank.failure import Problem, RendezvousError
-from runners.injob.rank.rendezvous import connections, protocol, roll, server
-from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
+from runners.injob.rank.rendezvous import connections, hub, protocol, roll
+from runners.injob.rank.rendezvous import proxy as proxy_module
+from runners.injob.rank.rendezvous.hub import Hub, HubSettings
+from runners.injob.rank.rendezvous.protocol import (
+    HEAD,
+    HELLO,
+    LAST,
+    MEET,
+    PLACE,
+    TELL,
+    VERDICT,
+    Frame,
+    Opening,
+)
+from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
 from runners.injob.rank.rendezvous.roll import Member, Roll
-from runners.injob.rank.rendezvous.server import Hub, HubSettings
 from runners.injob.rank.rendezvous.session import meet
-from runners.injob.rank.rendezvous.store import LAST, MEETING, PLACE, TELL, VERDICT, Store
 
 SECRET = b"s" * protocol.SECRET_BYTES
 
@@ -80,7 +92,7 @@ def admitted(place: tuple[str, int], secret: bytes, job: str, said_place: str = 
 
 
 class World:
-    """A hub and the stores of `size` ranks, all on loopback."""
+    """A hub and the proxies of `size` ranks, all on loopback."""
 
     def __init__(
         self,
@@ -94,11 +106,16 @@ class World:
         listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
         settings = HubSettings(
-            listening, further, {"127.0.0.1"}, seconds, network.hold_port(), one_host
-        )
+            listening, further, SECRET, self.job, {"127.0.0.1"}, seconds, network.hold_port(),
+            one_host,
+        )  # fmt: skip
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
-        self.hub = Hub(settings, SECRET, self.job, roll, self.said.append)
+        self.mail: list[tuple[int | None, bytes]] = []  # of rank 0, and verdicts
+        self.hub = Hub(settings, roll, self.said.append, self.deliver)
         self.hub.start()
+
+    def deliver(self, sender: int | None, value: bytes) -> None:
+        self.mail.append((sender, value))
 
     def who(self, rank: int, size: int = 0) -> dict[str, Any]:
         """A rank, two to a node."""
@@ -109,26 +126,27 @@ class World:
         """Connect as a rank, and say hello."""
         client = Client(self.places[0], SECRET, self.job)
         value = json.dumps({**self.who(rank, size), "address": ""}).encode()
-        client.send(Frame(protocol.HELLO, value=value))
+        client.send(Frame(HELLO, value))
         return client
 
-    def store(self, rank: int, address: str = "10.0.0.1") -> Store:
-        """Start a rank's store."""
-        store, gloo = Store(), {"interface": "eth0", "address": address}
-        settings = protocol.LinkSettings(
-            lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5
-        )
-        store.start(settings)
-        return store
+    def proxy(self, rank: int, address: str = "10.0.0.1") -> Proxy:
+        """Start a rank's proxy."""
+        proxy, gloo = Proxy(), {"interface": "eth0", "address": address}
+        settings = LinkSettings(
+            lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5,
+            self.deliver,
+        )  # fmt: skip
+        proxy.start(settings)
+        return proxy
 
 
-def ask(store: Store, path: str) -> tuple[int, bytes]:
-    """Ask a store with GET, as Horovod does."""
-    return request(store, "GET", path)
+def ask(proxy: Proxy, path: str) -> tuple[int, bytes]:
+    """Ask a proxy with GET, as Horovod does."""
+    return request(proxy, "GET", path)
 
 
-def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-    with socket.create_connection(("127.0.0.1", store.port)) as sock:
+def request(proxy: Proxy, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    with socket.create_connection(("127.0.0.1", proxy.port)) as sock:
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         sock.sendall(head.encode() + body)
         answer = b"".join(iter(lambda: sock.recv(65536), b""))
@@ -138,12 +156,12 @@ def request(store: Store, method: str, path: str, body: bytes = b"") -> tuple[in
     return int(head_.split()[1]), body
 
 
-def together(stores: list[Store]) -> list[dict[str, Any]]:
+def together(proxies: list[Proxy]) -> list[dict[str, Any]]:
     """Let all ranks meet at once."""
     socks = []
-    for store in stores:
-        sock = socket.create_connection(("127.0.0.1", store.port), timeout=30)
-        sock.sendall(f"GET {store.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
+    for proxy in proxies:
+        sock = socket.create_connection(("127.0.0.1", proxy.port), timeout=30)
+        sock.sendall(f"GET {proxy.prefix}{MEET} HTTP/1.1\r\n\r\n".encode())
         socks.append(sock)
     found = []
     for sock in socks:
@@ -154,63 +172,102 @@ def together(stores: list[Store]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def three() -> list[Store]:
+def three() -> list[Proxy]:
     world = World(3)
-    return [world.store(rank) for rank in range(3)]
+    return [world.proxy(rank) for rank in range(3)]
 
 
-def test_ranks_meet_and_learn_their_places(three: list[Store]) -> None:
+def test_ranks_meet_and_learn_their_places(three: list[Proxy]) -> None:
     heard = together(three)
     assert [one["problem"] for one in heard] == [None, None, None]
-    places = [one["go"]["place"] for one in heard]
+    places = [one["answer"]["place"] for one in heard]
     assert [tuple(place.values()) for place in places] == [(0, 2, 0, 2), (1, 2, 0, 1), (0, 1, 1, 2)]
 
 
-def test_values_reach_all_and_lists_only_in_the_part_that_is_needed(three: list[Store]) -> None:
+def leave_lists(proxies: list[Proxy], more: int = 0) -> None:
+    """Leave each rank's list of addresses: 10 times its own number, and the reader's, and more."""
+    for rank, proxy in enumerate(proxies):
+        others = [other for other in range(len(proxies)) if other != rank]
+        value = b"".join(address(10 * rank + other + more) for other in others)
+        assert request(proxy, "PUT", f"{proxy.prefix}global/{rank}", value)[0] == 200
+
+
+def test_lists_reach_all_in_the_part_that_is_needed(three: list[Proxy]) -> None:
+    nothing = bytes(roll.SIZE)  # its address for another rank stayed away
+    for more in (0, 100):  # the second time after hvd.shutdown()
+        together(three)
+        leave_lists(three, more)
+        lists = [[ask(one, f"{one.prefix}global/{rank}")[1] for rank in range(3)] for one in three]
+        assert lists[0][1:] == [address(10 + more) + nothing, address(20 + more) + nothing]
+        assert lists[1][::2] == [address(1 + more) + nothing, nothing + address(21 + more)]
+        assert lists[2][:2] == [nothing + address(2 + more), nothing + address(12 + more)]
+        for rank, proxy in enumerate(three):
+            assert request(proxy, "DELETE", f"{proxy.prefix}global/{rank}")[0] == 200
+
+
+def test_a_rank_makes_one_request_for_all_lists() -> None:
+    """Whatever their number, and though some have read all before others begin."""
+    world = World(8)
+    proxies = [world.proxy(rank) for rank in range(8)]
+    together(proxies)
+    before = world.hub.received
+    leave_lists(proxies)
+    for rank, proxy in enumerate(proxies):
+        for other in range(8):
+            assert ask(proxy, f"{proxy.prefix}global/rank_{other}")[0] == 404
+            if other != rank:
+                assert ask(proxy, f"{proxy.prefix}global/{other}")[0] == 200
+        assert request(proxy, "DELETE", f"{proxy.prefix}global/{rank}")[0] == 200
+    assert world.hub.received - before == 8
+
+
+def test_a_list_is_not_there_before_all_are(
+    three: list[Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Horovod hears that now and then, and asks again until its own time limit."""
+    monkeypatch.setattr(proxy_module, "HOLD_SECONDS", 0.1)
     together(three)
-    for rank, store in enumerate(three):
-        others = [other for other in range(3) if other != rank]
-        value = b"".join(address(10 * rank + other) for other in others)
-        assert request(store, "PUT", f"{store.prefix}global/{rank}", value)[0] == 200
-    status, value = ask(three[2], f"{three[2].prefix}global/0")
-    assert (status, len(value)) == (200, 2 * roll.SIZE)
-    assert len(three[2].values["global", "0"].value) == roll.HEAD.size + roll.SIZE
-    assert value[roll.SIZE :] == address(2)  # rank 0's address for rank 2
-    assert value[: roll.SIZE] == bytes(roll.SIZE)  # its address for rank 1 stayed away
-    status, value = ask(three[0], f"{three[0].prefix}global/2")
-    assert value[: roll.SIZE] == address(20)
+    first, *others = three
+    value = 2 * address(1)
+    request(first, "PUT", f"{first.prefix}global/0", value)
+    assert ask(first, f"{first.prefix}global/1")[0] == 404
+    for rank, proxy in enumerate(others, 1):
+        request(proxy, "PUT", f"{proxy.prefix}global/{rank}", value)
+    deadline = time.monotonic() + 10
+    while ask(first, f"{first.prefix}global/1")[0] != 200:
+        assert time.monotonic() < deadline
 
 
-def test_values_of_another_form_travel_whole(three: list[Store]) -> None:
+def test_values_of_another_form_travel_whole(three: list[Proxy]) -> None:
     together(three)
     request(three[0], "PUT", f"{three[0].prefix}other/0", b"\0anything")
     request(three[1], "PUT", f"{three[1].prefix}other/1", b"x")
     assert ask(three[1], f"{three[1].prefix}other/0") == (200, b"\0anything")
 
 
-def test_host_names_of_gloo_stay_at_home(three: list[Store]) -> None:
-    store = three[0]
-    assert request(store, "PUT", f"{store.prefix}global/rank_0", b"n1")[0] == 200
-    assert ask(store, f"{store.prefix}global/rank_1")[0] == 404
+def test_host_names_of_gloo_stay_at_home(three: list[Proxy]) -> None:
+    proxy = three[0]
+    assert request(proxy, "PUT", f"{proxy.prefix}global/rank_0", b"n1")[0] == 200
+    assert ask(proxy, f"{proxy.prefix}global/rank_1")[0] == 404
 
 
-def test_a_second_meeting_sees_nothing_of_the_first(three: list[Store]) -> None:
+def test_a_second_meeting_sees_nothing_of_the_first(three: list[Proxy]) -> None:
     for word in (b"first", b"second"):
         together(three)
-        for rank, store in enumerate(three):
-            request(store, "PUT", f"{store.prefix}global/{rank}", word)
-        for store in three:
-            values = {ask(store, f"{store.prefix}global/{rank}")[1] for rank in range(3)}
+        for rank, proxy in enumerate(three):
+            request(proxy, "PUT", f"{proxy.prefix}global/{rank}", word)
+        for proxy in three:
+            values = {ask(proxy, f"{proxy.prefix}global/{rank}")[1] for rank in range(3)}
             assert values <= {word, b""}
-        for rank, store in enumerate(three):
-            assert request(store, "DELETE", f"{store.prefix}global/{rank}")[0] == 200
+        for rank, proxy in enumerate(three):
+            assert request(proxy, "DELETE", f"{proxy.prefix}global/{rank}")[0] == 200
 
 
 def test_a_store_answers_only_who_knows_its_path() -> None:
     world = World(1)
-    store = world.store(0)
-    assert ask(store, "/global/0") == (0, b"")
-    assert ask(store, store.prefix.replace(store.token, "0" * 32) + "global/0") == (0, b"")
+    proxy = world.proxy(0)
+    assert ask(proxy, "/global/0") == (0, b"")
+    assert ask(proxy, proxy.prefix.replace(proxy.token, "0" * 32) + "global/0") == (0, b"")
 
 
 @pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.0\r\n\r\n" * 4, b"\0" * 48])
@@ -250,11 +307,21 @@ def test_of_too_many_strangers_the_oldest_gives_way(monkeypatch: pytest.MonkeyPa
 
 def test_more_than_a_socket_takes_at_once_arrives_whole() -> None:
     world = World(2)
-    slow, store, body = world.link(1), world.store(0), os.urandom(1 << 24)
-    slow.send(Frame(protocol.PUT, "other", "1", b"x"))
-    assert request(store, "PUT", f"{store.prefix}other/0", body)[0] == 200
-    assert ask(store, f"{store.prefix}other/1") == (200, b"x")  # the hub has time for others
-    assert slow.receive() == Frame(protocol.VALUE, "other", "0", body)
+    slow, proxy, body = world.link(1), world.proxy(0), os.urandom(1 << 24)
+    slow.send(Frame("GET other/0"))
+    slow.send(Frame("PUT other/1", b"x"))
+    assert request(proxy, "PUT", f"{proxy.prefix}other/0", body)[0] == 200
+    assert ask(proxy, f"{proxy.prefix}other/1") == (200, b"x")  # the hub has time for others
+    assert slow.receive() == Frame("GET other/0", body)
+
+
+def test_the_hub_serves_on_after_odd_lists() -> None:
+    world = World(3)
+    link = world.link(1)
+    for slot in (0, 1, 7):
+        link.send(Frame(f"LIST odd/{slot}", address(slot) * 2))
+    answers = [link.receive() for _ in range(3)]
+    assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * roll.SIZE]
 
 
 def test_who_repeats_what_a_rank_said_gets_no_further() -> None:
@@ -291,7 +358,7 @@ def test_the_hub_listens_no_longer_when_all_have_come() -> None:
 def test_the_hub_listens_on_more_addresses_while_ranks_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "WIDEN_SECONDS", 0.1)
+    monkeypatch.setattr(hub, "WIDEN_SECONDS", 0.1)
     world = World(2, more=("127.0.0.2",))
     deadline = time.monotonic() + 5
     while not admitted(world.places[1], SECRET, world.job):
@@ -301,10 +368,10 @@ def test_the_hub_listens_on_more_addresses_while_ranks_are_missing(
 
 def test_a_missing_rank_is_named_with_its_node() -> None:
     world = World(4, seconds=1)
-    stores = [world.store(rank) for rank in (0, 1)]
+    proxies = [world.proxy(rank) for rank in (0, 1)]
     waiting = world.link(2)
     text = "after 1 s rank 3 (on n2) has not started; rank 2@n2 has started, but not called"
-    for heard in together(stores):
+    for heard in together(proxies):
         assert text in str(heard["problem"])
     assert text in world.said[0]
     assert heard["problem"]["fields"]["silent"] == [[3, "n2"]]
@@ -315,15 +382,15 @@ def test_a_missing_rank_is_named_with_its_node() -> None:
 def test_a_rank_that_ended_is_named_at_once() -> None:
     world = World(3, seconds=60)
     world.link(2).sock.close()
-    assert "rank 2@n2 ended before" in str(together([world.store(0), world.store(1)])[0]["problem"])
+    assert "rank 2@n2 ended before" in str(together([world.proxy(0), world.proxy(1)])[0]["problem"])
 
 
 def test_two_of_one_rank_and_another_size_are_refused() -> None:
     world = World(2, seconds=60)
-    store = world.store(0)
+    proxy = world.proxy(0)
     world.link(1, size=5)
     with pytest.raises(RendezvousError, match="rank 1@n1 counts 5 ranks, rank 0 2"):
-        meet(store.port, store.prefix)
+        meet(proxy.port, proxy.prefix)
     world = World(2, seconds=60)
     links = [world.link(1), world.link(1)]
     heard = select.select([link.sock for link in links], [], [], 5)[0]
@@ -333,15 +400,15 @@ def test_two_of_one_rank_and_another_size_are_refused() -> None:
 
 def test_ipv4_here_and_ipv6_there_is_said_before_gloo_aborts() -> None:
     world = World(2, seconds=60)
-    heard = together([world.store(0), world.store(1, "fd00::1")])
+    heard = together([world.proxy(0), world.proxy(1, "fd00::1")])
     assert heard[0]["problem"]["text"] == "Gloo would use IPv4 on rank 0@n1, but IPv6 on rank 1@n1"
 
 
 @pytest.mark.parametrize("words", [b"", b"GET /", b"PUT /x HTTP/1.1\r\nContent-Length: 9\r\n\r\n"])
 def test_connections_of_strangers_keep_nobody_waiting(
-    three: list[Store], words: bytes, monkeypatch: pytest.MonkeyPatch
+    three: list[Proxy], words: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than a store takes at a time, and each with half a request."""
+    """More than a proxy takes at a time, and each with half a request."""
     monkeypatch.setattr(connections, "STRANGER_SECONDS", 3600)
     strange = []
     for _ in range(2 * connections.STRANGERS):
@@ -355,15 +422,15 @@ def test_connections_of_strangers_keep_nobody_waiting(
 
 def test_a_stranger_is_sent_away_by_a_store_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STRANGER_SECONDS", 0.1)
-    store = World(1).store(0)
-    with socket.create_connection(("127.0.0.1", store.port), timeout=5) as sock:
+    proxy = World(1).proxy(0)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as sock:
         sock.sendall(b"GET /half")
         assert sock.recv(100) == b""
 
 
 def test_a_request_without_an_end_is_no_request() -> None:
-    store = World(1).store(0)
-    with socket.create_connection(("127.0.0.1", store.port), timeout=5) as sock:
+    proxy = World(1).proxy(0)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as sock:
         sock.sendall(b"x" * (connections.LONGEST_LINES + 1))
         with contextlib.suppress(ConnectionResetError):
             assert sock.recv(100) == b""
@@ -371,10 +438,10 @@ def test_a_request_without_an_end_is_no_request() -> None:
 
 def test_when_rank_0_ends_the_others_say_so() -> None:
     world = World(2, seconds=60)
-    store = world.store(1)
+    proxy = world.proxy(1)
     rank_0 = world.link(0)
-    with socket.create_connection(("127.0.0.1", store.port)) as sock:
-        sock.sendall(f"GET {store.prefix}{MEETING} HTTP/1.1\r\n\r\n".encode())
+    with socket.create_connection(("127.0.0.1", proxy.port)) as sock:
+        sock.sendall(f"GET {proxy.prefix}{MEET} HTTP/1.1\r\n\r\n".encode())
         rank_0.sock.close()
         answer = b"".join(iter(lambda: sock.recv(65536), b""))
     assert b"rank 0@n1 ended before all had met" in answer
@@ -382,72 +449,65 @@ def test_when_rank_0_ends_the_others_say_so() -> None:
 
 def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
     world = World(2, one_host=True)
-    soon, late = world.store(0), world.store(1)
+    soon, late = world.proxy(0), world.proxy(1)
     ask(soon, f"{soon.prefix}{PLACE}")
     assert not world.hub.all_told.wait(0.3)
     ask(late, f"{late.prefix}{PLACE}")
     assert world.hub.all_told.wait(5)
 
 
-def mail(store: Store, count: int) -> list[tuple[str, bytes]]:
-    """Return what has come, once there are as many."""
-    deadline = time.monotonic() + 10
-    while len(store.mail) < count and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return [(frame.key, frame.value) for frame in store.mail]
-
-
-def test_what_ranks_tell_reaches_rank_0_and_its_verdict_all() -> None:
+def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:
     """Also what is told before rank 0 has come; nobody else gives a verdict."""
     world = World(2, seconds=60)
-    second, woken = world.store(1), list[str]()
-    second.wake = lambda: woken.append("second")
+    second = world.proxy(1)
     request(second, "PUT", f"{second.prefix}{TELL}", b"early")
-    first = world.store(0)
-    request(second, "PUT", f"{second.prefix}{LAST}", b"last")
-    assert mail(first, 2) == [("1", b"early"), ("1", b"last")]
+    assert request(second, "PUT", f"{second.prefix}{LAST}", b"last")[0] == 200
+    assert world.mail == [(1, b"early"), (1, b"last")]
+    first = world.proxy(0)
     request(second, "PUT", f"{second.prefix}{VERDICT}", b"false")
+    together([first, second])
     request(first, "PUT", f"{first.prefix}{VERDICT}", b"true")
-    assert mail(second, 1) == [("", b"true")]
-    assert mail(first, 3)[2:] == [("", b"true")]
-    assert woken == ["second"]
+    deadline = time.monotonic() + 10
+    while len(world.mail) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert world.mail[2:] == [(None, b"true")]
 
 
 def test_without_a_hub_the_store_says_so() -> None:
-    store = Store()
+    proxy = Proxy()
     gloo = {"interface": "", "address": ""}
-    store.start(protocol.LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2))
+    proxy.start(LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2, print))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
-        meet(store.port, store.prefix)
-    assert ask(store, f"{store.prefix}global/0")[0] == 500
+        meet(proxy.port, proxy.prefix)
+    assert ask(proxy, f"{proxy.prefix}global/0")[0] == 500
 
 
 def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
-    world, store, places = World(1), Store(), list[tuple[str, int]]()
+    world, proxy, places = World(1), Proxy(), list[tuple[str, int]]()
     gloo = {"interface": "", "address": ""}
-    settings = protocol.LinkSettings(
-        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 30
+    settings = LinkSettings(
+        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 30, print
     )
-    store.start(settings)
-    with socket.create_connection(("127.0.0.1", store.port)) as sock:
+    proxy.start(settings)
+    with socket.create_connection(("127.0.0.1", proxy.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
         assert sock.recv(1) == b"", "it is sent away"
-    assert store.asked is None
+    assert proxy.asked is None
     places += world.places
-    assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
+    assert meet(proxy.port, proxy.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
 def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
-    world, store = World(1), Store()
+    world, proxy = World(1), Proxy()
     gloo = {"interface": "", "address": ""}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        settings = protocol.LinkSettings(
-            lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5
+        settings = LinkSettings(
+            lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5, print
         )
-        store.start(settings)
-        assert meet(store.port, store.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
+        proxy.start(settings)
+        assert meet(proxy.port, proxy.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
 def test_what_is_published_is_only_this_jobs_and_its_users(tmp_path: Path) -> None:
@@ -485,14 +545,14 @@ def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> N
 
 
 def test_frames_come_out_as_they_went_in() -> None:
-    for frame in (Frame(protocol.PUT, "local_né", "3", b"\0" * 300), Frame(protocol.MEET)):
+    for frame in (Frame("PUT local_né/3", b"\0" * 300), Frame("")):
         head, rest = frame.pack()[: HEAD.size], frame.pack()[HEAD.size :]
         assert protocol.length_after(head) == len(rest)
         assert protocol.unpack(head, rest) == frame
 
 
 def test_a_frame_without_end_is_refused() -> None:
-    head = HEAD.pack(protocol.PUT, 0, 0, protocol.LONGEST + 1)
+    head = HEAD.pack(0, protocol.LONGEST + 1)
     with pytest.raises(connections.WireError):
         protocol.length_after(head)
 

@@ -1,4 +1,4 @@
-"""What rank 0's hub and the ranks' stores say to each other over TCP, and the secret behind it.
+"""What rank 0's hub and the ranks' proxies say to each other over TCP, and the secret behind it.
 
 The secret is a file in the run's folder that only its owner can read. It never travels: three
 proofs that both sides know it open a connection. They hold for one address and port of the hub, so
@@ -6,11 +6,11 @@ that nobody elsewhere can pass them on. The rank speaks first, so a stranger nev
 
     rank  nonce 1, proof(hello)        hub  nonce 2, proof(hub)        rank  proof(rank)
 
-Then frames: kind, scope, key, value. From a rank: HELLO (who it is), WHERE (is rank 0), MEET (it is
-in hvd.init()), PUT (a value, and that it wants those of the others), DONE (it has read all of a
-scope). From the hub: MASTER (the answer to WHERE), GO (all have met), PROBLEM (they will not),
-VALUE, ENTRY (what the reader needs of a value, see roll.py), ACK (of DONE, and of a last TELL).
-TELL goes from a rank to rank 0 (see referee.py), and VERDICT from rank 0 to all.
+Then the rank says who it is (HELLO), and each frame is a request, of a name and a value, or the
+answer to the request of that name. Requests are Horovod's, such as `GET scope/key`; a LIST, which
+is answered with this rank's column of all lists (see roll.py); and the shims' own: where rank 0 is
+(PLACE), that a rank is in hvd.init() (MEET), what it tells rank 0 (TELL, LAST), and what rank 0
+tells the others (VERDICT). PROBLEM says that the ranks will not meet.
 """
 
 from __future__ import annotations
@@ -18,17 +18,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import json
 import os
 import struct
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Callable
 
-from ..failure import Problem
-from .connections import Connection, Connections, Talk, WireError
+from .connections import WireError
 
 NONCE = 16
 PROOF = 32
@@ -36,15 +31,12 @@ OPENING = NONCE + PROOF
 SECRET, SECRET_BYTES = ".rendezvous-secret", 32
 SECONDS_TO_WRITE = 10.0  # for another task that has begun to write the secret
 
-HELLO, WHERE, MEET, PUT, DONE = b"H", b"W", b"M", b"P", b"D"
-MASTER, GO, PROBLEM, VALUE, ENTRY, ACK = b"R", b"G", b"X", b"V", b"E", b"A"
-TELL, VERDICT = b"T", b"J"
-LAST = "last"  # the scope of a rank's last TELL
+HELLO, LIST, PROBLEM = "HELLO", "LIST", "PROBLEM"
+MEET, PLACE, VERDICT = "runner/meet", "runner/place", "runner/verdict"
+TELL, LAST = "runner/tell", "runner/last"  # the second one has arrived when it is answered
 
-HEAD = struct.Struct(">cHHI")  # kind, then the lengths of scope, key and value
+HEAD = struct.Struct(">HI")  # the lengths of name and value
 LONGEST = 1 << 26  # bytes of a value: Gloo's addresses of 490,000 ranks
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
-CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
 
 
 def secret_of(run_dir: str) -> bytes:
@@ -68,32 +60,28 @@ def secret_of(run_dir: str) -> bytes:
 
 @dataclass(frozen=True)
 class Frame:
-    """One message. PUT, VALUE and ENTRY use all fields, the others only some."""
+    """One message: a request or its answer."""
 
-    kind: bytes
-    scope: str = ""
-    key: str = ""
+    name: str
     value: bytes = b""
 
     def pack(self) -> bytes:
-        scope, key = self.scope.encode(), self.key.encode()
-        head = HEAD.pack(self.kind, len(scope), len(key), len(self.value))
-        return head + scope + key + self.value
+        name = self.name.encode()
+        return HEAD.pack(len(name), len(self.value)) + name + self.value
 
 
 def length_after(head: bytes) -> int:
     """Return how many bytes of a frame come after its head. Raises WireError."""
-    _, scope, key, value = HEAD.unpack(head)
+    name, value = HEAD.unpack(head)
     if value > LONGEST:
         raise WireError(f"a value of {value} bytes")
-    return int(scope + key + value)
+    return int(name + value)
 
 
 def unpack(head: bytes, rest: bytes) -> Frame:
     """Return the frame. Raises UnicodeDecodeError."""
-    kind, scope, key, _ = HEAD.unpack(head)
-    value = scope + key
-    return Frame(kind, rest[:scope].decode(), rest[scope:value].decode(), rest[value:])
+    name, _ = HEAD.unpack(head)
+    return Frame(rest[:name].decode(), rest[name:])
 
 
 class Opening:
@@ -130,77 +118,3 @@ class Opening:
     def _proof(self, *parts: bytes) -> bytes:
         text = b"".join(len(part).to_bytes(4, "big") + part for part in (self.job, *parts))
         return hmac.new(self.secret, text, hashlib.sha256).digest()
-
-
-@dataclass(frozen=True)
-class LinkSettings:
-    """How a rank finds the hub. `places` returns where it may be, as far as is known by now.
-
-    `who` is the rank, for the hub; `gloo` tells through what Gloo will talk, where a connection
-    leads to the hub. `nobody` says why there is none `seconds` after Horovod has asked for it, at
-    the places that were tried.
-    """
-
-    places: Callable[[], Sequence[tuple[str, int]]]
-    secret: bytes
-    job: str
-    who: Mapping[str, Any]
-    gloo: Callable[[Connection], dict[str, str]]
-    nobody: Callable[[Sequence[tuple[str, int]]], Problem]
-    seconds: float
-
-
-class Link:
-    """Uses the `connections` of a store; `heard` is called with each frame."""
-
-    def __init__(
-        self, settings: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
-    ) -> None:
-        self.settings, self.connections, self.heard = settings, connections, heard
-        self.hub: Connection | None = None
-        self.found = 0.0  # when
-        self.gloo: dict[str, str] = {}
-        self.places: Sequence[tuple[str, int]] = ()
-        self.trying: list[Connection] = []
-        self.due, self.pause = 0.0, FIRST_PAUSE
-        self.unsent: list[Frame] = []  # of before it was found
-
-    def look(self, now: float) -> None:
-        """Try all places where the hub may be, if it is time to."""
-        waits = any(not one.closed and now < one.began + CONNECT_SECONDS for one in self.trying)
-        if self.hub is not None or now < self.due or waits:
-            return
-        self._end_tries()
-        self.places = self.settings.places()
-        talks = [(place, partial(self._talk, place)) for place in self.places]
-        self.trying = [self.connections.connect(place, talk) for place, talk in talks]
-        self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame, once the hub is found."""
-        if self.hub is None:
-            self.unsent.append(frame)
-        else:
-            self.connections.send(self.hub, frame.pack())
-
-    def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
-        opening = Opening(self.settings.secret, self.settings.job, place)
-        self.connections.send(connection, opening.hello())
-        last = opening.last((yield OPENING))
-        if last is None or self.hub is not None:
-            return
-        self.hub, self.found = connection, time.monotonic()
-        self._end_tries()
-        self.gloo = self.settings.gloo(connection)
-        who = {**self.settings.who, "address": self.gloo["address"]}
-        frames = [Frame(HELLO, value=json.dumps(who).encode()), *self.unsent]
-        self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
-        while True:
-            head = yield HEAD.size
-            self.heard(unpack(head, (yield length_after(head))))
-
-    def _end_tries(self) -> None:
-        for connection in self.trying:
-            if connection is not self.hub:
-                self.connections.end(connection)
-        self.trying = []

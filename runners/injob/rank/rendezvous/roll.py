@@ -3,21 +3,20 @@ the values that ranks leave for each other, by scope. Pure bookkeeping.
 
 Gloo (as in Horovod 0.28.1) opens a socket for each pair of ranks, and each rank publishes one
 list: its addresses for all the others, in their order, itself left out. Everybody reads all lists
-and takes one entry of each: N lists of N entries for N readers. Over the network only the entries
-travel, and the reader's store fills up the rest of the list with zeros.
+and takes one entry of each: N lists of N entries for N readers. Over the network only the reader's
+entries travel, together: its column. Its proxy fills up the rest of each list with zeros.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from . import protocol
-from .protocol import Frame
-
+Answer = Callable[[bytes], None]
 NAMED = 8  # ranks that a message names; the rest is counted
 # Why a rank is not in hvd.init(), as one rank and as several of them are told of.
 ABSENT = {
@@ -31,18 +30,21 @@ NOBODY_ABSENT: dict[str, list[Any]] = {"ended": [], "late": [], "silent": [], "u
 SIZE = 128 + struct.calcsize("n")
 FAMILY = struct.Struct("=H")
 FAMILIES = (int(socket.AF_INET), int(socket.AF_INET6))
-HEAD = struct.Struct(">II")  # length of the whole list, position of the entry
 
 
 @dataclass
 class Member:
-    """A rank that has started. `address` is what Gloo will publish for it, empty when unknown."""
+    """A rank that has started. `address` is what Gloo will publish for it, empty when unknown.
+
+    `server` is what it told all the others when it began to wait for them.
+    """
 
     host: str
     local_rank: int
     address: str = ""
     waits: bool = False
     ended: bool = False
+    server: str = ""
 
 
 @dataclass
@@ -139,78 +141,56 @@ def is_list(value: bytes) -> bool:
     )
 
 
-def cut(value: bytes, owner: int, reader: int) -> bytes:
-    """Return the reader's entry of the owner's list, with its place."""
-    start = SIZE * (reader - 1 if reader > owner else reader)
-    return HEAD.pack(len(value), start) + value[start : start + SIZE]
+def start_of(owner: int, reader: int) -> int:
+    """Return where the reader's entry begins in the owner's list."""
+    return SIZE * (reader - (reader > owner))
 
 
-def fill(entry: bytes) -> bytes:
-    """Return a list with only this entry in it, as long as the whole."""
-    length, start = HEAD.unpack_from(entry)
-    body = entry[HEAD.size :]
-    return bytes(start) + body + bytes(length - start - len(body))
+def column(lists: Mapping[int, bytes], reader: int) -> bytes:
+    """Return the reader's entry of each list, and zeros for its own."""
+    starts = {owner: start_of(owner, reader) for owner in range(len(lists))}
+    entries = (lists.get(one, b"")[start : start + SIZE] for one, start in starts.items())
+    return b"".join(entry.ljust(SIZE, b"\0") for entry in entries)
 
 
-@dataclass(frozen=True)
-class Value:
-    """What a rank left under a key. Whether that is a list is found out once, not for each reader.
-
-    A look at all its addresses for each reader would grow with the cube of the number of ranks.
-    """
-
-    owner: int
-    frame: Frame
-    cuttable: bool
-
-    def to(self, slot: int | None) -> Frame:
-        """Return it for a reader: all of it, or of a list of Gloo's addresses its entry."""
-        if slot is None or not self.cuttable:
-            return self.frame
-        entry = cut(self.frame.value, int(self.frame.key), slot)
-        return Frame(protocol.ENTRY, self.frame.scope, self.frame.key, entry)
+def filled(entries: bytes, owner: int, reader: int) -> bytes:
+    """Return the owner's list with only the reader's entry in it, from the reader's column."""
+    before = start_of(owner, reader)
+    entry = entries[SIZE * owner : SIZE * (owner + 1)]
+    return bytes(before) + entry + bytes(len(entries) - 2 * SIZE - before)
 
 
-@dataclass
-class Scope:
-    """One of Horovod's key-value scopes: who owns what, and which ranks read it at which slot."""
+class Values:
+    """What ranks leave for each other. Each `answer` is called at once or later."""
 
-    values: dict[str, Value] = field(default_factory=dict)
-    readers: dict[int, int | None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.lists: dict[str, dict[int, tuple[bytes, Answer]]] = {}
+        self.others: dict[str, bytes] = {}
+        self.waiting: dict[str, list[Answer]] = {}
 
+    def put_list(self, scope: str, slot: int, value: bytes, answer: Answer) -> None:
+        """Answer with the rank's column when all ranks of the scope have left a list.
 
-class Exchange:
-    """Passes values on as they come. `send` sends a frame to a rank."""
+        Then it is forgotten: a rank may be back there before others have read all.
+        """
+        left = self.lists.setdefault(scope, {})
+        left[slot] = value, answer
+        if len(left) > len(value) // SIZE:
+            del self.lists[scope]
+            lists = {owner: one for owner, (one, _) in left.items()}
+            for reader, (_, send) in left.items():
+                send(zlib.compress(column(lists, reader), level=1))  # to a tenth
 
-    def __init__(self, send: Callable[[int, Frame], None]) -> None:
-        self.send = send
-        self.scopes: dict[str, Scope] = {}
+    def put(self, name: str, value: bytes) -> None:
+        self.others[name] = value
+        for answer in self.waiting.pop(name, []):
+            answer(value)
 
-    def put(self, rank: int, frame: Frame) -> None:
-        """Keep a value, pass it to the scope's other readers, and make its owner one of them."""
-        scope = self.scopes.setdefault(frame.scope, Scope())
-        whole = Frame(protocol.VALUE, frame.scope, frame.key, frame.value)
-        value = Value(rank, whole, frame.key.isdigit() and is_list(frame.value))
-        for reader, slot in scope.readers.items():
-            if reader != rank:
-                self.send(reader, value.to(slot))
-        if rank not in scope.readers:
-            slot = scope.readers[rank] = int(frame.key) if frame.key.isdigit() else None
-            for other in scope.values.values():
-                if other.owner != rank:
-                    self.send(rank, other.to(slot))
-        scope.values[frame.key] = value
+    def get(self, name: str, answer: Answer) -> None:
+        if name in self.others:
+            answer(self.others[name])
+        else:
+            self.waiting.setdefault(name, []).append(answer)
 
-    def done(self, rank: int, name: str) -> None:
-        """Forget what a rank put in a scope, all of which it has read, and tell it so."""
-        scope = self.scopes.get(name, Scope())
-        scope.values = {key: one for key, one in scope.values.items() if one.owner != rank}
-        scope.readers.pop(rank, None)
-        if not scope.values:
-            self.scopes.pop(name, None)
-        self.send(rank, Frame(protocol.ACK, name))
-
-    def forget(self, rank: int) -> None:
-        """Send nothing more to a rank that has left."""
-        for scope in self.scopes.values():
-            scope.readers.pop(rank, None)
+    def drop(self, name: str) -> None:
+        self.others.pop(name, None)

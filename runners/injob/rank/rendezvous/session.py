@@ -1,6 +1,6 @@
 """One rank's part in the rendezvous: opened before the fork, and served by the parent.
 
-The child asks its parent's store over loopback: at once where rank 0 is, and in hvd.init() to meet.
+The child asks its parent's proxy over loopback: at once where rank 0 is, and in hvd.init() to meet.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from ... import addresses
 from ... import failure_kinds as kinds
@@ -20,14 +20,13 @@ from ..failure import Problem, RendezvousError
 from ..task import Task
 from . import connections, protocol
 from .connections import Connection
+from .proxy import LinkSettings, Proxy
 from .roll import NOBODY_ABSENT, Roll
-from .store import LAST, MEETING, PLACE, TELL, VERDICT, Store
 
 if TYPE_CHECKING:
-    from .server import Hub
+    from .hub import Hub
 
 SECONDS_TO_TELL = 10.0
-CLUSTER = "runner-cluster"  # a scope of the exchange: where each rank's server is
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class MasterAddress:
 
 
 class RendezvousSession:
-    """A task's store, and on rank 0 the hub. Raises RendezvousError and OSError.
+    """A task's proxy, and on rank 0 the hub. Raises RendezvousError and OSError.
 
     The ranks wait for each other at most for `seconds`, and Gloo talks through one of the `wanted`
     interfaces; none means the one that leads to rank 0.
@@ -60,13 +59,16 @@ class RendezvousSession:
         self.can_rename = False
         self._see_wanted()
         self.secret = protocol.secret_of(run_dir)
-        self.store = Store()
+        self.proxy = Proxy()
         self.held = network.hold_port()
         self.listening: list[socket.socket] = []
         self.more: list[socket.socket] = []  # to listen on too when not all have come
         if task.rank == 0:
             self._listen()
         self.hub: Hub | None = None  # rank 0's, once it serves
+        # What ranks told rank 0, and with no rank what it has decided; then `wake` is called.
+        self.mail: deque[tuple[int | None, bytes]] = deque()
+        self.wake: Callable[[], None] = lambda: None
 
     def _see_wanted(self) -> None:
         if not self.wanted or network.chosen(self.own, self.wanted, ""):
@@ -92,19 +94,25 @@ class RendezvousSession:
 
     def serve(self) -> None:
         if self.listening:
-            from .server import Hub, HubSettings  # here, because no other rank needs it
+            from .hub import Hub, HubSettings  # here, because no other rank needs it
 
-            own = {one.address for one in self.own}
             settings = HubSettings(
-                self.listening, self.more, own, self.seconds, self.held, self.task.one_host
+                listening=self.listening,
+                more=self.more,
+                secret=self.secret,
+                job=self.job,
+                own={one.address for one in self.own},
+                seconds=self.seconds,
+                held=self.held,
+                one_host=self.task.one_host,
             )
             roll = Roll(self.task.size, self.task.hosts)
-            self.hub = Hub(settings, self.secret, self.job, roll, _say)
+            self.hub = Hub(settings, roll, _say, self._deliver)
             self.hub.start()
         task = self.task
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
-        self.store.start(
-            protocol.LinkSettings(
+        self.proxy.start(
+            LinkSettings(
                 places=lambda: connections.published(self.run_dir, self.job),
                 secret=self.secret,
                 job=self.job,
@@ -112,6 +120,7 @@ class RendezvousSession:
                 gloo=self._gloo,
                 nobody=self._nobody,
                 seconds=self.seconds,
+                deliver=self._deliver,
             )
         )
 
@@ -132,14 +141,13 @@ class RendezvousSession:
         doubt = len(network.usable(self.own)) > 1 and not one_host and not gpus
         if may_rename and (sure or doubt):
             self.can_rename = network.separate_host_name()
-        self.store.sock.close()
+        self.proxy.sock.close()
         for sock in self.listening + self.more:
             sock.close()
 
     def place(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
-        answer = _answered(self.store.port, self.store.prefix, PLACE)
-        master, gloo = answer["master"], answer["gloo"]
+        master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
         own = network.first_address(self.own, interface) or addresses.LOOPBACK
@@ -153,7 +161,7 @@ class RendezvousSession:
         self._lead_gloo_to(place.interface)
         # Without an interface Gloo takes the address that the host's own name leads to.
         gloo = {"HOROVOD_GLOO_IFACE": place.interface} if place.interface else {}
-        return {**self.store.variables, **gloo}
+        return {**self.proxy.variables, **gloo}
 
     def cluster(self, place: MasterAddress) -> list[str]:
         """Return address and port of each rank's own server; the ports are held until then.
@@ -162,30 +170,22 @@ class RendezvousSession:
         """
         if problem := network.taken(self.held):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
-        port, scope = self.store.port, f"{self.store.prefix}{CLUSTER}"
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"
-        meet(port, self.store.prefix)
-        deadline = time.monotonic() + self.seconds
-        _request(port, "PUT", f"{scope}/{self.task.rank}", mine.encode())
-        servers = []
-        for rank in range(self.task.size):
-            while not (text := _request(port, "GET", f"{scope}/{rank}")):
-                if time.monotonic() > deadline:
-                    raise RendezvousError(kinds.RENDEZVOUS, f"rank {rank} does not say where it is")
-            servers.append(text.decode())
+        met, _ = _answered(self.proxy.port, self.proxy.prefix, protocol.MEET, mine)
+        servers: list[str] = met["servers"]
         return servers
 
     def tell(self, text: str, last: bool = False) -> None:
         """Tell rank 0's shim; the `last` text has arrived when this returns. Raises OSError."""
-        self._put(LAST if last else TELL, text)
+        self._put(protocol.LAST if last else protocol.TELL, text)
 
     def decide(self, text: str) -> None:
-        """Tell rank 0's verdict to all shims. Raises OSError."""
-        self._put(VERDICT, text)
+        """Tell rank 0's verdict to the other ranks' shims. Raises OSError."""
+        self._put(protocol.VERDICT, text)
 
     def _put(self, what: str, text: str) -> None:
-        path = self.store.prefix + what
-        _request(self.store.port, "PUT", path, text.encode(), SECONDS_TO_TELL)
+        path = self.proxy.prefix + what
+        _request(self.proxy.port, "PUT", path, text.encode(), SECONDS_TO_TELL)
 
     def _lead_gloo_to(self, interface: str) -> None:
         """See to it that this host's name leads to the interface. Raises RendezvousError."""
@@ -203,6 +203,11 @@ class RendezvousSession:
             text = f"{problem}: correct it in /etc/hosts, or use MPI"
             raise RendezvousError(kinds.MISLEADING_NAME, text, interface=interface)
         _say(f"runner: warning: {problem}")
+
+    def _deliver(self, sender: int | None, value: bytes) -> None:
+        self.mail.append((sender, value))
+        if len(self.mail) == 1:  # else the reader knows already
+            self.wake()
 
     def _nobody(self, places: Sequence[tuple[str, int]]) -> Problem:
         where = f" on {self.task.first_host}" if self.task.first_host else ""
@@ -236,15 +241,16 @@ def meet(port: int, prefix: str) -> dict[str, str]:
 
     Raises RendezvousError that names the missing ranks.
     """
-    place = _answered(port, prefix, MEETING)["go"]["place"]
-    return {f"HOROVOD_{name.upper()}": str(value) for name, value in place.items()}
+    met, _ = _answered(port, prefix, protocol.MEET)
+    return {f"HOROVOD_{name.upper()}": str(value) for name, value in met["place"].items()}
 
 
-def _answered(port: int, prefix: str, what: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + what))
+def _answered(port: int, prefix: str, name: str, said: str = "") -> tuple[Any, dict[str, str]]:
+    """Return what the hub answers, None if nothing, and Gloo's interface and address here."""
+    answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + name, said.encode()))
     if problem := answer["problem"]:
         raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
-    return answer
+    return answer["answer"], answer["gloo"]
 
 
 def _request(

@@ -1,6 +1,6 @@
-"""Rank 0's side: it calls the roll, lets the ranks go together, and passes their addresses on.
+"""Rank 0's side: it calls the roll, lets the ranks go together, and keeps what they leave.
 
-Each rank keeps one connection here and sends a handful of frames, whatever the number of ranks.
+Each rank keeps one connection here and sends a handful of requests, whatever the number of ranks.
 What must grow with its square is only what Gloo itself publishes: an address for each pair.
 Everything runs in one thread.
 """
@@ -13,7 +13,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
@@ -23,7 +24,7 @@ from ..failure import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
 from .protocol import Frame, Opening
-from .roll import Exchange, Member, Roll
+from .roll import Answer, Member, Roll, Values
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
@@ -32,7 +33,7 @@ TICK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class HubSettings:
-    """Where the hub listens, and how long the ranks wait for each other.
+    """Where the hub listens, for which job, and how long the ranks wait for each other.
 
     Both are bound; `more` are to be listened on too when not all ranks have come. `own` are all
     addresses of this host, and `held` is the port for what the trainer of rank 0 starts. With
@@ -41,6 +42,8 @@ class HubSettings:
 
     listening: Sequence[socket.socket]
     more: Sequence[socket.socket]
+    secret: bytes
+    job: str
     own: Collection[str]
     seconds: float
     held: socket.socket
@@ -48,13 +51,20 @@ class HubSettings:
 
 
 class Hub:
-    """Listens until all ranks are in, then serves those only. `say` prints a line."""
+    """Listens until all ranks are in, then serves those only.
+
+    `say` prints a line, and `deliver` takes what a rank tells rank 0.
+    """
 
     def __init__(
-        self, settings: HubSettings, secret: bytes, job: str, roll: Roll, say: Callable[[str], None]
+        self,
+        settings: HubSettings,
+        roll: Roll,
+        say: Callable[[str], None],
+        deliver: Callable[[int, bytes], None],
     ) -> None:
-        self.settings, self.secret, self.job, self.roll, self.say = settings, secret, job, roll, say
-        self.exchange = Exchange(lambda rank, frame: self._send(self.ranks[rank], frame))
+        self.settings, self.roll, self.say, self.deliver = settings, roll, say, deliver
+        self.values = Values()
         self.connections = Connections(roll.size, self._talk, self._ended)
         self.more = settings.more
         self.ranks: dict[int, Connection] = {}
@@ -65,7 +75,6 @@ class Hub:
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
         self.received = 0  # frames
-        self.untold: list[Frame] = []  # for rank 0, before it has come
 
     def start(self) -> None:
         """Serve in a daemon thread until this process ends."""
@@ -86,12 +95,13 @@ class Hub:
     @property
     def _watching(self) -> bool:
         """Whether there is anything to do as time goes by."""
-        waits = self.waiting_since is not None
-        return waits or bool(self.connections.listening or self.connections.strangers)
+        strange = bool(self.connections.listening or self.connections.strangers)
+        return strange or self.waiting_since is not None
 
     def _talk(self, connection: Connection) -> Talk:
         """Exchange the proofs, in which strangers fail, and hear frame after frame."""
-        opening = Opening(self.secret, self.job, connection.sock.getsockname()[:2])
+        place = connection.sock.getsockname()[:2]
+        opening = Opening(self.settings.secret, self.settings.job, place)
         answer = opening.answer((yield protocol.OPENING))
         if answer is None:
             return
@@ -102,44 +112,51 @@ class Hub:
             head = yield protocol.HEAD.size
             self._heard(connection, protocol.unpack(head, (yield protocol.length_after(head))))
 
-    def _send(self, connection: Connection, frame: Frame) -> None:
-        self.connections.send(connection, frame.pack())
+    def _send(self, connection: Connection, name: str, value: bytes) -> None:
+        self.connections.send(connection, Frame(name, value).pack())
+
+    def _send_json(self, connection: Connection, name: str, value: Any) -> None:
+        self._send(connection, name, json.dumps(value).encode())
 
     def _ended(self, connection: Connection) -> None:
         if connection.rank is not None:
-            self.exchange.forget(connection.rank)
             self.roll.members[connection.rank].ended = True
             self._check()
 
     def _heard(self, connection: Connection, frame: Frame) -> None:
         self.received += 1
-        if frame.kind == protocol.HELLO:
+        method, _, name = frame.name.partition(" ")
+        if frame.name == protocol.HELLO:
             self._hello(connection, json.loads(frame.value))
         elif connection.rank is None:
             return  # it was refused
-        elif frame.kind == protocol.WHERE:
+        elif name == protocol.PLACE:
             self.asking.append(connection)
             self._tell_place()
-        elif frame.kind == protocol.MEET:
-            self._meet(self.roll.members[connection.rank])
-        elif frame.kind == protocol.PUT:
-            self.exchange.put(connection.rank, frame)
-        elif frame.kind == protocol.DONE:
-            self.exchange.done(connection.rank, frame.scope)
-        elif frame.kind == protocol.TELL:
-            self._tell(replace(frame, scope="", key=str(connection.rank)))
-            if frame.scope == protocol.LAST:
-                self._send(connection, Frame(protocol.ACK, protocol.LAST))
-        elif frame.kind == protocol.VERDICT and connection.rank == 0:
-            for rank in self.ranks.values():
-                self._send(rank, frame)
-
-    def _tell(self, frame: Frame) -> None:
-        """Pass on what a rank tells rank 0."""
-        if 0 in self.ranks:
-            self._send(self.ranks[0], frame)
+        elif name == protocol.MEET:
+            self._meet(self.roll.members[connection.rank], frame.value.decode())
+        elif name == protocol.VERDICT:
+            for rank, other in self.ranks.items():
+                if rank and not connection.rank:
+                    self._send(other, name, frame.value)
+        elif name in (protocol.TELL, protocol.LAST):
+            self.deliver(connection.rank, frame.value)
+            self._send(connection, frame.name, b"")
         else:
-            self.untold.append(frame)
+            answer = partial(self._send, connection, frame.name)
+            self._serve_values(method, name, frame.value, answer)
+
+    def _serve_values(self, method: str, name: str, value: bytes, answer: Answer) -> None:
+        if method == protocol.LIST:
+            scope, _, slot = name.rpartition("/")
+            self.values.put_list(scope, int(slot), value, answer)
+        elif method == "PUT":
+            self.values.put(name, value)
+        elif method == "GET":
+            self.values.get(name, answer)
+        elif method == "DELETE":
+            self.values.drop(name)
+            answer(b"")
 
     def _hello(self, connection: Connection, who: dict[str, Any]) -> None:
         self.connections.know(connection)
@@ -156,14 +173,11 @@ class Hub:
             self.ranks[rank] = connection
             self.roll.members[rank] = Member(host, who["local_rank"], who["address"])
             self._tell_place()
-            untold, self.untold = (self.untold, []) if rank == 0 else ([], self.untold)
-            for frame in untold:
-                self._send(connection, frame)
         if self.roll.started:
             self.connections.shut()
 
-    def _meet(self, member: Member) -> None:
-        member.waits = True
+    def _meet(self, member: Member, server: str) -> None:
+        member.waits, member.server = True, server
         if self.waiting_since is None:
             self.waiting_since = time.monotonic()
         self._check()
@@ -183,10 +197,11 @@ class Hub:
             self._go()
 
     def _go(self) -> None:
-        reached = self._reached()
+        members = self.roll.members
+        servers = [members[rank].server for rank in range(self.roll.size)]
         for rank, place in self.roll.places().items():
-            value = json.dumps({"place": place, "reached": reached}).encode()
-            self._send(self.ranks[rank], Frame(protocol.GO, value=value))
+            value = {"place": place, "servers": servers if any(servers) else []}
+            self._send_json(self.ranks[rank], f"GET {protocol.MEET}", value)
         self._dismiss()
 
     def _tell_place(self) -> None:
@@ -194,22 +209,21 @@ class Hub:
 
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
-        if self.asking and not self.told and (problem := network.taken(self.settings.held)):
-            self._fail(problem, *self.asking)
-            self.asking = []
+        asking, self.asking = self.asking, []
+        if asking and not self.told and (problem := network.taken(self.settings.held)):
+            self._fail(problem, *asking)
+            return
         reached = self._reached()
         known = self.settings.one_host or reached != LOOPBACK
         port = self.settings.held.getsockname()[1]
-        waiting = [
-            connection for connection in self.asking if not (known or self._used_by(connection))
-        ]
-        for connection in self.asking:
-            if connection not in waiting:
-                address = self._used_by(connection) or reached
-                value = json.dumps({"address": address, "port": port}).encode()
-                self._send(connection, Frame(protocol.MASTER, value=value))
+        for connection in asking:
+            used = self._used_by(connection)
+            if known or used:
+                place = {"address": used or reached, "port": port}
+                self._send_json(connection, f"GET {protocol.PLACE}", place)
                 self.told += 1
-        self.asking = waiting
+            else:
+                self.asking.append(connection)
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
@@ -225,10 +239,9 @@ class Hub:
         if problem != self.problem:
             self.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
-        value = json.dumps(problem.as_json()).encode()
         waiting = [self.ranks[rank] for rank, one in self.roll.members.items() if one.waits]
         for connection in (*waiting, *connections):
-            self._send(connection, Frame(protocol.PROBLEM, value=value))
+            self._send_json(connection, protocol.PROBLEM, problem.as_json())
         self._dismiss()
 
     def _dismiss(self) -> None:

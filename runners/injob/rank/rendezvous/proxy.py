@@ -1,0 +1,301 @@
+"""Each rank's proxy on loopback, to which its Horovod talks in Horovod's words, and its one link.
+
+Horovod's client (0.28.1, http_store.cc) opens a connection for each request, knows only IPv4,
+proves nothing, takes 404 as "not yet" and asks again after 10 ms. Its requests go on to the hub and
+wait there until they can be answered. All but one of the 2.5 that Gloo makes for each other rank
+end here: the first brings this rank's part of all lists. The URL holds a secret of this process:
+other users of the host get nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import os
+import threading
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Callable
+
+from ... import failure_kinds as kinds
+from ...addresses import LOOPBACK
+from ..failure import Problem, problem_of
+from . import connections, protocol, roll
+from .connections import Connection, Connections, Talk
+from .protocol import Frame, Opening
+from .roll import NOBODY_ABSENT
+
+# How long a request waits for its answer; in between Horovod looks at its own time limit.
+HOLD_SECONDS = 5.0
+# What is not Horovod's. To show the way to rank 0 another node's rank must have come.
+PATIENCE = {protocol.MEET: math.inf, protocol.PLACE: 60.0}
+TICK_SECONDS = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two looks for the hub
+CONNECT_SECONDS = 2.0  # an interface that leads nowhere never answers
+LONGEST_BODY = 1 << 26
+HEAD_END = b"\r\n\r\n"
+OK, NOT_FOUND, FAILED = "200 OK", "404 Not Found", "500 Internal Server Error"
+
+
+def parse_head(head: bytes) -> tuple[str, str, int] | None:
+    """Return method, path and length of the body of a request; None where it is none.
+
+    By hand, because http.server takes 30 ms to import, and as long as a request to read one.
+    """
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words, length = first.split(" "), 0
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.lower() == "content-length":
+            text = value.strip()
+            length = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
+    return (words[0], words[1], length) if len(words) == 3 and 0 <= length <= LONGEST_BODY else None
+
+
+@dataclass(frozen=True)
+class PendingRequest:
+    """One for `path` that waits for the hub's answer of this `name`; `began` is when it came."""
+
+    connection: Connection
+    path: str
+    name: str
+    began: float
+
+
+class Proxy:
+    """Listens on loopback at once; answers when `start` has found the hub.
+
+    `problem` is why the ranks will not meet. One thread, in which nothing blocks.
+    """
+
+    def __init__(self) -> None:
+        self.sock = connections.listen([LOOPBACK])[0]
+        self.port = int(self.sock.getsockname()[1])
+        self.token = os.urandom(16).hex()
+        self.pending: list[PendingRequest] = []
+        self.asked: float | None = None  # when Horovod first did
+        self.problem: Problem | None = None
+        self.met = False  # in the last hvd.init()
+        self.lists: dict[str, str] = {}  # by scope, the request that left this rank's list
+        self.columns: dict[str, bytes] = {}  # the answers to those
+
+    @property
+    def prefix(self) -> str:
+        """The start of every path, as Horovod makes it of `variables`."""
+        return f"/{self.token}:{self.port}/"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Horovod's way here: it puts http:// before ADDR, and `:PORT/scope/key` behind it."""
+        return {
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"{LOOPBACK}:{self.port}/{self.token}",
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
+        }
+
+    def start(self, settings: LinkSettings) -> None:
+        """Serve in a daemon thread until this process ends."""
+        self.connections = Connections(0, self._talk, self._ended)
+        self.link = Link(settings, self.connections, self._heard)
+        threading.Thread(target=self._serve, name="proxy", daemon=True).start()
+
+    def _serve(self) -> None:
+        self.connections.listen([self.sock])
+        while True:
+            now = time.monotonic()
+            self.connections.expire(now)
+            self._look_for_hub(now)
+            self._finish(self._is_late, None)
+            self.connections.turn(self._pause(now))
+
+    def _look_for_hub(self, now: float) -> None:
+        if self.problem or self.link.hub is not None:
+            return
+        try:
+            self.link.look(now)
+        except OSError as error:
+            self.problem = problem_of(error)
+        if self.asked is not None and now > self.asked + self.link.settings.seconds:
+            self.problem = self.link.settings.nobody(self.link.places)
+
+    def _is_late(self, one: PendingRequest) -> bool:
+        """Whether the hub was asked too long ago, or will not answer."""
+        due = max(one.began, self.link.found) + PATIENCE.get(one.path, HOLD_SECONDS)
+        return bool(self.problem or (self.link.hub and time.monotonic() > due))
+
+    def _pause(self, now: float) -> float | None:
+        """Return after how many seconds there is something to do though nobody speaks."""
+        if self.link.hub is None and not self.problem:
+            return max(self.link.due - now, FIRST_PAUSE)
+        return TICK_SECONDS if self.pending or self.connections.strangers else None
+
+    def _talk(self, connection: Connection) -> Talk:
+        """Hear one request, of whom knows the prefix."""
+        request = parse_head((yield HEAD_END))
+        prefix = self.prefix.encode()
+        if request is None or not hmac.compare_digest(request[1][: len(prefix)].encode(), prefix):
+            return
+        self.connections.know(connection)
+        method, path, length = request
+        self._asked(connection, method, path[len(prefix) :], (yield length))
+        yield LONGEST_BODY  # it says nothing more
+
+    def _asked(self, connection: Connection, method: str, path: str, body: bytes) -> None:
+        """Answer a request, or pass it on."""
+        scope, _, key = path.rpartition("/")
+        name = f"{method} {path}"
+        now = time.monotonic()
+        if self.asked is None:
+            self.asked = now
+        if key.startswith("rank_"):
+            # A rank's host name, with which Gloo only counts neighbours, for nobody.
+            self._answer(connection, OK if method == "PUT" else NOT_FOUND)
+        elif method == "PUT" and path != protocol.LAST:
+            self._put(scope, key, body)
+            self._answer(connection, OK)
+        elif method == "DELETE" and scope in self.lists:
+            self.columns.pop(self.lists.pop(scope), None)
+            self._answer(connection, OK)
+        elif scope in self.lists and key.isdecimal():
+            name = self.lists[scope]
+            self.pending.append(PendingRequest(connection, path, name, now))
+            if name in self.columns:
+                self._finish(lambda one: one.name == name, self.columns[name])
+        else:
+            self.met = self.met and path != protocol.MEET
+            self.pending.append(PendingRequest(connection, path, name, now))
+            self._send(Frame(name, body))
+
+    def _put(self, scope: str, key: str, value: bytes) -> None:
+        name = f"PUT {scope}/{key}"
+        if key.isdecimal() and roll.is_list(value):
+            name = self.lists[scope] = f"{protocol.LIST} {scope}/{key}"
+            self.columns.pop(name, None)
+        self._send(Frame(name, value))
+
+    def _send(self, frame: Frame) -> None:
+        if not self.problem:
+            self.link.send(frame)
+
+    def _heard(self, frame: Frame) -> None:
+        if frame.name == protocol.PROBLEM:
+            self.problem = Problem(**json.loads(frame.value))
+        elif frame.name == protocol.VERDICT:
+            self.link.settings.deliver(None, frame.value)
+        else:
+            self.met = self.met or frame.name.endswith(protocol.MEET)
+            value = frame.value
+            if frame.name in self.lists.values():
+                value = self.columns[frame.name] = zlib.decompress(value)
+            self._finish(lambda one: one.name == frame.name, value)
+
+    def _finish(self, ready: Callable[[PendingRequest], bool], value: bytes | None) -> None:
+        """Answer those requests that are ready; None: the hub has said nothing."""
+        pending, self.pending = self.pending, []
+        for one in pending:
+            if not ready(one):
+                self.pending.append(one)
+                continue
+            body = self._body(one, value)
+            # After three failures Horovod gives up, instead of asking on until its time limit.
+            status = OK if body is not None else FAILED if self.problem else NOT_FOUND
+            self._answer(one.connection, status, body or b"")
+
+    def _body(self, one: PendingRequest, value: bytes | None) -> bytes | None:
+        """Return what the hub's answer is for who asked."""
+        if one.path in PATIENCE:
+            problem = self.problem and self.problem.as_json()
+            answer = {"answer": json.loads(value or b"null"), "problem": problem}
+            return json.dumps({**answer, "gloo": self.link.gloo}).encode()
+        if value and one.name in self.columns:
+            owner, reader = (int(path.rpartition("/")[2]) for path in (one.path, one.name))
+            return roll.filled(value, owner, reader)
+        return value
+
+    def _answer(self, connection: Connection, status: str, body: bytes = b"") -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        self.connections.send(connection, head.encode() + body, last=True)
+
+    def _ended(self, connection: Connection) -> None:
+        if connection is self.link.hub and not self.problem:
+            before = "" if self.met else " before all had met"
+            fields = {**NOBODY_ABSENT, "ended": [[0, ""]]}
+            self.problem = Problem(kinds.NOT_MET, f"rank 0 ended{before}", fields)
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """How a rank finds the hub. `places` returns where it may be, as far as is known by now.
+
+    `who` is the rank, for the hub; `gloo` tells through what Gloo will talk, where a connection
+    leads to the hub. `nobody` says why there is none `seconds` after Horovod has asked for it, at
+    the places that were tried. `deliver` takes rank 0's verdict.
+    """
+
+    places: Callable[[], Sequence[tuple[str, int]]]
+    secret: bytes
+    job: str
+    who: Mapping[str, Any]
+    gloo: Callable[[Connection], dict[str, str]]
+    nobody: Callable[[Sequence[tuple[str, int]]], Problem]
+    seconds: float
+    deliver: Callable[[None, bytes], None]
+
+
+class Link:
+    """Uses the `connections` of a proxy; `heard` is called with each frame."""
+
+    def __init__(
+        self, settings: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
+    ) -> None:
+        self.settings, self.connections, self.heard = settings, connections, heard
+        self.hub: Connection | None = None
+        self.found = 0.0  # when
+        self.gloo: dict[str, str] = {}
+        self.places: Sequence[tuple[str, int]] = ()
+        self.trying: list[Connection] = []
+        self.due, self.pause = 0.0, FIRST_PAUSE
+        self.unsent: list[Frame] = []  # of before it was found
+
+    def look(self, now: float) -> None:
+        """Try all places where the hub may be, if it is time to."""
+        waits = any(not one.closed and now < one.began + CONNECT_SECONDS for one in self.trying)
+        if self.hub is not None or now < self.due or waits:
+            return
+        self._end_tries()
+        self.places = self.settings.places()
+        talks = [(place, partial(self._talk, place)) for place in self.places]
+        self.trying = [self.connections.connect(place, talk) for place, talk in talks]
+        self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, once the hub is found."""
+        if self.hub is None:
+            self.unsent.append(frame)
+        else:
+            self.connections.send(self.hub, frame.pack())
+
+    def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
+        opening = Opening(self.settings.secret, self.settings.job, place)
+        self.connections.send(connection, opening.hello())
+        last = opening.last((yield protocol.OPENING))
+        if last is None or self.hub is not None:
+            return
+        self.hub, self.found = connection, time.monotonic()
+        self._end_tries()
+        self.gloo = self.settings.gloo(connection)
+        who = {**self.settings.who, "address": self.gloo["address"]}
+        frames = [Frame(protocol.HELLO, json.dumps(who).encode()), *self.unsent]
+        self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
+        while True:
+            head = yield protocol.HEAD.size
+            self.heard(protocol.unpack(head, (yield protocol.length_after(head))))
+
+    def _end_tries(self) -> None:
+        for connection in self.trying:
+            if connection is not self.hub:
+                self.connections.end(connection)
+        self.trying = []
