@@ -15,7 +15,6 @@ ROUNDS = 3
 RANKS = (2, 4, 8, 16, 32, 64, 96)
 HOROVOD = (2, 4, 8, 16)  # more need more memory and minutes than two cores have
 LIGHT = (("pmix", "MPI_Init over PMIx"), ("gloo", "our rendezvous, with Horovod's requests"))
-PLAIN = (LIGHT[1], ("plain", "one store on rank 0, with the same requests"))
 HEAVY = (("horovod-mpi", "hvd.init(), MPI over PMIx"), ("horovod-gloo", "hvd.init(), Gloo"))
 
 Jobs = dict[str, dict[str, list[dict[str, Any]]]]
@@ -33,7 +32,7 @@ def measure() -> Part:
 def rows(found: Jobs) -> tuple[Row, ...]:
     """PMIx and ours for each number of ranks, without and with a real Horovod around them."""
     table: list[Row] = []
-    for (base, base_name), (kind, name) in (LIGHT, PLAIN, HEAVY):
+    for (base, base_name), (kind, name) in (LIGHT, HEAVY):
         for ranks, jobs in found.items():
             if base in jobs and kind in jobs:
                 reference = f"{base_name}, {ranks} ranks"
@@ -53,11 +52,5 @@ def notes(found: Jobs) -> tuple[str, ...]:
         lines.append(
             f"{ranks} ranks: rank 0 received {frames:.0f} frames ({frames / int(ranks):.1f} from "
             f"each rank) instead of {requests:.0f} requests; its parent took {cpu:.2f} s of CPU"
-            + _plain(jobs.get("plain", []))
         )
     return tuple(lines)
-
-
-def _plain(jobs: list[dict[str, Any]]) -> str:
-    """What the same costs rank 0 where all requests come to it; "" where it was not measured."""
-    return f", a plain store {median(job['cpu'] for job in jobs):.2f} s" if jobs else ""

@@ -1,7 +1,7 @@
 """One rank of a job that only meets: python -m tests.bench.login.meeting KIND FOLDER.
 
-KIND is mpi (the nodes' own Open MPI over PMIx, without Horovod or Python packages), gloo (what
-Horovod's Gloo does with our rendezvous) or plain (the same with one key-value store on rank 0).
+KIND is mpi (the nodes' own Open MPI over PMIx, without Horovod or Python packages) or gloo (what
+Horovod's Gloo does with our rendezvous).
 Prints one line of JSON: `began` and `ended` in seconds of one clock (the nodes are one machine);
 rank 0 also says what its server received.
 """
@@ -16,16 +16,12 @@ import socket
 import struct
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from runners.injob.rank import task
 from runners.injob.rank.rendezvous.roll import SIZE
 from runners.injob.rank.rendezvous.session import RendezvousSession, meet
 from runners.injob.rank.task import Task
-
-from . import plain_store
-from .plain_store import PlainStore
 
 PATIENCE = 120.0  # seconds
 LAST_WORDS = 0.5  # seconds for the hub to let everybody go
@@ -63,7 +59,7 @@ def gloo(me: Task, folder: str) -> dict[str, Any]:
 def client(me: Task, session: RendezvousSession) -> dict[str, Any]:
     """Make Horovod's requests."""
     began = time.time()
-    store = session.store.port, session.store.prefix
+    store = session.proxy.port, session.proxy.prefix
     session.variables(session.place())
     meet(*store)
     url = Url("127.0.0.1", *store)
@@ -72,26 +68,6 @@ def client(me: Task, session: RendezvousSession) -> dict[str, Any]:
     meet(*store)  # nobody leaves before all have read everything, as Gloo's barriers see to
     time.sleep(LAST_WORDS)
     return {"began": began, "ended": ended, "requests": url.requests}
-
-
-def plain(me: Task, folder: str) -> dict[str, Any]:
-    """Do the same with one store on rank 0; its numbers are rank 0's."""
-    store = PlainStore() if me.rank == 0 else None
-    if store is not None:
-        store.start()
-        store.publish(Path(folder), me.hosts[-1] if me.hosts else me.host)
-    began = time.time()
-    url = Url(*plain_store.find(Path(folder), PATIENCE))
-    url.worlds(me)
-    ended = time.time()
-    url.ask("PUT", f"ended/{me.rank}")
-    found: dict[str, Any] = {"began": began, "ended": ended, "requests": url.requests}
-    if store is not None:
-        while sum("/ended/" in path for path in store.values) < me.size:
-            time.sleep(0.05)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        found.update(frames=store.requests, cpu=used.ru_utime + used.ru_stime)
-    return found
 
 
 class Url:
@@ -139,7 +115,7 @@ def main() -> None:
     """Command line."""
     me = task.read("srun", os.environ)
     kind, folder = sys.argv[1:]
-    found = mpi() if kind == "mpi" else {"gloo": gloo, "plain": plain}[kind](me, folder)
+    found = mpi() if kind == "mpi" else gloo(me, folder)
     # In one call: lines of several ranks must not mix.
     sys.stdout.write(json.dumps({"rank": me.rank, **found}) + "\n")
 

@@ -1,6 +1,6 @@
 """Starts jobs that only meet, by number of ranks and in turns; prints their times as JSON.
 
-{"RANKS": {KIND: [job]}} of the kinds pmix, gloo, plain, horovod-mpi and horovod-gloo; a job has
+{"RANKS": {KIND: [job]}} of the kinds pmix, gloo, horovod-mpi and horovod-gloo; a job has
 `seconds` from the last rank's beginning to the last rank's end: what the meeting costs, and
 not how long a busy machine takes to start so many processes.
 """
@@ -96,7 +96,6 @@ def main() -> None:
             light = {
                 "pmix": functools.partial(probe, "mpi", ranks, root),
                 "gloo": functools.partial(probe, "gloo", ranks, root),
-                "plain": functools.partial(probe, "plain", ranks, root),
             }
             found[ranks] = interleaved(light, options.rounds)
         for ranks in options.horovod:
