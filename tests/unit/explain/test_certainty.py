@@ -557,3 +557,13 @@ def test_an_exception_whose_name_says_no_error_is_found(
     why = explain(paths, job, FAILED)
     assert why.name == kind, why
     assert problem.fields["error"] == f"{name}: {said}"
+
+
+def test_memory_of_the_host_that_cannot_be_pinned_is_not_the_gpus(tmp_path: Path) -> None:
+    error = "RuntimeError: CUDA error: out of memory"
+    frame = '  File "/x/deepspeed/accelerator/cuda_accelerator.py", line 217, in pin_memory'
+    lines = ["Traceback (most recent call last):", frame, "    return tensor.pin_memory()", error]
+    paths, job = made(tmp_path, "")
+    leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(error[14:]), lines), 1, host="n1")
+    why = explain(paths, job, FAILED)
+    assert (why.name, why.certainty.value) == ("pinned-memory", "likely"), why
