@@ -33,7 +33,7 @@ FAULTS = {
     signal.SIGSEGV: "invalid memory access",
     signal.SIGBUS: "a memory-mapped file was truncated or overwritten, or shared memory is full",
     signal.SIGABRT: "a library aborted; the lines above say why",
-    signal.SIGFPE: "integer division by zero",
+    signal.SIGFPE: "integer division by zero; on H20 GPUs a fault of cuBLAS before 12.4.5.8",
     signal.SIGILL: "its CPU lacks an instruction that the program was compiled for",
 }
 # What neither a fault nor SIGKILL is
