@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import places
 from .errors import Refused, SystemFault, UsageError
-from .remedy import Remedy
+from .remedy import Remedy, command
 
 # Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
 UNUSABLE = frozenset("'\";,:")
@@ -149,7 +150,9 @@ def writing(path: Path) -> Iterator[None]:
 
 def full(folder: Path, evidence: str) -> SystemFault:
     """Return the error to raise when the disk became full; nothing half-written stays."""
-    return SystemFault(f"the disk became full: {folder}", evidence, FREE_SPACE)
+    ours = places.scratch() in (folder, *folder.parents)
+    remedy = FREE_SPACE if ours else command("df", "-h", folder)
+    return SystemFault(f"the disk became full: {folder}", evidence, remedy)
 
 
 def shown(count: float) -> str:

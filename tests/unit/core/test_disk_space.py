@@ -13,16 +13,19 @@ from runners.core.errors import SystemFault
 
 
 @pytest.mark.parametrize(
-    ("number", "what", "remedy"),
+    ("number", "path", "what", "remedy"),
     [
-        (errno.ENOSPC, "the disk became full: /shared", disk_space.FREE_SPACE),
-        (errno.EDQUOT, "the disk became full: /shared", disk_space.FREE_SPACE),
-        (errno.EACCES, "cannot write /shared/images.lock", None),
+        (errno.ENOSPC, "/s/images/a", "the disk became full: /s/images", disk_space.FREE_SPACE),
+        (errno.EDQUOT, "/home/a b/x", "the disk became full: /home/a b", "df -h '/home/a b'"),
+        (errno.EACCES, "/s/images/a", "cannot write /s/images/a", None),
     ],
 )
-def test_writing(number: int, what: str, remedy: str | None) -> None:
+def test_writing(
+    number: int, path: str, what: str, remedy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", "/s")
     words = os.strerror(number)
-    with pytest.raises(SystemFault) as raised, disk_space.writing(Path("/shared/images.lock")):
+    with pytest.raises(SystemFault) as raised, disk_space.writing(Path(path)):
         raise OSError(number, words)
     assert (raised.value.what, raised.value.evidence) == (what, words)
     assert [str(each) for each in raised.value.remedies] == ([remedy] if remedy else [])
