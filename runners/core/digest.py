@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .errors import SystemFault
+
 if TYPE_CHECKING:
     import hashlib
+
+    from .progress import Progress
 
 BLOCK = 1 << 20
 
@@ -32,6 +36,18 @@ def sha256(file: Path, progress: Callable[[int], None] | None = None) -> str:
             if progress:
                 progress(read)
     return hasher.hexdigest()
+
+
+def digest_of(path: Path, name: str, progress: Progress) -> str:
+    """Return the digest of a file, "sha256:..."; raise SystemFault when it cannot be read.
+
+    `name` is what people call it.
+    """
+    try:
+        progress.begin(f"computing the digest of {name}", path.stat().st_size)
+        return f"sha256:{sha256(path, progress=progress.at)}"
+    except OSError as error:
+        raise SystemFault(f"cannot read {path}", str(error)) from None
 
 
 def key(**inputs: str) -> str:

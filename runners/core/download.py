@@ -19,7 +19,6 @@ from typing import Any, BinaryIO, Callable
 from urllib.error import HTTPError
 
 from . import disk_space, http
-from .digest import sha256
 from .errors import Refused, SystemFault
 from .files import read_json
 from .progress import Progress
@@ -96,18 +95,6 @@ def copy(path: Path, part: Path, progress: Progress) -> str:
     if why:
         raise SystemFault(f"cannot read {path}", why)
     return f"sha256:{digest.hexdigest()}"
-
-
-def digest_of(path: Path, name: str, progress: Progress) -> str:
-    """Return the digest of a file, "sha256:..."; raise SystemFault when it cannot be read.
-
-    `name` is what people call it.
-    """
-    try:
-        progress.begin(f"computing the digest of {name}", path.stat().st_size)
-        return f"sha256:{sha256(path, progress=progress.at)}"
-    except OSError as error:
-        raise SystemFault(f"cannot read {path}", str(error)) from None
 
 
 def forget(part: Path) -> None:

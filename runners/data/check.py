@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import download
+from ..core.digest import digest_of
 from ..core.errors import NotFound, Refused
 from ..core.progress import Progress
 from . import catalogue, manifest, pack, synth
@@ -94,5 +94,5 @@ def _compare(folder: Path, files: dict[str, manifest.File], report: Report, say:
             report.fault(name, "missing")
         elif path.stat().st_size != known.size:
             report.fault(name, f"{path.stat().st_size} bytes instead of {known.size}")
-        elif download.digest_of(path, name, say) != f"sha256:{known.sha256}":
+        elif digest_of(path, name, say) != f"sha256:{known.sha256}":
             report.fault(name, f"its SHA-256 is not {known.sha256}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..core import download
+from ..core.digest import digest_of
 from ..core.errors import Refused
 from ..core.files import read_json, read_versioned, write_versioned
 from ..core.progress import Progress
@@ -53,7 +53,7 @@ def names(folder: Path) -> Iterator[str]:
 
 def of_file(path: Path, name: str, say: Progress) -> File:
     """Return the entry of a file, which people know by `name`; every byte is read."""
-    digest = download.digest_of(path, name, say).partition(":")[2]
+    digest = digest_of(path, name, say).partition(":")[2]
     return File(path.stat().st_size, digest)
 
 

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from containers.catalogue import IMAGES
 
-from ..core import atomic, disk_space, download, places, sif
-from ..core.digest import sha256
+from ..core import atomic, disk_space, places, sif
+from ..core.digest import digest_of, sha256
 from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from . import oci, pgp, prebuilt, push, release, sources
@@ -73,7 +73,7 @@ def _built(path: Path, progress: Progress) -> Built:
         raise Refused(
             f"{path} was not built from a commit", f"its revision is {revision}", "git stash"
         )
-    digest = download.digest_of(path, path.name, progress)
+    digest = digest_of(path, path.name, progress)
     return Built(path, Image(name, architecture, digest, path.stat().st_size), version, revision)
 
 
@@ -126,7 +126,7 @@ def _put(made: Release, files: Folder, target: Source, progress: Progress) -> No
 def _check(path: Path, image: Image, progress: Progress) -> None:
     if not path.is_file():
         raise NotFound(f"{path.resolve()} is missing")
-    digest = download.digest_of(path, path.name, progress)
+    digest = digest_of(path, path.name, progress)
     if digest != image.digest:
         told = f"wanted {image.digest}\nfound  {digest}"
         raise NotVerified(f"{path.resolve()} is not what was released", told)

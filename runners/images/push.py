@@ -13,7 +13,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urljoin
 
-from ..core import download, sif
+from ..core import sif
+from ..core.digest import digest_of
 from ..core.disk_space import shown
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
@@ -60,7 +61,7 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
             upload(server, made, progress)
             digest = manifest = made.manifest.digest
     else:
-        digest = download.digest_of(image, image.name, progress)
+        digest = digest_of(image, image.name, progress)
         manifest = upload_sif(server, image, digest, progress)
     there = server.manifest("").digest
     if there != manifest:

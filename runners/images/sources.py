@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
 
 from ..core import download, sif
+from ..core.digest import digest_of
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
 from . import container_runtime, registry
@@ -113,7 +114,7 @@ def _by_runtime(
     reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
 ) -> str:
     container_runtime.pull(reference.text, reference.source, part, arch, plain, progress)
-    return download.digest_of(part, reference.source, progress)
+    return digest_of(part, reference.source, progress)
 
 
 def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:
