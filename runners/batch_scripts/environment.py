@@ -199,7 +199,7 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
             draft.leave_out(line, f"{name}: {reason}")
         elif value is None:
             draft.add("env", name, line)
-        elif name in OF_HOST:
+        elif name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
             whose = "modules" if step.image is None else "image"
             draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
         elif value.has(RUN) and step.agent and not step.direct:

@@ -128,12 +128,16 @@ def others(script: Script) -> Iterator[Note]:
     for line in content.embedded:
         yield Note(line, "directives in a here-document: they are of the script written there")
     starting = {step.line for step in script.steps}
+    written = set[tuple[int, str]]()
     for command in content.commands:
         own = command.line in starting or command.within or _known(command, script)
         if not own:
             hidden = secrets(command)
             text = " ".join("..." if word in hidden else word.text for word in command.words)
-            yield Note(command.line, f"{text}: {_instead(command, script)}")
+            instead = _instead(command, script)
+            if not instead.startswith("write ") or (command.line, instead) not in written:
+                yield Note(command.line, f"{text}: {instead}")
+            written.add((command.line, instead))  # once for all programs of a pipe
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
 
@@ -153,7 +157,8 @@ def _instead(command: Command, script: Script) -> str:
     local = any(word.start.startswith(LOCAL) for word in step.program)
     if (step.starter or local) and first in HELPERS:
         return "it is for the nodes of the job, and the launch does not run it"
-    if command.background and script.steps:
+    final = script.steps[-1] if script.steps else None
+    if command.background and final and (final.command.background or final.line > command.line):
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
         return "what it starts is not known here"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from . import grammar
@@ -27,6 +28,12 @@ def read(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) ->
     reader.content.faults += [line + offset for line in grammar.faults(root)]
     reader.walk(root)
     return reader.content
+
+
+def _condition(node: Node) -> Sequence[Node]:
+    """Return what stands between an `if` or `elif` and its `then`."""
+    then = next((n for n, child in enumerate(node.children) if child.type == "then"), 0)
+    return node.children[1:then]
 
 
 class _Reader(Simple):
@@ -126,19 +133,21 @@ class _Reader(Simple):
     def read_if_statement(self, node: Node) -> None:
         """Read a condition and its branches, each with the variables from before them."""
         label = f"the condition of line {self._line(node)}"
-        then = next((n for n, child in enumerate(node.children) if child.type == "then"), 0)
+        condition = _condition(node)
         with self._with(within="test"):
-            self._children(node.children[1:then])
+            self._children(condition)
         before, changed = dict(self.scope.variables), dict[str, Value]()
         branches: list[list[Node]] = [[]]
-        for child in node.children[then:]:
+        for child in node.children[len(condition) + 1 :]:
             if child.type in ("elif_clause", "else_clause"):
                 branches.append([])
             branches[-1].append(child)
-        holds = self._holds(node.children[1:then])
-        branches = branches[1:] if holds is False else branches
-        alone = len(branches) == 1 and branches[0][0].type == "else_clause"
-        if holds or (holds is False and (alone or not branches)):
+        holds = self._holds(condition)
+        while holds is False:
+            del branches[0]
+            more = branches and branches[0][0].type == "elif_clause"
+            holds = self._holds(_condition(branches[0][0])) if more else True
+        if holds:
             self._children(branches[0] if branches else ())
             return
         for number, nodes in enumerate(branches, 1):
@@ -167,13 +176,19 @@ class _Reader(Simple):
         found = [self.expander.word(child) for child in sides if child not in signs]
         if sign in ("-z", "-n") and any(word.text.strip("${}") in OF_JOB for word in found):
             return sign == "-n"
-        words = [word.known for word in found]
-        if None in words or any(set("*?[") & set(word or "") for word in words):
+        words = [word.known or "" for word in found]
+        words = [*words[:1], "".join(words[1:])] if sign not in ("-z", "-n") else words
+        pattern = words[-1] if words and tests[0].children[0].type == "[[" else ""
+        if sign == "=~" and pattern.isidentifier():
+            words[-1], sign = f"*{pattern}*", "=="
+        stars = "*" if pattern and sign in ("=", "==", "!=") else ""
+        if any(word.known is None or set("*?[") & {*word.text} - {*stars} for word in found):
             return None
         if sign in ("-z", "-n") and len(words) == 1:
             return (words[0] == "") is (sign == "-z")
         if sign in ("=", "==", "-eq", "!=", "-ne") and len(words) == 2:
-            return (words[0] == words[1]) is (sign in ("=", "==", "-eq"))
+            same = fnmatchcase(*words) if stars else words[0] == words[1]
+            return same is (sign in ("=", "==", "-eq"))
         return None
 
     def read_case_statement(self, node: Node) -> None:

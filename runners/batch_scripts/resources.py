@@ -11,6 +11,7 @@ from .words import RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
+OF_PART = ("nodelist", "relative", "exclude", "gpus")  # of one node's agent
 OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
@@ -27,7 +28,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
     for option in step.starter.options if step.starter.name == "srun" else ():
-        if not step.part or option.name not in ("nodelist", "relative", "exclude"):
+        if not step.part or option.name not in OF_PART:
             _srun(draft, option)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
@@ -179,6 +180,8 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         _nodes(draft, job)
         if own := starter.get("nodes"):
             draft.add("nodes", own)
+        elif not draft.has("nodes") and (job.nodes or 1) > 1:
+            draft.add("nodes", job.nodes or 1)
     ranks = ranks_of_agent(agent, job)
     if ranks is None and job.scheduler == "slurm" and not job.wants_gpus:
         ranks = literal("<GPUs of a node>", agent.line)

@@ -285,6 +285,15 @@ LINES = {
         f"export A=1\nif x; then export A=1; fi\n{RUN} python t.py",
         "--image image.sif --env A=1 t.py",
     ),
+    "branches of which the script tells the one": (
+        'M=big_cased\nif [[ $M =~ "small" ]]; then B=1\nelif [[ $M == *"cased" ]]; then B=2\n'
+        f"elif x; then B=3; else B=4; fi\n{RUN} python t.py $B",
+        "--image image.sif t.py -- 2",
+    ),
+    "a library before all others": (
+        "LD_PRELOAD=/x/m.so srun python t.py",
+        "--runtime none --env LD_PRELOAD=/x/m.so t.py",
+    ),
     "a function": (
         f'run() {{ {RUN} python "$1" --n "$2"; }}\nrun t.py 3',
         "--image image.sif t.py -- --n 3",
@@ -646,6 +655,12 @@ WHOLE = {
         " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py &\ndone\nwait",
         "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
     ),
+    "an agent for each node that the tasks fill": (
+        "#SBATCH --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2\n"
+        "for ((i=0; i<SLURM_NNODES; i++)); do\nsrun -n1 -N1 -w ${nodes[i]} --gpus=2"
+        " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=2 t.py &\ndone\nwait",
+        "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
+    ),
     "Cobalt": (
         "#!/bin/bash\n#COBALT -n 2 -t 60 -q full-node -A me\n"
         "mpirun -n 16 -npernode 8 singularity exec --nv i.sif python t.py",
@@ -726,6 +741,11 @@ def test_a_pattern_of_files_needs_no_job() -> None:
 def test_a_monitor_beside_a_training_is_no_launch() -> None:
     text = f"apptainer exec i.sif monitor gpu > log &\n{RUN} bash -c 'source e; report x'"
     assert len(read(text).drafts) == 1
+
+
+def test_a_file_that_a_pipe_writes_is_told_of_once() -> None:
+    lost = said(f"cat a | grep b | cut -f1 > /d/l.txt\n{RUN} python t.py /d/l.txt", "lost")
+    assert lost == ["1: cat a: write /d/l.txt before the launch"]
 
 
 def test_braces_are_a_list() -> None:
@@ -1025,6 +1045,10 @@ LOST = {
     "a command behind the training": (
         f"{RUN} python t.py\ncp -r a b",
         "2: cp -r a b: no training; do it after",
+    ),
+    "a program behind the training that nothing waits for": (
+        f"{RUN} python t.py\npython plot.py &",
+        "2: python plot.py: no training; do it after",
     ),
     "an address": (
         "export PATH=/opt/x:$PATH\nsource /e/bin/activate\nsrun python t.py",
