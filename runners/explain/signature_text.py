@@ -18,8 +18,9 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # what it does without or tries again
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |(?:- )?(?:INFO|DEBUG)\b|\[(?:INFO|DEBUG|WARN\w*)\]"
-    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO|accepting this combination"
-    r"|(?<!error: )Warning: |[Ff]ailed call to cuInit|register cu\w+ factory|cuda_diagnostics"
+    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO(?!.*no socket interface)"
+    r"|accepting this combination|(?<!error: )Warning: |register cu\w+ factory|cuda_diagnostics"
+    r"|[Ff]ailed call to cuInit"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
     r"|importing function definition"  # of bash, where an exported one is not whole
     r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|NCCL WARN Failed to find CUDA lib"

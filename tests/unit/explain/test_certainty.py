@@ -567,3 +567,12 @@ def test_memory_of_the_host_that_cannot_be_pinned_is_not_the_gpus(tmp_path: Path
     leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(error[14:]), lines), 1, host="n1")
     why = explain(paths, job, FAILED)
     assert (why.name, why.certainty.value) == ("pinned-memory", "likely"), why
+
+
+def test_what_nccl_says_as_information_can_be_the_cause(tmp_path: Path) -> None:
+    error = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:1, internal error"
+    log = f"0@n1 | n1:7:7 [0] NCCL INFO Bootstrap : no socket interface found\n0@n1 | {error}\n"
+    paths, job = made(tmp_path, log)
+    problem = failure.of_process(1, [error])
+    leave(paths, 0, 1.0, problem, 1, host="n1")
+    assert explain(paths, job, FAILED).name == "nccl-no-interface"
