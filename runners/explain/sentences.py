@@ -10,7 +10,7 @@ from typing import Any
 LONGEST = 300  # characters of what a log says, in a sentence
 # A name that the message does not have, until the words around it are known.
 NOTHING = "\0"
-AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*{NOTHING}+")
+AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*(?:[^\s{NOTHING}]+=)?{NOTHING}+")
 # Before what stands with no space after it, and before a further word: what leads to it stays.
 LEADS_ON = re.compile(rf"{NOTHING}+(?=[^\s,;:.){NOTHING}])|(?<=[ ,:]){NOTHING}+ (?=\w)")
 
