@@ -76,7 +76,7 @@ def test_datagrams_and_half_requests_do_not_reach_a_job(
                       f"cat {node}; exit 1")  # fmt: skip
         sockets, ports, held = map(int, done.split()[1:])
         assert sockets >= 1
-        assert ports >= (2 if node == "n1" else 1)  # rank 0's hub, and each rank's store
+        assert ports >= (2 if node == "n1" else 1)  # rank 0's hub, and each rank's proxy
         assert held >= 100
     login.sh("touch go")
     assert job.end() == 0, job.log
