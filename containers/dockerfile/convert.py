@@ -112,7 +112,7 @@ class Converter(Runs):
         for word in words(item.flat):
             name, equals, value = word.partition("=")
             default = shell(value) if equals else self.globals.get(name)
-            if default is None:
+            if default is None and name not in {**here.arguments, **here.variables}:
                 self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             value = self.expand(item, default or "", self.known())
             if name in self.in_from & set(self.globals):

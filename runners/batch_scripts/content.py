@@ -265,5 +265,5 @@ class Step:
         helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
         asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
         helps = helps or (is_python(first) and names[1:2] in asks)
-        helps = helps or self.command.text.endswith(" --version")
+        helps = helps or "setup.py" in names or self.command.text.endswith(" --version")
         return bool(self.program and not helps and (self.layers or self.python))

@@ -21,7 +21,7 @@ FOREIGN: dict[str, str] = TABLES["directives"]["foreign"]
 PBS, COBALT, OF_CHUNKS = (TABLES["directives"][name] for name in ("pbs", "cobalt", "of_chunks"))
 VARIABLES: dict[str, str] = TABLES["directives"]["variables"]  # of Slurm, and what gives them
 # A place that the script leaves open: <my account>, { account }.
-BLANK = re.compile(r"<([\w .'-]+)>|(?<![${])\{ *(\w[\w .'/-]*?) *\}")
+BLANK = re.compile(r"<([\w .'-]+)>|(?<![${])\{ *([\w(][\w .'/()*+=-]*?) *\}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ..core.site import Profile
 from . import trainer
 from .content import SUBMITTED, Command, Layer, Step, exclude
 from .draft import Draft, Note
-from .programs import APPTAINER, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
+from .programs import APPTAINER, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
 from .simple import HARMLESS
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
@@ -137,6 +137,8 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
     else:
         where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
         whose = f"this conda environment{where}" if name.text else "the Python that runs this"
+        if name is step.environment and name.text in FINDERS:
+            whose = f"{name.text}'s environment: `{FINDERS[name.text]}` shows it"
         place = f"<environment {name.text}>" if name.text else "<environment>"
         draft.add("image", place)
         draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))

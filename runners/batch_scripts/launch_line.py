@@ -19,7 +19,7 @@ from .script import MODULES, Script
 from .simple import HARMLESS
 from .words import BRANCH, FILE, RUN, Word
 
-BLANK = re.compile(r"<\w[\w .'/-]*>")  # a place that the script leaves open
+BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
 LOCAL = ("/tmp", "/dev/shm")  # of each node
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")

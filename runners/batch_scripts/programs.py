@@ -167,7 +167,8 @@ BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin", "ta
 WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env")}
 # Programs whose `run` starts a command in an environment.
 RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
-RUNNING |= {"uv": GRAMMARS["uv"]}
+FINDERS: dict[str, str] = TABLES["finders"]
+RUNNING |= dict.fromkeys(("uv", *FINDERS), GRAMMARS["uv"])
 
 
 def names(text: str) -> frozenset[str]:

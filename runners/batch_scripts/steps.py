@@ -199,7 +199,8 @@ class _Reader(Step):
         elif name in programs.RUNNING and rest and rest[0].text == "run":
             read_ = programs.read(rest[1:], programs.RUNNING[name])
             rest = list(read_.rest)
-            self.environment = read_.get("name", "prefix")
+            found = literal(name, first.line) if name in programs.FINDERS else None
+            self.environment = found or read_.get("name", "prefix")
             if name == "uv":
                 self._of_uv(read_, first.line)
             if self.image is not None:

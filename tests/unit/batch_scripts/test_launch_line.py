@@ -867,6 +867,16 @@ OPEN = {
         "'<account>'",
         "1: <account>: the script leaves it open",
     ),
+    "the environment of a project": (
+        "poetry install\nsrun poetry run python t.py",
+        "'<environment poetry>'",
+        "2: <environment poetry>: the folder of poetry's environment: `poetry env info --path`",
+    ),
+    "a sum of a template": (
+        "#SBATCH --gpus=v100:{{(2 if big else 1)*nodes}}\n{run} python t.py",
+        "'v100:<(2 if big else 1)*nodes>'",
+        "1: <(2 if big else 1)*nodes>: the script leaves it open",
+    ),
     "a range of nodes": ("#SBATCH --nodes=2-4\n{run} python t.py", "'<2-4>'", "1: --nodes=2-4"),
 }
 
@@ -1045,6 +1055,10 @@ LOST = {
     "a command behind the training": (
         f"{RUN} python t.py\ncp -r a b",
         "2: cp -r a b: no training; do it after",
+    ),
+    "what builds a package": (
+        f"{RUN} python t.py\nsrun python ops/setup.py install",
+        "2: srun python ops/setup.py install: no training; do it after",
     ),
     "a program behind the training that nothing waits for": (
         f"{RUN} python t.py\npython plot.py &",

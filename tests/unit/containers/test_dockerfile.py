@@ -354,6 +354,12 @@ def test_what_is_lost_is_listed(text: str, note: str, tmp_path: Path) -> None:
     assert [said for said in notes if said.startswith(note)], notes
 
 
+def test_an_argument_without_a_default_is_told_once(tmp_path: Path) -> None:
+    _, notes = converted(tmp_path, "FROM a AS b\nARG X\nENV Y=1\nFROM b\nARG X\nARG Y\n")
+    told = [note for note in notes if "has no default" in note]
+    assert told == ["line 2: ARG X has no default: --build-arg X=..."]
+
+
 @pytest.mark.parametrize(
     ("base", "command", "said"),
     [
