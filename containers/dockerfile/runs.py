@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import takewhile
 
 from .copies import Copies
 from .parse import SHELL, Instruction
@@ -33,7 +34,8 @@ USER_INSTALL = re.compile(
 HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
 # Commands that put files where they run, and bases without a working directory of their own.
 FETCHES = re.compile(
-    r"^(?!\s*cd\s+/)(?:.*[;&|]\s*)?(?:git\s+clone|wget|unzip|curl\s(?:.*\s)?-\w*[oO]|pip\s+install\s+-e)\s"
+    r"\s*(?:git\s+clone|wget|unzip|curl\s(?:.*\s)?-\w*[oO]|pip\s+install\s+-e)\s"
+    r"(?!(?:.*\s)?(?:[\"']?[/~]|-\w*O\s*-))"
 )
 AT_ROOT = re.compile(
     r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
@@ -127,7 +129,7 @@ class Runs(Copies):
         if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
             self.note(item, "pip install horovod", self._horovod(text))
         if (
-            FETCHES.search(text)
+            _fetches(CONTINUED.sub(" ", text))
             and not self.stage.has_folder
             and not AT_ROOT.search(self.stage.base)
         ):
@@ -167,3 +169,10 @@ def _apart(text: str, whole: str) -> str:
     if "#" in text or whole != text or "\n" in flat:
         return f"({start}\n{whole}\n    )"
     return f"({start}; {whole})" if start else f"({whole})"
+
+
+def _fetches(text: str) -> bool:
+    """Whether a command puts files into the folder in which the text begins to run."""
+    parts = re.split(r"[;&|\n]+", text)
+    stays = takewhile(lambda part: not re.match(r"\s*(?:cd|pushd)\s", part), parts)
+    return any(FETCHES.match(part) for part in stays)

@@ -365,6 +365,10 @@ def test_an_argument_without_a_default_is_told_once(tmp_path: Path) -> None:
     [
         ("nvcr.io/nvidia/pytorch:25.01-py3", "git clone x && cd x", True),
         ("nvcr.io/nvidia/pytorch:25.01-py3", "cd /opt && git clone x", False),
+        ("a/b", "apt-get update && cd ~ && git clone x", False),
+        ("a/b", "git clone x /opt/x && wget x -O /tmp/y", False),
+        ("a/b", "wget -qO- x | sh", False),
+        ("a/b", "apt-get update && \\\n  git clone x", True),
         ("nvidia/cuda:12.4.1-devel-ubuntu22.04", "git clone x", False),
         ("ubuntu:24.04", "wget x", False),
         ("a/b", "apt-get install -y wget", False),
