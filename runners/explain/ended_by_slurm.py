@@ -132,7 +132,10 @@ def no_step(facts: Facts) -> Explanation | None:
     why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
     cause = f"srun could not start the ranks within the job: {why}"
     fix = command("scontrol", "show", "job", _of_slurm(facts))
-    if facts.job.typed.values("sbatch-arg"):
+    if "nodes are busy" in why:
+        cause += "; another step of the job has them: `export SLURM_OVERLAP=1` lets steps share"
+        fix = command("squeue", "--steps", "--jobs", _of_slurm(facts))
+    elif facts.job.typed.values("sbatch-arg"):
         fix = change(leave_out=["sbatch-arg"])
     if not facts.state.ended:
         cancel = command("runner", "cancel", facts.job.id)
