@@ -38,7 +38,7 @@ VAGUE = re.compile(
 LABEL = re.compile("^" + OF_RANK)
 TIME_OF_LINE = re.compile(TIME)
 TRACEBACK = "Traceback (most recent call last)"
-FRAME = re.compile(r'^\s+File "')
+FRAME = re.compile(r'^\s+(?:File "|.*\b(?:environ\.get|getenv)\()')
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _label(line: str) -> str:
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the messages of a traceback, and its lines that name a file; no lines of code."""
+    """Return the messages of a traceback, and its lines that name a file or read a variable."""
     messages: list[str] = []
     frames: list[str] = []
     within = False
