@@ -178,9 +178,10 @@ def _conda_folder(script: Script, name: str) -> Path | None:
     """Return where conda looks for an environment: envs/ of its own folder, which is sourced."""
     for command in script.content.commands:
         for word in command.words:
-            for end in ("/etc/profile.d/conda.sh", "/bin/conda"):
+            for end in ("/etc/profile.d/conda.sh", "/bin/conda", "/bin/activate"):
                 root, found, _ = word.text.partition(end)
-                if found and command.name in ("source", ".", "conda", "eval"):
+                venv = end == "/bin/activate" and "conda" not in root.lower()
+                if found and not venv and command.name in ("source", ".", "conda", "eval"):
                     return Path(os.path.expandvars(root)) / "envs" / name
     return None
 

@@ -163,8 +163,8 @@ OF_DIRECTIVE = "<image of the directive>"
 PLACE = TABLES["names"]["place"].split()
 SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does, or only its CPUs.
-BEFORE = ("time", "exec", "nohup", "command", "eval", "unbuffer", "builtin", "task_affinity")
-WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env")}
+BEFORE = ("exec", "nohup", "command", "eval", "unbuffer", "builtin", "task_affinity")
+WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env", "time")}
 # Programs whose `run` starts a command in an environment.
 RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
 FINDERS: dict[str, str] = TABLES["finders"]

@@ -127,6 +127,10 @@ def misspelt_directive(script: Script) -> Places:
         plain = found is None or found[1] == "SBATCH" or found[1].islower()
         if found and not plain and differ in ([], *map(list, "SBATCH")):
             yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[found.end(1) :]}"
+    for line, text in directives.head(script.text) if script.job.scheduler == "slurm" else ():
+        name = "".join(re.findall(r"^#SBATCH\s+--([a-z-]+_[a-z_-]+)", text))
+        if name and name not in ("cpu_bind", "mem_bind"):
+            yield line, f"sbatch refuses --{name}", f"--{name.replace('_', '-')}"
 
 
 @rule("variable-in-directive")

@@ -299,7 +299,7 @@ LINES = {
         "--image image.sif t.py -- --n 3",
     ),
     "what stands before": (
-        f"time {RUN} env A=1 nice python t.py",
+        f"time -p {RUN} env A=1 nice python t.py",
         "--image image.sif --env A=1 t.py",
     ),
 }
@@ -871,6 +871,11 @@ OPEN = {
         "poetry install\nsrun poetry run python t.py",
         "'<environment poetry>'",
         "2: <environment poetry>: the folder of poetry's environment: `poetry env info --path`",
+    ),
+    "conda's own way to activate": (
+        "source /x/miniconda3/bin/activate me\nsrun python t.py",
+        "'<environment me>'",
+        "1: <environment me>: the folder of this conda environment; conda looks in /x/miniconda3/e",
     ),
     "a sum of a template": (
         "#SBATCH --gpus=v100:{{(2 if big else 1)*nodes}}\n{run} python t.py",

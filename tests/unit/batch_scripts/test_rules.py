@@ -264,6 +264,10 @@ WRONG = {
         (1, "stray-blank"),
     ),
     "a directive in other cases": ("#SBATCH -n 2\n#SBATCh -t 1\na", (2, "misspelt-directive")),
+    "a directive with an underscore": (
+        "#SBATCH -n 2\n#SBATCH --cpus_per_task=4\na",
+        (2, "misspelt-directive"),
+    ),
     "a directive with a letter less": ("#BATCH -n 2\nsrun a", (1, "misspelt-directive")),
     "a token for a login": (
         "huggingface-cli login --token hf_0123456789abcdef\nsrun python t.py --x_token=0123456789a",
