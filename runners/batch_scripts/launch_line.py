@@ -189,6 +189,8 @@ def _known(command: Command, script: Script) -> bool:
         return not any(word.has(BRANCH, FILE) for word in command.words)
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
+    if step.inner and not step.part:
+        return all(_known(each, script) for each in step.inner)
     first = command.arguments[0].text if command.arguments else ""
     if command.name in ("source", "."):
         return first == "activate" or first.endswith(HARMLESS)

@@ -1011,6 +1011,10 @@ LOST = {
         f"srun mkdir /dev/shm/a\n{RUN} python t.py",
         "1: srun mkdir /dev/shm/a: it is for the nodes of the job",
     ),
+    "a text that does more than look": (
+        f"srun sh -c '[ -d /x ] || mkdir /x; nvidia-smi'\nsrun sh -c 'date'\n{RUN} python t.py",
+        "1: srun sh -c [ -d /x ] || mkdir /x; nvidia-smi: ",
+    ),
     "a copy to the node": (
         f"cp a /tmp/b\n{RUN} python t.py",
         "1: cp a /tmp/b: it is for the nodes",
