@@ -9,6 +9,7 @@ import horovod.torch as hvd
 import torch
 
 ROUNDS, KINDS = 4, (torch.float32, torch.float64, torch.int64, torch.float16)
+LITTLE = 64 * 1024 // 4  # floats that Gloo exchanges by doubling; more go around a ring
 hvd.init(process_sets="dynamic")
 rank, size = hvd.rank(), hvd.size()
 # The set leaves out the first rank of the first node only. Over Gloo the release waits in it.
@@ -22,7 +23,8 @@ def ramp(count: int, kind: torch.dtype) -> torch.Tensor:
 
 def allreduces(number: int) -> None:
     """Sum some tensors, asked for in an order of this rank's own."""
-    wanted = [(common.randint(1, 5000), common.choice(KINDS)) for _ in range(10)]
+    wanted = [(common.randint(1, 5000), common.choice(KINDS)) for _ in range(8)]
+    wanted += [(LITTLE, torch.float32), (LITTLE + 1, torch.float32)]
     handles = {}
     for which in own.sample(range(10), 10):
         name = f"{number % 3}.{which}.{wanted[which]}"
@@ -32,6 +34,23 @@ def allreduces(number: int) -> None:
     for which, handle in handles.items():
         right = ramp(*wanted[which]) * (size * (size + 1) // 2)
         assert torch.equal(hvd.synchronize(handle), right), wanted[which]
+
+
+def alone(number: int) -> None:
+    """Reduce one tensor at a time, also in place: averages, and minima with equal bits."""
+    for count in (0, 5, LITTLE, LITTLE + 1):
+        mine = torch.full((count,), float(rank))
+        name = f"alone {count}"
+        hvd.allreduce_(mine, op=hvd.Average, name=name)
+        assert torch.allclose(mine, torch.full((count,), (size - 1) / 2)), mine
+        if hvd.gloo_enabled():
+            zeros = torch.full((count,), -0.0 if (rank + number) % 2 else 0.0)
+            least = hvd.allreduce(zeros, op=hvd.Min, name=f"{name} min")
+            bits = hvd.allgather(least.view(torch.int32)[None], name=f"{name} bits")
+            assert bool((bits == bits[0]).all())
+    pair = [torch.full((3,), float(rank)), torch.full((LITTLE,), float(rank))]
+    for value in hvd.grouped_allreduce(pair, op=hvd.Average, name="averages"):
+        assert torch.allclose(value, torch.full_like(value, (size - 1) / 2))
 
 
 def others(number: int) -> None:
@@ -48,6 +67,7 @@ def others(number: int) -> None:
 
 for number in range(ROUNDS):
     allreduces(number)
+    alone(number)
     others(number)
     if number % 2:  # the rank with the number 0 has no batch left, the last has most
         for batch in range(rank):
