@@ -313,7 +313,8 @@ TRAINING = (
     ),
     Cause(
         "download", "from urllib.request import urlopen\nurlopen('http://mnist.example/x.gz')",
-        explained="no-network", said="no route there", fix="download it here", certainty="likely",
+        explained="no-network", said="does not know its name", fix="download it here",
+        certainty="likely",
     ),
 )  # fmt: skip
 LAST = (
