@@ -48,7 +48,8 @@ def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
     """Return result.json; `facts` are the trainer's own."""
     last, seconds = run.history[-1], [epoch["seconds"] for epoch in run.history[1:]]
     steps, steady = sorted(run.step_seconds), run.history[1:] or run.history
-    waited, took = (sum(epoch[key] for epoch in steady) for key in ("data_seconds", "seconds"))
+    took = sum(epoch["seconds"] for epoch in steady)
+    waited = sum(epoch.get("data_seconds", 0.0) for epoch in steady)  # older checkpoints: none
     return {
         **{key: last[key] for key in ("accuracy", "loss", "test_loss") if key in last},
         "epochs": len(run.history),

@@ -152,6 +152,7 @@ class Run(SavedRun):
         """
         stop = self._agree()
         self.seconds += time.perf_counter() - self.epoch_began
+        waited = self.data_seconds  # evaluation reads too
         tested = together(self.ranks, evaluate) if evaluate else []
         everyone = self.ranks.gather([float(self.loss_sum), *tested])
         loss_sum, *test = (sum(each) for each in zip(*everyone))
@@ -163,14 +164,15 @@ class Run(SavedRun):
             exchange(self.ranks, failure=self._diverged(math.nan, ""))
         line = {"epoch": self.epoch, "step": self.step, **numbers, "learning_rate": self.rate}
         line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
-        self.history.append({**line, "count": count, "data_seconds": self.data_seconds})
-        self.data_seconds = 0.0
+        self.history.append({**line, "count": count, "data_seconds": waited})
         self.record("epoch", {**line, "steps": self.last_step})
         told = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
         speed = f"{self.seconds:.2f} s  {count / self.seconds:.0f} {self.unit}/s"
         self.say(f"epoch {self.epoch:3d}  {told}  {speed}")
+        self.epoch_began, self.data_seconds = time.perf_counter(), waited
         if self.taken >= self.shards.whole:
-            self.epoch, self.taken, self.loss_sum, self.seconds = self.epoch + 1, 0, 0.0, 0.0
+            self.epoch, self.taken, self.loss_sum = self.epoch + 1, 0, 0.0
+            self.seconds = self.data_seconds = 0.0
         more, every = self.step < self.last_step, self.args.checkpoint_every
         if (stop and more) or not every or self.step % every == 0 or not more:
             self._save(stop if more else "")

@@ -158,6 +158,7 @@ class SavedRun:
         self.step, self.epoch, self.taken = (manifest[key] for key in ("step", "epoch", "taken"))
         self.loss_sum = manifest["loss_sum"] if self.main else 0.0
         self.seconds = manifest["seconds"]
+        self.data_seconds = manifest.get("data_seconds", 0.0)  # older checkpoints: none
         self.history = [e for e in manifest["history"] if e["epoch"] < self.epoch]
         self.resumed_at_steps = [*manifest["resumed_at_steps"], self.step]
         self.say(f"resumed at step {self.step}, epoch {self.epoch}")
@@ -176,6 +177,7 @@ class SavedRun:
             "taken": self.taken,
             "loss_sum": loss_sum,
             "seconds": self.seconds + (time.perf_counter() - self.epoch_began if self.taken else 0),
+            "data_seconds": self.data_seconds,
             "count": self.shards.count,
             "seed": self.args.seed,
             "ranks": self.ranks.size,

@@ -1,4 +1,4 @@
-"""Tokens of a command line, quoted for bash, which expands in them what it shall and no more."""
+"""Tokens of a command line, quoted for bash so that it expands only the intended variables."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true 
 
 
 class Rule(NamedTuple):
-    """What a value must be besides of its type, in words, and whether it is."""
+    """What a value must be in addition to its type, in words, and whether it is."""
 
     words: str
     holds: Callable[[Any], object]

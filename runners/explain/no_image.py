@@ -10,7 +10,10 @@ from ..core.remedy import ADVICE, Remedy, advice
 from .explanation import Explanation
 from .facts import Facts
 
-IMAGE = re.compile(r"(?<![-\w./$])image\b(?![-\w./=])")
+# Not where it is true of images alone
+IMAGE = re.compile(
+    r"(?<![-\w./$])image\b(?![-\w./=]| is read-only| cannot be written to| of (?:NVIDIA|CUDA)\b)"
+)
 BUILD = re.compile(r"runner build --from \S+ -r more\.txt -o more\.sif")
 # What is done with an image or a container alone
 OF_IMAGES = re.compile(r"runner (?:build|pull|verify)\b|--apptainer-arg|--(?:bind|stage-image)\b")

@@ -7,7 +7,7 @@ import signal
 
 from ..core.job_record import JobState
 from ..core.model import Controller, ImageAccess
-from ..core.remedy import Remedy, change
+from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import (
@@ -45,6 +45,7 @@ SENT = {
     signal.SIGINT: "was interrupted by SIGINT, as by Ctrl-C, `scancel --signal INT` or a launcher",
     signal.SIGPIPE: "was ended by SIGPIPE: it wrote to a program or connection that had ended",
 }
+LIMITS = {signal.SIGXCPU: "-t", signal.SIGXFSZ: "-f"}  # options of ulimit
 
 
 def out_of_memory(facts: Facts) -> Explanation | None:
@@ -142,13 +143,23 @@ def ended(facts: Facts) -> Explanation | None:
     number = signal_of(facts)
     if number not in SENT:
         return None
-    limit = number in (signal.SIGXCPU, signal.SIGXFSZ)
+    limit = LIMITS.get(signal.Signals(number), "")
     return finding(
         f"{who(facts)} {SENT[signal.Signals(number)]}",
         (*record_of(facts), *facts.log.errors[:3]),
-        change(sbatch_arg="--propagate=NONE") if limit else all_logs(facts),
+        _without_limit(facts, limit) if limit else all_logs(facts),
         Certainty.LIKELY if limit else Certainty.UNSURE,
         "that is what the signal is for" if limit else "the signal does not tell who sent it",
+    )
+
+
+def _without_limit(facts: Facts, option: str) -> Remedy:
+    """Return how a job gets no limit of the shell: sbatch's way, else in the shell itself."""
+    if facts.job.scheduler == "slurm":
+        return change(sbatch_arg="--propagate=NONE")
+    return advice(
+        f"`ulimit {option} unlimited` in the shell that launches the job; a limit of the node's "
+        "own is its administrator's"
     )
 
 

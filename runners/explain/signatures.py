@@ -66,6 +66,7 @@ CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
+PROPAGATE = "`--sbatch-arg=--propagate=NONE`"  # for what sbatch submits
 # What can only be told from the run: the name in an entry, and what makes the command of it
 REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "edit": edit,
@@ -215,7 +216,9 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)
-    steps = tuple(filled(step, named) for step in entry.fix)
+    of_slurm = facts.job.scheduler == "slurm"
+    fix = (step for step in entry.fix if of_slurm or not step.endswith(PROPAGATE))
+    steps = tuple(filled(step, named) for step in fix)
     return Explanation(
         entry.id,
         filled(entry.cause, named),
@@ -256,7 +259,8 @@ def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> 
         return remedy
     if entry.command:
         return typed_line(typed(entry.command, named))
-    if entry.change or entry.leave_out:
+    of_sbatch = "sbatch-arg" in entry.change and facts.job.scheduler != "slurm"
+    if (entry.change or entry.leave_out) and not of_sbatch:
         options = {name: inside(value, named) for name, value in entry.change.items()}
         return change(options, leave_out=entry.leave_out)
     if entry.fixed_by == NOBODY and node:

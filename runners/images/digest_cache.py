@@ -1,8 +1,8 @@
 """Remembers the digest of an image, and what is in it, for as long as the file stays as it is.
 
-Reading a whole image takes seconds, a launch shall not. A file counts as unchanged when its device,
-inode, size, modification and change time are the same: the last cannot be set back by who may
-write the file, as `touch` sets back the modification time.
+Reading a whole image takes seconds, too long for each launch. A file counts as unchanged when its
+device, inode, size, modification and change time are the same: the last cannot be set back by who
+may write the file, as `touch` sets back the modification time.
 """
 
 from __future__ import annotations

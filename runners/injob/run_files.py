@@ -22,11 +22,12 @@ OF_RANK = (
     r"|(?:\d{1,3}\.){3}\d{1,3}: |[a-z][a-z_-]{0,30}[\da-z-]*\d: |[ ]{0,3}\| (?=[\d|])"
     "|" + TIME + ")[ ]?)+"
 )
-# The name of an exception, as in the last line of a traceback: most say Error, some do not
+# The name of an exception, as in the last line of a traceback: most say Error, some do not; the
+# names of metrics, such as val.error and a.queue.size, are no exceptions
 OF_A_TYPE = (
-    r"(?:[\w.]*(?:Error|Exception|Interrupt|gaierror)\b"
+    r"(?:[\w.]*(?:Error|Exception|Interrupt|gaierror)\b(?!\.\w)|(?:\w+\.)+error(?=: [^\d-])"
     r"|(?:\w+\.)*(?:exceptions?|errors?|exc|_error|socket|subprocess|process|zipfile|queue|lib)"
-    r"\.[A-Za-z]\w+(?=: |$))"
+    r"\.(?-i:[A-Z]\w+|timeout)(?=: |$))"
 )
 RESULT = "result.json"  # the trainer's own
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition

@@ -27,7 +27,7 @@ UNPACKED = 4  # times the size of the file
 MEASURED_IMAGE = (
     "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
     "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
-    "reckoned for more nodes: docs/concepts/scale.md"
+    "estimated for more nodes: docs/concepts/scale.md"
 )
 MEASURED_MOUNT = (
     "to the first step of torch_mnist with 4 ranks on two cores 10.9 s, and 13.6 s where each "

@@ -166,10 +166,10 @@ def known_references() -> dict[str, Reference]:
 def _reference(name: str, table: dict[str, Any]) -> Reference:
     ranks, seconds = table["ranks"], table.get("seconds", ())
     # Seconds for the same work: the throughput is their inverse.
-    reckoned = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
+    computed = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
     return Reference(
         name, table["title"], table["source"], tuple(ranks),
-        tuple(table.get("efficiency", reckoned)), tuple(seconds), table.get("total", False),
+        tuple(table.get("efficiency", computed)), tuple(seconds), table.get("total", False),
     )  # fmt: skip
 
 

@@ -26,10 +26,11 @@ KEPT = 4000
 CAUSE = "cause"  # a file beside the records: one of them is no follower's
 TRACEBACK_LINES = 400
 SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
-# The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so.
+# The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so; not
+# the metric "val_error: 0.5".
 ERROR_LINE = re.compile(
     rf"^(?:{run_files.OF_RANK})?"
-    rf"(?P<error>(?:{run_files.OF_A_TYPE}|runner: |error: ).*)",
+    rf"(?P<error>(?!(?-i:\S+error): -?[\d.e-]+$)(?:{run_files.OF_A_TYPE}|runner: |error: ).*)",
     re.IGNORECASE,
 )
 MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import failure
 from runners.injob.rank.failure import Problem
+from runners.injob.run_files import OF_A_TYPE
 from runners.jobs import job_status
 
 from ..failures import leave
@@ -489,6 +491,38 @@ def test_without_an_image_nothing_is_said_of_one(
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("OSError: [Errno 30] Read-only file system: '/x'", "an image cannot be written to"),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system",
+            "an image is read-only",
+        ),
+        ("a.c:1:10: fatal error: mpi.h: No such file or directory", "a `-devel` image of NVIDIA's"),
+    ],
+)
+def test_what_is_true_of_images_alone_is_said_of_them(tmp_path: Path, line: str, said: str) -> None:
+    paths, job = made(tmp_path, f"{line}\n", (0, 1.0, line))
+    planned(paths, "none")
+    why = explain(paths, job, FAILED)
+    assert said in " ".join((why.cause, *why.steps)), why
+
+
+@pytest.mark.parametrize("scheduler", ["local", "allocation", "pbs", "cobalt"])
+def test_an_option_of_sbatch_is_only_for_what_sbatch_submits(
+    tmp_path: Path, scheduler: str
+) -> None:
+    line = "fi_mr_reg: Unable to register MR of 8192 bytes: Cannot allocate memory"
+    for number, error in ((1, failure.of_exit(1, line)), (2, failure.of_process(152, []))):
+        paths, job = made(tmp_path / str(number), "")
+        leave(paths, 0, 1.0, error)
+        why = explain(paths, replace(job, scheduler=scheduler), FAILED)
+        said = " ".join((*why.steps, str(why.fix)))
+        assert "ulimit" in said, why
+        assert "--propagate" not in said
+
+
+@pytest.mark.parametrize(
     ("code", "name", "certainty", "said", "fix"),
     [
         (152, "rank-ended", "likely", "CPU time", "--sbatch-arg=--propagate=NONE"),
@@ -557,6 +591,24 @@ def test_an_exception_whose_name_says_no_error_is_found(
     why = explain(paths, job, FAILED)
     assert why.name == kind, why
     assert problem.fields["error"] == f"{name}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("train.error.mean: 0.5", False),
+        ("val_error: 0.12", False),
+        ("val.error: -1e-05", False),
+        ("a.queue.size: 3", False),
+        ("lib.version: 2", False),
+        ("struct.error: unpack requires a buffer of 4 bytes", True),
+        ("socket.timeout: timed out", True),
+        ("KeyError: 3", True),
+    ],
+)
+def test_a_metric_is_no_exception(line: str, error: bool) -> None:
+    assert failure.of_process(1, [line]).fields["error"] == (line if error else "")
+    assert bool(re.match(OF_A_TYPE, line)) is error
 
 
 def test_memory_of_the_host_that_cannot_be_pinned_is_not_the_gpus(tmp_path: Path) -> None:

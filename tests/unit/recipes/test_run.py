@@ -124,6 +124,18 @@ def test_a_result_has_means_and_a_speed_without_the_first_epoch(tmp_path: Path) 
     assert (found["arguments"]["base_lr"], found["extra"]) == (0.1, 7)
 
 
+def test_what_evaluation_reads_is_no_wait_of_training(tmp_path: Path) -> None:
+    run = run_of(tmp_path, epochs=1)
+    run.begin(20, Weights())
+    next(run.epochs())
+    for batch in run.batches():
+        run.rate = 0.1
+        run.step_done(0.5 * batch.own)
+    run.epoch_done(lambda: [run.read(lambda: 4.0), 9, 10])
+    run.finish([])
+    assert result(tmp_path)["data_wait_share"] == 0
+
+
 def test_without_evaluation_there_is_no_accuracy(tmp_path: Path) -> None:
     run = run_of(tmp_path, epochs=1)
     run.begin(20, Weights())
@@ -306,6 +318,35 @@ def test_a_run_continues_where_it_was_stopped(
     assert (run.step, run.epoch, run.taken, run.last_step) == (6, 2, 10, 12)
     assert (run.loss_sum, len(run.history)) == (5.0, 1)
     assert "resumed at step 6, epoch 2" in capsys.readouterr().out
+
+
+def test_the_wait_for_data_of_half_an_epoch_is_kept(tmp_path: Path) -> None:
+    run = run_of(tmp_path, epochs=2, max_steps=6, keep=9)
+    run.begin(20, Weights())
+    for _ in run.epochs():
+        for batch in run.batches():
+            run.rate = 0.1
+            run.step_done(0.5 * batch.own)
+        run.data_seconds += 1.0
+        run.epoch_done()
+    seconds = run.history[-1]["seconds"]
+    run = run_of(tmp_path, epochs=2, resume="auto")
+    train(run, Weights())
+    assert [epoch["data_seconds"] for epoch in run.history] == [1.0, 1.0]
+    manifest = json.loads((tmp_path / "checkpoints" / "step-00000006.json").read_text())
+    assert manifest["seconds"] < 1.5 * seconds
+
+
+def test_a_checkpoint_from_before_waits_were_counted_continues(tmp_path: Path) -> None:
+    train(run_of(tmp_path, max_steps=10), Weights())
+    for path in (tmp_path / "checkpoints").glob("*.json"):
+        manifest = json.loads(path.read_text())
+        for part in (manifest, *manifest["history"]):
+            part.pop("data_seconds", None)
+        path.write_text(json.dumps(manifest))
+    train(run := run_of(tmp_path, resume="auto"), Weights())
+    run.finish([])
+    assert result(tmp_path)["data_wait_share"] == 0
 
 
 def test_another_number_of_ranks_continues_at_the_end_of_an_epoch(
