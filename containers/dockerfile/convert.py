@@ -17,6 +17,7 @@ from .sources import TAKE
 from .stage import (
     BARE,
     OF_BASE,
+    OF_SHELL,
     STAGED,
     Note,
     Reader,
@@ -33,7 +34,10 @@ LOST = {
     "HEALTHCHECK": "write a %test section that proves the image: apptainer test runs it",
     "ONBUILD": "nothing that starts from this image or stage runs it: write it after their FROM",
 }
-OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
+READ_ONLY = "read-only in bash: where sh is bash, %post has root's own, as UID 0"
+# What ENV sets, but not for who runs the image.
+BUILDING = dict.fromkeys(OF_SHELL, f"{READ_ONLY}; it is not set when the image runs")
+BUILDING["HOME"] = "set while it is built; who runs the image has another home"
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
@@ -119,23 +123,21 @@ class Converter(Runs):
                 what = f"ARG {name} is in a line FROM too, where its default is written"
                 self.note(item, what, f"--build-arg {name}=... does not change the base")
             for other in here.arguments:
-                if re.search(rf"\$\{{?{other}\b", default or ""):
+                if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
                     what = f"ARG {name} is '{plain(value)}', of the default of ARG {other}"
                     self.note(item, what, f"--build-arg {other}=... does not change it")
             if name in here.variables:  # which ENV has set for good
                 continue
             if equals and here.arguments.get(name, value) != value:
                 what = f"ARG {name} has another default before"
-                self.note(item, what, f"--build-arg {name}=... is not heard from here on")
+                self.note(item, what, f"--build-arg {name}=... does not change it from here on")
                 here.variables[name] = value
                 self.export(name, value)
                 continue
             here.arguments[name] = value
-            if default is None:  # without a value it leaves what the base has
-                given = placeholder(name)
-                here.install.append(f'[ ! "{given}" ] || export {name}="{given}"')
-            else:
-                self.export(name, placeholder(name))
+            if name in OF_SHELL:
+                self.note(item, f"ARG {name}", READ_ONLY)
+            self.export(name, placeholder(name), unless_empty=default is None)
 
     def read_env(self, item: Instruction) -> None:
         here, found = self.stage, {}
@@ -145,13 +147,8 @@ class Converter(Runs):
             if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
                 continue
-            if name in OF_SHELL:
-                self.note(item, name, "read-only in bash: it is not set when the image runs")
-                here.install.append(f'[ "${{BASH_VERSION-}}" ] || export {name}="{text}"')
-                here.variables[name] = text
-                continue
-            if name == "HOME":
-                self.note(item, name, "set while it is built; who runs the image has another home")
+            if name in BUILDING:
+                self.note(item, name, BUILDING[name])
             else:
                 here.environ.append(f'export {name}="{text}"')
             here.variables[name] = text

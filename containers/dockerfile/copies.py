@@ -105,7 +105,7 @@ class Copies(Sources):
         self.stage.files.append((path + "/." * is_folder, target))
         if is_folder:
             what = f"{item.word} {path} into an image without a shell"
-            self.note(item, what, "links are followed, and .dockerignore is not heard")
+            self.note(item, what, "links are followed, and .dockerignore has no effect")
 
     def _from_stage(self, item: Instruction, origin: str, sources: list[str], target: str) -> None:
         found = self._origin(origin)

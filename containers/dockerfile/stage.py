@@ -24,6 +24,7 @@ HIDDEN = "{\0{"  # stands for the braces of what is no argument, until it is quo
 OF_BASE = "\0$"  # stands for the $ of a variable that only the base may have set
 # Images without a shell: nothing can be run in them.
 BARE = re.compile(r"^scratch$|distroless|^cgr\.dev/chainguard/(?!.*-dev)")
+OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
 STAGED = "/.copied"  # where files lie in an image until %post puts them in their places
 
 
@@ -113,8 +114,10 @@ class Reader:
         self.stage.install.append(text)
         self.stage.works = True
 
-    def export(self, name: str, text: str) -> None:
-        self.stage.install.append(f'export {name}="{text}"')
+    def export(self, name: str, text: str, unless_empty: bool = False) -> None:
+        guard = '[ "${BASH_VERSION-}" ] || ' if name in OF_SHELL else ""
+        guard += f'[ ! "{text}" ] || ' if unless_empty else ""  # the base may have a value
+        self.stage.install.append(f'{guard}export {name}="{text}"')
 
     def note(self, item: Instruction, what: str, remedy: str) -> None:
         made = Note(item.line, what, remedy)

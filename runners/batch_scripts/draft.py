@@ -44,11 +44,14 @@ class Draft:
         word = value if isinstance(value, Word) or value is None else literal(str(value), line)
         setting = SETTINGS.get(name)
         if not (setting and setting.kind == "list") and name != "sweep":
-            self.options = [each for each in self.options if each[0] != name]
+            self.drop(name)
         if (name, word) not in self.options:
             self.options.append((name, word))
         if word is not None:
             self.note(word)
+
+    def drop(self, *names: str) -> None:
+        self.options = [each for each in self.options if each[0] not in names]
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)

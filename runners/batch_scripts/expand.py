@@ -142,7 +142,8 @@ class Expander:
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""
-        name = grammar.source(inner[-1]).removesuffix("[@]").removesuffix("[*]")
+        name = grammar.source(inner[-1]) if inner else ""  # ${}
+        name = name.removesuffix("[@]").removesuffix("[*]")
         items = self.scope.variables.get(name)
         if not isinstance(items, tuple):
             return None

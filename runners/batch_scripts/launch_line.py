@@ -21,6 +21,7 @@ from .words import BRANCH, FILE, RUN, Word
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
 LOCAL = ("/tmp", "/dev/shm")  # of each node
+ASKING = ("--version", "-V", "--mpi=list")
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
@@ -182,7 +183,7 @@ def _known(command: Command, script: Script) -> bool:
     step = steps.of(command)
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
-    asks = command.text.startswith("command -v") or command.words[-1].text in ("--version", "-V")
+    asks = command.text.startswith("command -v") or command.words[-1].text in ASKING
     if asks or (command.name == "exec" and not command.arguments):
         return True  # the redirections of exec alone are those of a log
     if command.name == "eval":
@@ -214,6 +215,14 @@ def of_loops(script: Script) -> Iterator[Note]:
         yield Note(script.steps[0].line, text)
     elif len(script.steps) > 1:
         text = f"{len(script.steps)} steps of one job become {len(script.steps)} jobs"
-        beside = any(step.command.background for step in script.steps[:-1])
+        beside = _together(script)
         how = "the script runs them together" if beside else "--dependency afterok:JOB keeps their"
         yield Note(script.steps[0].line, f"{text}; {how}{'' if beside else ' order'}")
+
+
+def _together(script: Script) -> bool:
+    """Whether all steps run beside each other: no `wait` stands between them."""
+    started = [step.command for step in script.steps]
+    places = [n for n, each in enumerate(script.content.commands) if each in started]
+    waits = any(each.name == "wait" for each in script.content.commands[places[0] : places[-1]])
+    return not waits and all(each.background for each in started[:-1])

@@ -21,7 +21,9 @@ SAME |= {"module-mode": "module", "command-mode": "no-python"}
 
 
 class Grammar:
-    """A program's options. `values` take one, `pairs` two; `short` has the letters' long names.
+    """A program's options. `values` take one; `short` has the letters' long names.
+
+    `pairs` take a name and a value, as two words or as NAME=VALUE.
 
     Behind one of `last` come no more options. `single`: long options may have one dash (`-np 4`).
     `dashes`: an underscore is a dash.
@@ -113,6 +115,8 @@ def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
     if dashes == 1 and not (known.single and name in known.long):
         return _short(word, following, known)
     if value is None and name in known.pairs:
+        if following and len(following.split("=", 1)) > 1:
+            return Option(name, following, word.line), 2
         pair = made((*left[1].pieces, "=", *left[2].pieces), word.line) if len(left) > 2 else None
         return Option(name, pair, word.line), 3
     if value is None and name in known.values:

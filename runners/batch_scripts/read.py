@@ -51,7 +51,12 @@ class _Reader(Simple):
         parts = [child for child in node.children if child.is_named and child.type != "comment"]
         names = [_first(part) for part in parts]
         for place, part in enumerate(parts):
-            with self._with(pipe=(*names[place + 1 :], *self.state.pipe)):
+            pipe, state = (*names[place + 1 :], *self.state.pipe), self.state
+            words = state.words if part is parts[-1] else ()  # those behind a redirection
+            piped = place > 0 and part.type == "command"  # a loop there reads it itself
+            source = literal(f"<({names[place - 1]})", self._line(part))
+            inputs = (source,) if piped else state.inputs
+            with self._with(pipe=pipe, words=words, inputs=inputs):
                 self.walk(part)
 
     def read_redirected_statement(self, node: Node) -> None:
@@ -178,10 +183,12 @@ class _Reader(Simple):
             return sign == "-n"
         words = [word.known or "" for word in found]
         words = [*words[:1], "".join(words[1:])] if sign not in ("-z", "-n") else words
+        texts = [text for side in sides[1:] for text in grammar.below(side, "string", "raw_string")]
+        quoted = any("*" in grammar.source(text) for text in texts)
         pattern = words[-1] if words and tests[0].children[0].type == "[[" else ""
         if sign == "=~" and pattern.isidentifier():
             words[-1], sign = f"*{pattern}*", "=="
-        stars = "*" if pattern and sign in ("=", "==", "!=") else ""
+        stars = "*" if pattern and not quoted and sign in ("=", "==", "!=") else ""
         if any(word.known is None or set("*?[") & {*word.text} - {*stars} for word in found):
             return None
         if sign in ("-z", "-n") and len(words) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import gpus
 from ..settings.table import SETTINGS
 from .content import Layer, Step
 from .directives import Directive, Job
@@ -11,6 +12,7 @@ from .words import RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
+OF_GPUS = ("gpus", "gpus-per-node")
 OF_PART = ("nodelist", "relative", "exclude", "gpus")  # of one node's agent
 OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
@@ -79,9 +81,21 @@ def _srun(draft: Draft, option: Option) -> None:
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
     elif name in DIRECT and name not in COUNTS and name not in OF_OUTPUT:
+        if name in OF_GPUS or (name == "gres" and gpus.in_gres(option.text)):
+            _drop_gpus(draft, name)
         _setting(draft, name, value, option.line)
     elif name not in COUNTS and name not in OF_IMAGE and name not in OF_OUTPUT:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
+
+
+def _drop_gpus(draft: Draft, kept: str) -> None:
+    """Drop the job's GPUs where a step asks for its own in another way."""
+    draft.drop(*(name for name in OF_GPUS if name != kept))
+    gres = next((value.text for name, value in draft.options if name == "gres" and value), "")
+    if kept != "gres" and gpus.in_gres(gres):
+        draft.drop("gres")
+        others = [part for part in gres.split(",") if part.partition(":")[0] != "gpu"]
+        draft.add("gres", ",".join(others)) if others else None
 
 
 def _counts(draft: Draft, job: Job, step: Step) -> None:
@@ -169,7 +183,7 @@ def _alone(draft: Draft, job: Job) -> None:
 def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) -> None:
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
     if draft.has("gpus-per-task") and job.gpus_per_node:
-        draft.options = [each for each in draft.options if each[0] != "gpus-per-task"]
+        draft.drop("gpus-per-task")
         draft.add("gpus-per-node", job.gpus_per_node)
     name = "torchrun" if agent.name.startswith("torch") else agent.name
     here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")

@@ -92,6 +92,8 @@ class Simple:
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
         reads = [each.children[-1] for each in before if each.children[0].type == "<"]
         inputs = (*self.state.inputs, *map(self.expander.word, reads))
+        if any(child.type == "herestring_redirect" for child in node.children):
+            inputs = (literal("<<", self._line(node)),)
         with self._with(inputs=inputs, words=()):
             if words:
                 self._run(tuple(words), node, given)

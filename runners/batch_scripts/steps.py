@@ -61,9 +61,9 @@ class _Reader(Step):
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer(read_.options, kind="container", name="pyxis", line=line))
-        for option in read_.all(*(["export"] if name == "srun" else ["x", "e", "env"])):
+        for option in read_.all("export") if name == "srun" else ():
             self._set(option.value.split(",") if option.value else [])
-        for option in read_.all("mca", "gmca", "genv", "env-pair"):
+        for option in read_.all("x", "e", "env", "mca", "gmca", "genv", "env-pair"):
             prefix = "OMPI_MCA_" * option.name.endswith("mca")
             self._set([made((prefix, *option.value.pieces), line)] if option.value else [])
         return not read_.problem
@@ -223,7 +223,7 @@ def _of_agent(words: Sequence[Word]) -> int:
     """Return where an agent begins, as torchrun or `python -m torch.distributed.run`; else -1."""
     names = [word.text.rpartition("/")[2] for word in words]
     place = next((n for n, name in enumerate(names) if name in programs.AGENTS), -1)
-    return place - 2 if names[max(place - 1, 0)] == "-m" else place
+    return place - 2 if place > 0 and names[place - 1] == "-m" else place
 
 
 def _named(word: Word) -> tuple[str, dict[str, Word]]:

@@ -22,7 +22,7 @@ SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM"}
 PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
 NO_SECRETS = names("TOKENIZER TOKENS KEYS TOKENIZERS_PARALLELISM PUBLIC")
 WAITING = names("wait sleep tail fg exec")
-MARK = re.compile(r"#!?([A-Za-z]+)\s+-")  # of a directive
+MARK = re.compile(r"#!?([A-Za-z]+)\s+--?[A-Za-z]")  # of a directive
 BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the blank
 GLUED = re.compile(r"[\w\"'}]\\\n\"?-")  # no blank between a word and the option of the next line
 
@@ -124,7 +124,7 @@ def misspelt_directive(script: Script) -> Places:
         found = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
         letters, mark = Counter(found[1].upper() if found else ""), Counter("SBATCH")
         differ = [*(letters - mark).elements(), *(mark - letters).elements()]
-        plain = found is None or found[1] == "SBATCH" or found[1].islower()
+        plain = found is None or found[1] in ("SBATCH", "Batch") or found[1].islower()
         if found and not plain and differ in ([], *map(list, "SBATCH")):
             yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[found.end(1) :]}"
     for line, text in directives.head(script.text) if script.job.scheduler == "slurm" else ():
@@ -252,15 +252,20 @@ def stray_blank(script: Script) -> Places:
         elif command.words[0].start.startswith("-") and not lines[last - 1].endswith(")"):
             what = "this is run as a command of its own: no backslash ends the line before"
             yield command.line, what, "\\ as the last sign of the line before"
-        elif command.name == "srun" and command.arguments and not steps.of(command).program:
+        elif command.name == "srun" and command.arguments and _no_program(command):
             yield (
                 last,
                 "srun gets no program: no backslash ends this line",
-                "a backslash as its end",
+                "a backslash at its end",
             )
         elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():
             what = f"this starts a program {command.name}, and sets no variable"
             yield command.line, what, f"{command.name}=... without blanks"
+
+
+def _no_program(command: Command) -> bool:
+    step = steps.of(command)
+    return not step.program and step.starter.text("mpi") != "list"
 
 
 @rule("windows-line-ends")

@@ -43,6 +43,10 @@ LINES = {
         f"{RUN} python t.py > $(date).log --a $(pwd)/b 2>&1 --c",
         "--image image.sif t.py -- --a $PWD/b --c",
     ),
+    "words behind the redirection of a pipe": (
+        f"{RUN} python t.py | grep loss > log -v",
+        "--image image.sif t.py",
+    ),
     "a text for Python first": (
         f"python <<< 'print()'\n{RUN} python t.py",
         "--image image.sif t.py",
@@ -199,6 +203,10 @@ LINES = {
         "mpirun -np 8 --mca btl ^openib -genv A 1 apptainer exec image.sif python t.py",
         "--image image.sif --env 'OMPI_MCA_btl=^openib' --env A=1 t.py",
     ),
+    "variables by MPICH's options": (
+        "mpiexec -env A 1 -genv B=2 --env C=3,4 -n 8 python t.py",
+        "--runtime none --env A=1 --env B=2 --env C=3,4 t.py",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
@@ -289,6 +297,11 @@ LINES = {
         'M=big_cased\nif [[ $M =~ "small" ]]; then B=1\nelif [[ $M == *"cased" ]]; then B=2\n'
         f"elif x; then B=3; else B=4; fi\n{RUN} python t.py $B",
         "--image image.sif t.py -- 2",
+    ),
+    "a star in quotes": (
+        'A=ab\nif [[ $A == "*" ]]; then B=1; else B=2; fi\n'
+        'if [[ $A == "a"* ]]; then C=3; fi\nsrun python t.py $C',
+        "--runtime none t.py -- 3",
     ),
     "a library before all others": (
         "LD_PRELOAD=/x/m.so srun python t.py",
@@ -398,6 +411,14 @@ WHOLE = {
     "an agent with the job's number": (
         "srun torchrun --nproc_per_node=2 t.py --run $SLURM_JOB_ID",
         "--ntasks-per-node 2 --runtime none -- bash -c 'exec python t.py --run \"$SLURM_JOB_ID\"'",
+    ),
+    "GPUs of a step": (
+        "#SBATCH --gres=gpu:4,nvme:1\nsrun -n 2 --gpus-per-node=2 python t.py",
+        "--gres nvme:1 --gpus-per-node 2 --ntasks 2 --runtime none t.py",
+    ),
+    "GPUs of a step by its gres": (
+        "#SBATCH --gpus-per-node=4\nsrun -n 2 --gres=gpu:2 python t.py",
+        "--gres gpu:2 --ntasks 2 --runtime none t.py",
     ),
     "tasks for each GPU": (
         "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-gpu=2\nsrun python t.py",
@@ -723,6 +744,19 @@ def test_modules_of_shifter_are_the_sites() -> None:
     assert said(text, "left_out") == [expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("{} & {}; wait", "the script runs them together"),
+        ("{} & {} & wait; {}", "--dependency afterok:JOB keeps their order"),
+        ("{} & {}; {}", "--dependency afterok:JOB keeps their order"),
+    ],
+)
+def test_steps_run_together_where_nothing_waits_between_them(text: str, how: str) -> None:
+    text = text.replace("{}", "srun python t.py")
+    assert any(note.endswith(how) for note in said(text, "notes"))
+
+
 def test_a_long_loop_is_an_array_or_a_loop_of_launches() -> None:
     notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "notes")
     assert "1: a loop: a launch for each of its rounds, or one with --array for all" in notes
@@ -806,6 +840,11 @@ OPEN = {
         "1: $A: a loop or",
     ),
     "a loop": ("for f in $(ls); do {run} python t.py $f; done", "'<$f>'", "1: $f: a loop or"),
+    "a quoted star": (
+        'X=ab\nif [[ $X == "*" ]]; then A=1; else A=2; fi\n{run} python t.py $A',
+        "'<$A>'",
+        "2: $A: a loop or",
+    ),
     "a sourced file": ("source setup.sh\n{run} python t.py $LR", "'<$LR>'", "2: $LR: a file that"),
     "a file that names the image": (
         "#SBATCH --environment=/e/ngc.toml\ntorchrun --nproc_per_node=2 t.py",
@@ -1039,6 +1078,10 @@ LOST = {
     ),
     "an input": (f"{RUN} python - <<EOF\nimport t\nEOF", "1: srun < <<: ranks of runner read no"),
     "an input before the command": (f"< a.txt {RUN} python t.py", "1: srun < a.txt: ranks of"),
+    "an input by a pipe": (f"echo y | {RUN} python t.py | tee log", "1: srun < <(echo): ranks of"),
+    "an input by a text": (f"{RUN} python t.py <<< y", "1: srun < <<: ranks of"),
+    "a program around nothing": ("perf\nsrun python t.py", "1: perf: what it starts is not known"),
+    "an empty expansion": ('a.sh ${} "${}"\nsrun python t.py', "1: a.sh ${} ${}: what it starts"),
     "an input of the first rank": (
         "mpirun -np 2 bash <<EOF\npython t.py\nEOF",
         "1: mpirun < <<: ranks of runner read no",
@@ -1097,6 +1140,8 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "an unknown option",
         "an input",
         "an input before the command",
+        "an input by a pipe",
+        "an input by a text",
         "an input of the first rank",
         "several programs",
         "the rounds of a loop",
@@ -1113,7 +1158,9 @@ def test_no_line_where_the_step_is_not_understood(name: str) -> None:
 
 
 def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
-    text = f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\n{RUN} python t.py"
+    text = (
+        f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\nsrun --mpi=list\n{RUN} python t.py"
+    )
     assert said(text, "lost") == []
 
 

@@ -153,6 +153,8 @@ RIGHT = {
     "options of a case": "case $1 in\n-a|--all)\nshift;;\n-*|--*)\nexit;;\nesac\nsrun python t.py",
     "directives in comments": "##SBATCH --time=1\n# SBATCH --time=1\n#XSBATCH --time=1\n"
     "#sbatch -n 4 a.sh\n#BTCH -n 1\nsrun python train.py",
+    "a comment about batches": "#Batch - see doc\n#Batch --size is 4\nsrun python train.py",
+    "a list of srun's plugins": "srun --mpi=list\nsrun --mpi list\nsrun python train.py",
     "shared memory is bound": "#SBATCH --ntasks=2\n"
     "srun apptainer exec -c -B /dev/shm:/dev/shm image.sif python train.py",
     "whole nodes of ALCF": "#PBS -l select=2:system=polaris\n#PBS -l filesystems=home:eagle\n"

@@ -208,12 +208,16 @@ def test_the_base_does_not_change_with_an_argument(again: str, tmp_path: Path) -
     assert "--build-arg V=... does not change the base" in notes[0]
 
 
-def test_a_variable_that_bash_does_not_let_be_set(tmp_path: Path) -> None:
-    made, notes = converted(tmp_path, 'FROM "a"\nENV UID=5\nRUN b $UID')
+@pytest.mark.parametrize(
+    ("word", "value"), [("ENV UID=5", "5"), ("ARG UID=5", "{{ UID }}"), ("ARG UID", "{{ UID }}")]
+)
+def test_a_variable_that_bash_does_not_let_be_set(word: str, value: str, tmp_path: Path) -> None:
+    made, notes = converted(tmp_path, f'FROM "a"\n{word}\nRUN b $UID')
     assert "From: a\n" in made
-    assert '[ "${BASH_VERSION-}" ] || export UID="5"\n' in made
+    assert '    [ "${BASH_VERSION-}" ] || ' in made
+    assert f'|| export UID="{value}"\n' in made
     assert "%environment" not in made
-    assert len(notes) == 1
+    assert any("%post has root's own, as UID 0" in note for note in notes)
 
 
 def test_without_an_entry_the_bases_own_stays(tmp_path: Path) -> None:
@@ -324,6 +328,7 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ),
         ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E into an image without a shell"),
         ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
+        ("ARG [A\nARG B)=$A", "line 2: ARG [A has no default: --build-arg"),
         ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
         ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),
         ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
