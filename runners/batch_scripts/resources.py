@@ -29,9 +29,13 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     for directive in job.directives:
         if directive.name not in COUNTS:
             _directive(draft, directive, job)
-    for option in step.starter.options if step.starter.name == "srun" else ():
-        if not step.part or option.name not in OF_PART:
-            _srun(draft, option)
+    options = step.starter.options if step.starter.name == "srun" else ()
+    options = [each for each in options if not step.part or each.name not in OF_PART]
+    own = [each for each in options if each.name in (*OF_GPUS, "gres")]
+    if any(each.name != "gres" or gpus.in_gres(each.text) for each in own):
+        _drop_gpus(draft)
+    for option in options:
+        _srun(draft, option)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
         draft.notes.append(Note(0, text))
@@ -81,18 +85,16 @@ def _srun(draft: Draft, option: Option) -> None:
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
     elif name in DIRECT and name not in COUNTS and name not in OF_OUTPUT:
-        if name in OF_GPUS or (name == "gres" and gpus.in_gres(option.text)):
-            _drop_gpus(draft, name)
         _setting(draft, name, value, option.line)
     elif name not in COUNTS and name not in OF_IMAGE and name not in OF_OUTPUT:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
 
 
-def _drop_gpus(draft: Draft, kept: str) -> None:
-    """Drop the job's GPUs where a step asks for its own in another way."""
-    draft.drop(*(name for name in OF_GPUS if name != kept))
+def _drop_gpus(draft: Draft) -> None:
+    """Drop the job's GPUs where a step asks for its own, perhaps in another way."""
+    draft.drop(*OF_GPUS)
     gres = next((value.text for name, value in draft.options if name == "gres" and value), "")
-    if kept != "gres" and gpus.in_gres(gres):
+    if gpus.in_gres(gres):
         draft.drop("gres")
         others = [part for part in gres.split(",") if part.partition(":")[0] != "gpu"]
         draft.add("gres", ",".join(others)) if others else None

@@ -416,6 +416,10 @@ WHOLE = {
         "#SBATCH --gres=gpu:4,nvme:1\nsrun -n 2 --gpus-per-node=2 python t.py",
         "--gres nvme:1 --gpus-per-node 2 --ntasks 2 --runtime none t.py",
     ),
+    "GPUs of a step in two ways": (
+        "#SBATCH --gpus=8\nsrun -N 2 -n 4 --gpus=4 --gpus-per-node=2 python t.py",
+        "--gpus 4 --gpus-per-node 2 --nodes 2 --ntasks 4 --runtime none t.py",
+    ),
     "GPUs of a step by its gres": (
         "#SBATCH --gpus-per-node=4\nsrun -n 2 --gres=gpu:2 python t.py",
         "--gres gpu:2 --ntasks 2 --runtime none t.py",
