@@ -54,6 +54,7 @@ void SleepUntilWaiting(std::chrono::steady_clock::time_point began, double cycle
 }
 """
 QUEUE, QUEUE_METHOD = "horovod/common/tensor_queue.h", "  void PopMessagesFromQueue("
+INCLUDES = "#include <algorithm>\n#include <condition_variable>\n#include <map>\n"
 EMPTY = """  bool Empty() const {
     std::lock_guard<std::mutex> guard(mutex_);
     return tensor_table_.empty();
@@ -125,6 +126,7 @@ PUBLIC, MUTEX = "  bool PollHandle(int handle);\n", "  std::mutex mutex_;\n"
 INCLUDED = "#include <condition_variable>\n#include <memory>\n#include <set>\n#include <thread>\n"
 BLOCKED = "  std::condition_variable done_;\n  std::multiset<int> waited_;\n"
 DONE = "  results_[handle] = std::make_shared<Status>(status);\n}\n"
+CLEARED = "  results_.clear();\n"
 DONE_WAKES = """  results_[handle] = std::make_shared<Status>(status);
   if (waited_.count(handle)) {
     done_.notify_all();
@@ -242,7 +244,7 @@ bool GlooAllreduce"""
 EDITS = (
     Edit("horovod/common/operations.h", DECLARED, DECLARED + WAITING, WAKE),
     Edit(QUEUE, QUEUE_METHOD, EMPTY + QUEUE_METHOD, WAKE),
-    Edit(OPERATIONS, "#include <map>\n", "#include <condition_variable>\n#include <map>\n", WAKE),
+    Edit(OPERATIONS, "#include <map>\n", INCLUDES, WAKE),
     Edit(OPERATIONS, LOOP, LOOP + SLEEP_UNTIL_WAITING, WAKE),
     Edit(OPERATIONS, SLEEP, SLEEP_OR_WAKE, WAKE),
     Edit(OPERATIONS, DEFINED, COUNT_WAITING + DEFINED, WAKE),
@@ -251,6 +253,7 @@ EDITS = (
     Edit(HANDLES_H, PUBLIC, PUBLIC + "  void Wait(int handle);\n", BLOCK),
     Edit(HANDLES_H, MUTEX, MUTEX + BLOCKED, BLOCK),
     Edit(HANDLES, DONE, DONE_WAKES, BLOCK),
+    Edit(HANDLES, CLEARED, CLEARED + "  done_.notify_all();\n", BLOCK),
     NewFile(
         "horovod/common/gloo/doubling.h",
         Path(__file__).with_name("doubling.h").read_text(encoding="utf-8"),

@@ -93,10 +93,9 @@ def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
         if there is None or not fitting or there.cpus < max(fitting):
             return None
         cpus, number, source = there.cpus, max(fitting), "sinfo"
-    each = min(max(wanted[1] // case.resources.tasks_of_a_node, 1), number)  # GPUs of a rank
-    sharing = max(1, case.resources.tasks_of_a_node // (wanted[1] or number))  # ranks of a GPU
+    of_job = cpus * min(wanted[1] or number, number) // number  # CPUs of a node
     evidence = f"{source}: {cpus} CPUs, {number} GPUs on a node"
-    return max(1, cpus * each // number // sharing), evidence
+    return max(1, of_job // case.resources.tasks_of_a_node), evidence
 
 
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:

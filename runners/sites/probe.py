@@ -27,6 +27,7 @@ REMEMBERED = 60  # seconds of Slurm's answers: partitions, settings and the list
 FORM = 1
 ABOUT = f"what Slurm answered, asked again after {REMEMBERED} s; may be removed at any time"
 GPUS = "/proc/driver/nvidia/gpus"  # a folder for each
+CPU_QUOTA = "/sys/fs/cgroup/cpu.max"  # cgroups(7): microseconds, of a period
 MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
 
@@ -51,7 +52,7 @@ def probe(fresh: bool = True) -> Site:
         runtimes=runtimes,
         driver=driver_version(),
         gpus=len(list(Path(GPUS).glob("*"))),
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=_cpus(),
         glibc=_glibc(),
         architecture=machine.architecture(),
         slurm_version=settings.get("SLURM_VERSION", ""),
@@ -69,6 +70,16 @@ def probe(fresh: bool = True) -> Site:
         environment=that_matters(env),
         problems=tuple(problems),
     )
+
+
+def _cpus() -> int:
+    """Return how many CPUs this process may use, by its affinity and its container's quota."""
+    bound = len(os.sched_getaffinity(0))
+    try:
+        quota, period = map(int, Path(CPU_QUOTA).read_text().split())
+    except (OSError, ValueError):  # none, or "max"
+        return bound
+    return max(1, min(bound, quota // period))
 
 
 def _slurm(

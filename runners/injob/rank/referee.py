@@ -70,7 +70,7 @@ class Referee:
             run_files.forget(settings.run_dir, usage.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
-            session.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL)
+            session.wake = lambda: reports.wake(inbox.name, inbox.token)
 
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""

@@ -11,7 +11,7 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
 from runners.injob.addresses import Address
-from runners.injob.rank import network
+from runners.injob.rank import network, reports
 from runners.injob.rank.failure import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, protocol, roll
 from runners.injob.rank.rendezvous import proxy as proxy_module
@@ -39,6 +39,7 @@ from runners.injob.rank.rendezvous.protocol import (
 from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
 from runners.injob.rank.rendezvous.roll import Member, Roll
 from runners.injob.rank.rendezvous.session import meet
+from runners.injob.rank.reports import Inbox
 
 SECRET = b"s" * protocol.SECRET_BYTES
 
@@ -111,11 +112,13 @@ class World:
         )  # fmt: skip
         roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.mail: list[tuple[int | None, bytes]] = []  # of rank 0, and verdicts
+        self.wake: Callable[[], None] = lambda: None
         self.hub = Hub(settings, roll, self.said.append, self.deliver)
         self.hub.start()
 
     def deliver(self, sender: int | None, value: bytes) -> None:
         self.mail.append((sender, value))
+        self.wake()
 
     def who(self, rank: int, size: int = 0) -> dict[str, Any]:
         """A rank, two to a node."""
@@ -258,7 +261,7 @@ def test_a_second_meeting_sees_nothing_of_the_first(three: list[Proxy]) -> None:
             request(proxy, "PUT", f"{proxy.prefix}global/{rank}", word)
         for proxy in three:
             values = {ask(proxy, f"{proxy.prefix}global/{rank}")[1] for rank in range(3)}
-            assert values <= {word, b""}
+            assert values == {word}
         for rank, proxy in enumerate(three):
             assert request(proxy, "DELETE", f"{proxy.prefix}global/{rank}")[0] == 200
 
@@ -385,6 +388,22 @@ def test_a_rank_that_ended_is_named_at_once() -> None:
     assert "rank 2@n2 ended before" in str(together([world.proxy(0), world.proxy(1)])[0]["problem"])
 
 
+def test_a_rank_that_ended_without_a_list_is_named_to_those_who_wait_for_it() -> None:
+    world = World(3, seconds=60)
+    proxies, last = [world.proxy(0), world.proxy(1)], world.link(2)
+    last.send(Frame(f"GET {MEET}"))
+    together(proxies)
+    for rank, proxy in enumerate(proxies):
+        request(proxy, "PUT", f"{proxy.prefix}global/{rank}", 2 * address(rank))
+    last.sock.close()
+    for rank, proxy in enumerate(proxies):
+        deadline = time.monotonic() + 10
+        while ask(proxy, f"{proxy.prefix}global/{1 - rank}")[0] != 500:
+            assert time.monotonic() < deadline
+        assert proxy.problem is not None
+        assert "rank 2@n2 ended" in proxy.problem.text
+
+
 def test_two_of_one_rank_and_another_size_are_refused() -> None:
     world = World(2, seconds=60)
     proxy = world.proxy(0)
@@ -470,7 +489,19 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:
     deadline = time.monotonic() + 10
     while len(world.mail) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
+    time.sleep(0.1)  # in which an echo would come
     assert world.mail[2:] == [(None, b"true")]
+
+
+def test_the_hub_serves_on_when_nobody_reads_the_inbox_that_it_wakes() -> None:
+    """As when the trainer of rank 0 has ended: its shim looks at the mail alone."""
+    world, inbox = World(2, seconds=60), Inbox()
+    world.wake = lambda: reports.wake(inbox.name, inbox.token)
+    second = world.proxy(1)
+    for number in range(50):
+        assert request(second, "PUT", f"{second.prefix}{LAST}", str(number).encode())[0] == 200
+    assert [int(value) for _, value in world.mail] == list(range(50))
+    inbox.sock.close()
 
 
 def test_without_a_hub_the_store_says_so() -> None:

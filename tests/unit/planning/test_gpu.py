@@ -98,7 +98,7 @@ def test_a_newer_c_library_outside_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "ranks", "cpus"),
-    [("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64)],
+    [("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64), ("2", 3, 10), ("8", 8, 8)],
 )
 def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
     gpus: str, ranks: int, cpus: int

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +97,14 @@ def test_only_variables_that_matter_are_kept() -> None:
 )
 def test_the_cpus_of_the_surrounding_job(variables: dict[str, str], cpus: int) -> None:
     assert probe.allocated_cpus(variables) == cpus
+
+
+@pytest.mark.parametrize(
+    ("quota", "share"), [("max 100000", 1.0), ("50000 100000", 0), ("900000000 100000", 1.0)]
+)
+def test_the_quota_of_a_container_bounds_the_cpus(
+    quota: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    monkeypatch.setattr(probe, "CPU_QUOTA", str(tmp_path / "cpu.max"))
+    assert probe.probe().cpus == max(1, share * len(os.sched_getaffinity(0)))

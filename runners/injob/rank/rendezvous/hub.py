@@ -119,9 +119,14 @@ class Hub:
         self._send(connection, name, json.dumps(value).encode())
 
     def _ended(self, connection: Connection) -> None:
-        if connection.rank is not None:
-            self.roll.members[connection.rank].ended = True
-            self._check()
+        if connection.rank is None:
+            return
+        self.roll.members[connection.rank].ended = True
+        self._check()
+        ended = {**self.roll.absent(), "late": [], "silent": []}
+        problem = Problem(kinds.NOT_MET, self.roll.missing("ended"), ended)
+        for rank in self.values.left_waiting(connection.rank, self.roll.size):
+            self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
 
     def _heard(self, connection: Connection, frame: Frame) -> None:
         self.received += 1
@@ -202,6 +207,7 @@ class Hub:
         for rank, place in self.roll.places().items():
             value = {"place": place, "servers": servers if any(servers) else []}
             self._send_json(self.ranks[rank], f"GET {protocol.MEET}", value)
+        self.values.lists.clear()  # of a process set that was given up
         self._dismiss()
 
     def _tell_place(self) -> None:

@@ -2,9 +2,9 @@
 
 Horovod's client (0.28.1, http_store.cc) opens a connection for each request, knows only IPv4,
 proves nothing, takes 404 as "not yet" and asks again after 10 ms. Its requests go on to the hub and
-wait there until they can be answered. All but one of the 2.5 that Gloo makes for each other rank
-end here: the first brings this rank's part of all lists. The URL holds a secret of this process:
-other users of the host get nothing.
+wait there until they can be answered. Of the 2.5 that Gloo makes for each other rank one for each
+context does, which brings this rank's part of all lists; the rest end here. The URL holds a secret
+of this process: other users of the host get nothing.
 """
 
 from __future__ import annotations

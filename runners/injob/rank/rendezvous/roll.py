@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -157,7 +157,7 @@ def filled(entries: bytes, owner: int, reader: int) -> bytes:
     """Return the owner's list with only the reader's entry in it, from the reader's column."""
     before = start_of(owner, reader)
     entry = entries[SIZE * owner : SIZE * (owner + 1)]
-    return bytes(before) + entry + bytes(len(entries) - 2 * SIZE - before)
+    return bytes(before) + entry + bytes(max(0, len(entries) - 2 * SIZE - before))
 
 
 class Values:
@@ -180,6 +180,15 @@ class Values:
             lists = {owner: one for owner, (one, _) in left.items()}
             for reader, (_, send) in left.items():
                 send(zlib.compress(column(lists, reader), level=1))  # to a tenth
+
+    def left_waiting(self, ended: int, size: int) -> Iterator[int]:
+        """Yield the ranks that wait for the list of one that has ended.
+
+        Only where all ranks of the job leave lists is a slot's number that of its rank.
+        """
+        for left in self.lists.values():
+            if ended not in left and any(len(one) // SIZE == size - 1 for one, _ in left.values()):
+                yield from left
 
     def put(self, name: str, value: bytes) -> None:
         self.others[name] = value

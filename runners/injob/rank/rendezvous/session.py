@@ -173,6 +173,9 @@ class RendezvousSession:
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"
         met, _ = _answered(self.proxy.port, self.proxy.prefix, protocol.MEET, mine)
         servers: list[str] = met["servers"]
+        if "" in servers:
+            rank = servers.index("")
+            raise RendezvousError(kinds.RENDEZVOUS, f"rank {rank} does not say where it is")
         return servers
 
     def tell(self, text: str, last: bool = False) -> None:
