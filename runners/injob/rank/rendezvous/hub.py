@@ -119,14 +119,10 @@ class Hub:
         self._send(connection, name, json.dumps(value).encode())
 
     def _ended(self, connection: Connection) -> None:
-        if connection.rank is None:
-            return
-        self.roll.members[connection.rank].ended = True
-        self._check()
-        ended = {**self.roll.absent(), "late": [], "silent": []}
-        problem = Problem(kinds.NOT_MET, self.roll.missing("ended"), ended)
-        for rank in self.values.left_waiting(connection.rank, self.roll.size):
-            self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
+        if connection.rank is not None:
+            self.roll.members[connection.rank].ended = True
+            self._check()
+            self._check_lists()
 
     def _heard(self, connection: Connection, frame: Frame) -> None:
         self.received += 1
@@ -155,6 +151,7 @@ class Hub:
         if method == protocol.LIST:
             scope, _, slot = name.rpartition("/")
             self.values.put_list(scope, int(slot), value, answer)
+            self._check_lists()
         elif method == "PUT":
             self.values.put(name, value)
         elif method == "GET":
@@ -200,6 +197,15 @@ class Hub:
             self._fail(Problem(kinds.RENDEZVOUS, families))
         elif self.roll.complete:
             self._go()
+
+    def _check_lists(self) -> None:
+        """Tell the ranks that wait for the list of one that has ended."""
+        ended = {rank for rank, one in self.roll.members.items() if one.ended}
+        if ended and (waiting := self.values.left_waiting(ended, self.roll.size)):
+            absent = {**self.roll.absent(), "late": [], "silent": []}
+            problem = Problem(kinds.NOT_MET, self.roll.missing("ended"), absent)
+            for rank in waiting:
+                self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
 
     def _go(self) -> None:
         members = self.roll.members

@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -181,14 +181,18 @@ class Values:
             for reader, (_, send) in left.items():
                 send(zlib.compress(column(lists, reader), level=1))  # to a tenth
 
-    def left_waiting(self, ended: int, size: int) -> Iterator[int]:
-        """Yield the ranks that wait for the list of one that has ended.
+    def left_waiting(self, ended: Collection[int], size: int) -> list[int]:
+        """Return the ranks that wait for the list of one that has ended.
 
         Only where all ranks of the job leave lists is a slot's number that of its rank.
         """
-        for left in self.lists.values():
-            if ended not in left and any(len(one) // SIZE == size - 1 for one, _ in left.values()):
-                yield from left
+        scopes = [left for left in self.lists.values() if not left.keys() >= set(ended)]
+        return [
+            rank
+            for left in scopes
+            for rank, (value, _) in left.items()
+            if len(value) // SIZE == size - 1
+        ]
 
     def put(self, name: str, value: bytes) -> None:
         self.others[name] = value
