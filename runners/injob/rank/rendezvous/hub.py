@@ -267,12 +267,13 @@ class Hub:
             self.connections.listen(self.more)
             self.more = ()
         waits = self.waiting_since is not None
+        since = self.began if self.waiting_since is None else self.waiting_since
         if self.waiting_since is not None and now - self.waiting_since > self.settings.seconds:
             text = self.roll.missing("silent", "late", "ended")
             text = f"after {self.settings.seconds:.0f} s {text}"
             self._fail(Problem(kinds.NOT_MET, text, self.roll.absent()))
-        elif now - self.warned > max(WARN_SECONDS, self.warned - self.began):
+        elif now - max(self.warned, since) > max(WARN_SECONDS, self.warned - since):
             self.warned = now
             late = self.roll.missing(*(("silent", "late", "ended") if waits else ("silent",)))
             if late:
-                self.say(f"runner: waiting for {now - self.began:.0f} s: {late}")
+                self.say(f"runner: waiting for {now - since:.0f} s: {late}")
