@@ -190,9 +190,8 @@ class Hub:
             return
         if self.problem:
             self._fail(self.problem)
-        elif ended := self.roll.missing("ended"):
-            fields = {**self.roll.absent(), "late": [], "silent": []}
-            self._fail(Problem(kinds.NOT_MET, ended, fields))
+        elif problem := self._death():
+            self._fail(problem)
         elif self.roll.complete and (families := self.roll.families()):
             self._fail(Problem(kinds.RENDEZVOUS, families))
         elif self.roll.complete:
@@ -200,12 +199,17 @@ class Hub:
 
     def _check_lists(self) -> None:
         """Tell the ranks that wait for the list of one that has ended."""
-        ended = {rank for rank, one in self.roll.members.items() if one.ended}
-        if ended and (waiting := self.values.left_waiting(ended, self.roll.size)):
-            absent = {**self.roll.absent(), "late": [], "silent": []}
-            problem = Problem(kinds.NOT_MET, self.roll.missing("ended"), absent)
-            for rank in waiting:
+        if problem := self._death():
+            ended = [rank for rank, _ in problem.fields["ended"]]
+            for rank in self.values.left_waiting(ended, self.roll.size):
                 self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
+
+    def _death(self) -> Problem | None:
+        """Return the problem of the ranks that have ended; None where none has."""
+        if not any(one.ended for one in self.roll.members.values()):
+            return None
+        fields = {**self.roll.absent(), "late": [], "silent": []}
+        return Problem(kinds.NOT_MET, self.roll.missing("ended"), fields)
 
     def _go(self) -> None:
         members = self.roll.members
