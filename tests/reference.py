@@ -212,7 +212,8 @@ def failures_page() -> str:
 
 
 def _failure(one: Entry) -> str:
-    shown = PLACEHOLDER.sub("...", one.cause), PLACEHOLDER.sub("...", "; ".join(one.fix))
+    texts = (text.replace("{image}", "IMAGE") for text in (one.cause, "; ".join(one.fix)))
+    shown = (PLACEHOLDER.sub("...", text) for text in texts)
     cells = (f"`{one.id}`", *shown, one.fixed_by, one.certainty.value)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -70,13 +70,17 @@ def overwritten(facts: Facts) -> Explanation | None:
     words = first.how if facts.record is None else facts.error
     if signal_of(facts) != signal.SIGBUS and not SIGNS.search(words):
         return None
+    because = f"the {facts.environment} is newer than the job"
+    if facts.has_image:
+        because += (
+            "; `mv new.sif old.sif` instead of `cp` would have left the running ranks the old one"
+        )
     return likely(
         facts,
-        f"the image {facts.image} was overwritten after the job was submitted, and {who(facts)} "
-        f"could not read what it was before: {first.how}",
+        f"the {facts.environment} {facts.image} was overwritten after the job was submitted, and "
+        f"{who(facts)} could not read what it was before: {first.how}",
         AGAIN,
-        because="the image is newer than the job; `mv new.sif old.sif` instead of `cp` would have "
-        "left the running ranks the old one",
+        because=because,
     )
 
 

@@ -204,6 +204,16 @@ class Facts:
         """The image as it was named for the launch, else as the job's record has it."""
         return self.job.typed.text("image") or self.job.image or "IMAGE"
 
+    @property
+    def has_image(self) -> bool:
+        """Whether the ranks ran in an image; else in an environment on the nodes."""
+        return self.plan.launching is None or self.plan.launching.runtime != "none"
+
+    @property
+    def environment(self) -> str:
+        """The word for what the ranks' packages are in."""
+        return "image" if self.has_image else "environment"
+
     def lines(self, pattern: LogPattern) -> tuple[Line, ...]:
         """Return the lines with a pattern, of all ranks and of none."""
         return self.log.hits.get(pattern, ())

@@ -16,6 +16,7 @@ from .finding_helpers import (
     before,
     certain,
     dataset_in,
+    edit,
     likely,
     on_node,
     who,
@@ -26,7 +27,7 @@ from .table import Named, Row, in_error, signatures
 FULL = "No space left on device"
 QUOTA = "Disk quota exceeded"
 SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
-MISSING = r"(?:No such file or directory|NotADirectoryError: .*): "
+MISSING = re.compile(r"(?:No such file or directory|NotADirectoryError: .*): '([^']+)'")
 PATH = re.compile(r"'(/[^']*)'")
 
 
@@ -83,9 +84,25 @@ def _data(facts: Facts, named: Named) -> Remedy:
     return change(data=name, first=f"runner data fetch {name}") if name else FETCH
 
 
-def _bind(_: Facts, named: Named) -> Remedy:
-    path = named["path"]
-    return change(bind=os.path.dirname(path), first=f"ls -l {quote(path)}")
+def missing_file(facts: Facts) -> Explanation | None:
+    """A file is not there; in a container it may only not be bound."""
+    match = MISSING.search(facts.error)
+    if not match:
+        return None
+    path = match[1]
+    if not facts.has_image:
+        cause = f"{who(facts)} opens {path}, which does not exist on the node"
+        return certain(facts, cause, edit(facts))
+    cause = f"{who(facts)} opens {path}, which does not exist in the container"
+    if (path + "/").startswith("/data/"):
+        because = f"{ITSELF}; --data binds it there"
+        return certain(facts, cause, change(data="FOLDER"), because=because)
+    folder = os.path.dirname(path)
+    if not path.startswith("/") or folder == "/":
+        return certain(facts, cause, edit(facts))
+    cause += "; the container shows only its own files, your home and what is bound"
+    bind = change(bind=folder, first=f"ls -l {quote(path)}")
+    return certain(facts, cause, bind, because=f"{ITSELF}; if it is on the node, bind its folder")
 
 
 def _look(_: Facts, named: Named) -> Remedy:
@@ -101,26 +118,6 @@ ROWS = (
         r"no tokens in).*)",
         "the trainer found no usable dataset: {what}",
         _data,
-    ),
-    Row(
-        "file-missing",
-        MISSING + r"'(?P<path>/data(?:/[^']*)?)'",
-        "{who} opens {path}, which does not exist in the container",
-        change(data="FOLDER"),
-        f"{ITSELF}; --data binds it there",
-    ),
-    Row(
-        "file-missing",
-        MISSING + r"'(?P<path>/[^'/]+/[^']*)'",
-        "{who} opens {path}, which does not exist in the container; the container shows "
-        "only its own files, your home and what is bound",
-        _bind,
-        f"{ITSELF}; if it is on the node, bind its folder",
-    ),
-    Row(
-        "file-missing",
-        MISSING + r"'(?P<path>[^']+)'",
-        "{who} opens {path}, which does not exist in the container",
     ),
     Row(
         "read-only",
@@ -139,4 +136,5 @@ SIGNATURES = (
     Signature("quota", quota),
     Signature("disk-full", full_disk),
     *signatures(ROWS, in_error),
+    Signature("file-missing", missing_file),
 )

@@ -81,8 +81,8 @@ def _without_bind(facts: Facts, named: Named) -> Remedy:
 GLIBC = Row(
     "glibc-mismatch",
     r"version [`'](?P<version>GLIBC_[\d.]+)' not found \(required by (?P<by>(?!/\.sing)[^)]+)\)",
-    "{by} needs {version}, which the image's own C library does not have: it was built on a newer "
-    "system than the image",
+    "{by} needs {version}, which the {environment}'s own C library does not have: it was built on "
+    "a newer system than the {environment}",
     _without_bind,
     "the dynamic loader reports it",
 )
@@ -108,13 +108,11 @@ def import_leak(facts: Facts) -> Explanation | None:
     leaked = _from_home(facts)
     if leaked is None or not IMPORTING.search(facts.error):
         return None
-    cause = (
-        f"{who(facts)} imported a package from your home folder, not the image's: "
-        f"{leaked.text.strip()}"
-    )
-    fix = change(apptainer_arg="--no-home")
-    if any(str(value).startswith("PYTHONPATH=") for value in facts.job.typed.values("env")):
-        fix = change(env="PYTHONPATH=")
+    own = f"not the {facts.environment}'s: {leaked.text.strip()}"
+    cause = f"{who(facts)} imported a package from your home folder, {own}"
+    given = any(str(value).startswith("PYTHONPATH=") for value in facts.job.typed.values("env"))
+    by_variable = given or not facts.has_image
+    fix = change(env="PYTHONPATH=") if by_variable else change(apptainer_arg="--no-home")
     because = "the import that failed was within that folder"
     return certain(facts, cause, fix, leaked, because=because)
 
@@ -136,7 +134,7 @@ def python_module(facts: Facts) -> Explanation | None:
     if not match:
         return None
     name = match["name"].partition(".")[0]
-    cause = f"Python in the image {facts.image} has no module {match['name']}"
+    cause = f"Python in the {facts.environment} {facts.image} has no module {match['name']}"
     if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
         cause += (
             "; the package index has it for CUDA only, which does not work with a CPU-only torch"
@@ -152,7 +150,7 @@ def python_module(facts: Facts) -> Explanation | None:
 def _install(facts: Facts, package: str) -> Remedy:
     """Return how to have the package: in an image of one's own, or in the environment itself."""
     image = quote(facts.image)
-    if facts.plan.launching and facts.plan.launching.runtime == "none":
+    if not facts.has_image:
         return change(first=f"{image}/bin/python -m pip install {package}")
     build = f"runner build --from {image} -r more.txt -o more.sif"
     return change(image="./more.sif", first=f"echo {package} >> more.txt && {build}")

@@ -14,7 +14,6 @@ from . import (
     ended_by_slurm,
     file_errors,
     imports,
-    no_image,
     read_facts,
     rendezvous,
     signals,
@@ -110,7 +109,7 @@ def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanati
         rank, host, who = (None if first.alike > 1 else number), first.host, first.name
         traceback = first.record.traceback if first.record else ()
     return replace(
-        no_image.worded(explanation, facts),
+        explanation,
         name=name,
         evidence=tuple(dict.fromkeys(explanation.evidence)),
         because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),

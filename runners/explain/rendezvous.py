@@ -77,10 +77,10 @@ def pmi_missing(facts: Facts) -> Explanation | None:
     if not _ended_in_init(facts) or line is None:
         return None
     if kind in ("none", ""):
-        cause = "the MPI in the image found no PMI: srun ran with --mpi=none"
+        cause = f"the MPI in the {facts.environment} found no PMI: srun ran with --mpi=none"
         fix = change(mpi="pmix", leave_out=["force"])
         return certain(facts, cause, fix, line, because="the plan, and MPI itself, say so")
-    cause = f"the MPI in the image does not support srun --mpi={kind}"
+    cause = f"the MPI in the {facts.environment} does not support srun --mpi={kind}"
     because = "MPI ended in MPI_Init, and says that it found no PMI"
     return certain(facts, cause, BY_GLOO, line, because=because)
 
@@ -89,7 +89,7 @@ def size_mismatch(facts: Facts) -> Explanation:
     """Each rank believes to be alone, or the world is of another size than was started."""
     tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
     mpi = facts.plan.mpi or "none"
-    why = f"the MPI in the image does not work with srun --mpi={mpi}"
+    why = f"the MPI in the {facts.environment} does not work with srun --mpi={mpi}"
     fix = BY_GLOO if framework == "Horovod" else BY_PMIX
     if framework == "torch.distributed":
         why = "the trainer, or its launcher, says itself how many ranks there are"
@@ -98,7 +98,7 @@ def size_mismatch(facts: Facts) -> Explanation:
         why = "TF_CONFIG is not set, or is not the one of this job"
         fix = change(tf_config=True)
     elif framework == "Horovod" and facts.plan.controller is Controller.GLOO:
-        why = "the trainer changes HOROVOD_* before hvd.init(), or the image has no Gloo"
+        why = "the trainer changes HOROVOD_* before hvd.init(), or Horovod was built without Gloo"
         fix = change(controller="mpi")
     cause = f"{tasks} ranks were started, but {framework} has world size {world}: {why}"
     return certain(facts, cause, fix, because=GATE)

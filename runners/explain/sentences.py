@@ -7,12 +7,30 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 from typing import Any
 
+# What signatures call by these names, with an image and without one (`--runtime none`)
+WORDS = {
+    "environment": ("image", "environment"),
+    "in_container": ("in the container", "on the node"),
+    "shell": ("runner shell --image {image}", "runner shell --runtime none --image {image}"),
+    "install": (
+        "runner build --from {image} -r more.txt -o more.sif",
+        "{image}/bin/python -m pip install -r more.txt",
+    ),
+    "bind": ("--bind FOLDER ", ""),
+}
 LONGEST = 300  # characters of what a log says, in a sentence
 # A name that the message does not have, until the words around it are known.
 NOTHING = "\0"
 AROUND_NOTHING = re.compile(rf" ?\({NOTHING}[^()]*\)|[ ,:]*(?:[^\s{NOTHING}]+=)?{NOTHING}+")
 # Before what stands with no space after it, and before a further word: what leads to it stays.
 LEADS_ON = re.compile(rf"{NOTHING}+(?=[^\s,;:.){NOTHING}])|(?<=[ ,:]){NOTHING}+ (?=\w)")
+
+
+def worded(text: str, has_image: bool) -> str:
+    """Return a text of signatures in the words for a run with an image, or without one."""
+    for name, (with_image, without) in WORDS.items():
+        text = text.replace(f"{{{name}}}", with_image if has_image else without)
+    return text
 
 
 def filled(text: str, named: Mapping[str, str]) -> str:

@@ -76,7 +76,7 @@ def image_unmounted(facts: Facts) -> Explanation | None:
     warned = facts.fields.get("asked") if facts.record else interruption.restarts
     if signal_of(facts) != signal.SIGBUS or not (warned or interruption.warning is not None):
         return None
-    if access is ImageAccess.UNPACKED:
+    if access is ImageAccess.UNPACKED or not facts.has_image:
         return None
     # A mount that did not help fell back to the file on that node.
     way = ImageAccess.UNPACKED if access is ImageAccess.MOUNTED else ImageAccess.MOUNTED

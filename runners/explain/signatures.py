@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from .finding_helpers import (
     exclude,
     go_on,
     host,
+    logs,
     own_code,
     place,
     record_of,
@@ -37,7 +38,7 @@ from .finding_helpers import (
     without_own_tf_config,
 )
 from .imports import keras_2
-from .sentences import filled, inside, typed
+from .sentences import filled, inside, typed, worded
 from .signature_text import Text, text_of
 
 if sys.version_info >= (3, 11):
@@ -66,6 +67,7 @@ CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
+OF_IMAGES = {"image", "stage-image", "bind", "apptainer-arg", "host-mpi"}  # options
 PROPAGATE = "`--sbatch-arg=--propagate=NONE`"  # for what sbatch submits
 # What can only be told from the run: the name in an entry, and what makes the command of it
 REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
@@ -85,9 +87,10 @@ class Entry:
     """A signature: `match` are all found in the text that `where` names, and none of `unless` is.
 
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
-    found, {who}, {host}, {image}, {user} and {error}. `change` and `leave_out` are options of the
-    launch, `command` is a line for the shell, `remedy` a name of REMEDIES. `about` is the file's.
-    A `general` one only repeats what a program said, where no other knows it.
+    found, {who}, {host}, {image}, {user} and {error}; in the file also the names of WORDS. `change`
+    and `leave_out` are options of the launch, `command` is a line for the shell, `remedy` a name of
+    REMEDIES. `about` is the file's. A `general` one only repeats what a program said, where no
+    other knows it.
     """
 
     id: str
@@ -126,15 +129,19 @@ class Match:
         return ORDER.index(self.entry.certainty), -len(self.entry.match), self.at
 
 
-@lru_cache(maxsize=1)
-def entries() -> tuple[Entry, ...]:
-    """Return all signatures, by the order of the files' names."""
-    return tuple(each for file in sorted(FOLDER.glob("*.toml")) for each in _read(file))
+@cache
+def entries(has_image: bool = True) -> tuple[Entry, ...]:
+    """Return all signatures, by the order of the files' names, in words for such a run."""
+    return tuple(each for file in sorted(FOLDER.glob("*.toml")) for each in _read(file, has_image))
 
 
-def _read(file: Path) -> Iterator[Entry]:
-    for row in tomllib.loads(file.read_text(encoding="utf-8"))["signature"]:
+def _read(file: Path, has_image: bool) -> Iterator[Entry]:
+    for row in tomllib.loads(worded(file.read_text(encoding="utf-8"), has_image))["signature"]:
         example = row.pop("example")
+        row["fix"] = list(filter(None, (_said(step, has_image) for step in row["fix"])))
+        row["command"] = _said(row.get("command", ""), has_image)
+        if not (has_image or OF_IMAGES.isdisjoint(row.get("change", {}))):
+            del row["change"]
         values: dict[str, Any] = {
             key: tuple(one) if isinstance(one, list) else one for key, one in row.items()
         }
@@ -144,9 +151,16 @@ def _read(file: Path) -> Iterator[Entry]:
         yield Entry(**values, about=file.stem)
 
 
-def matches(text: Text, general: bool = False) -> list[Match]:
+def _said(text: str | Mapping[str, str], has_image: bool) -> str:
+    """Return a text that may be another without an image; "" where it has no sense there."""
+    if isinstance(text, str):
+        return text
+    return text.get("image" if has_image else "environment", "")
+
+
+def matches(text: Text, general: bool = False, has_image: bool = True) -> list[Match]:
     """Return all particular entries that fit, or all general ones, the best first."""
-    ours = [entry for entry in entries() if entry.general is general]
+    ours = [entry for entry in entries(has_image) if entry.general is general]
     texts = {where: text.of(where) for where in {entry.where for entry in ours}}
     fit = (_match(entry, texts[entry.where]) for entry in ours)
     return sorted(filter(None, fit), key=lambda each: each.rank)
@@ -203,8 +217,8 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
     if not follows and facts.kind not in ENDED:
         return None
     text = text_of(facts)
-    fit = (one for one in matches(text, general) if not only or one.entry.id in only)
-    best = next(fit, None)
+    fit = matches(text, general, facts.has_image)
+    best = next((one for one in fit if not only or one.entry.id in only), None)
     return _explanation(best, text, facts) if best else None
 
 
@@ -219,11 +233,12 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     of_slurm = facts.job.scheduler == "slurm"
     fix = (step for step in entry.fix if of_slurm or not step.endswith(PROPAGATE))
     steps = tuple(filled(step, named) for step in fix)
+    in_words = advice("\n".join(steps)) if steps else logs(facts)
     return Explanation(
         entry.id,
         filled(entry.cause, named),
         tuple(map(str, (*record_of(facts), *own_code(facts), *lines))),
-        _remedy(entry, named, node, facts) or advice("\n".join(steps)),
+        _remedy(entry, named, node, facts) or in_words,
         certainty,
         because,
         steps=steps,

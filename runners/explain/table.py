@@ -11,6 +11,7 @@ from ..core.remedy import Remedy
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .finding_helpers import ITSELF, certain, edit, host, likely, who
+from .sentences import worded
 
 Named = Mapping[str, Any]  # the named groups of a regex, or the fields of a record
 Fix = Union[Remedy, Callable[[Facts, Named], Remedy]]
@@ -19,8 +20,8 @@ Fix = Union[Remedy, Callable[[Facts, Named], Remedy]]
 class Row(NamedTuple):
     """A failure: `sign` is a regex, or the kind of a record, by which it is known.
 
-    `cause` may have {who}, {host}, {how}, {image}, {error} and what is named by the sign. `because`
-    tells why it is certain, `likely` why it is no more than that.
+    `cause` may have {who}, {host}, {how}, {image}, {error}, the names of WORDS and what is named by
+    the sign. `because` tells why it is certain, `likely` why it is no more than that.
     """
 
     name: str
@@ -47,7 +48,7 @@ def _judge(row: Row, see: Callable[[Row, Facts], Seen], facts: Facts) -> Explana
     named, lines = seen
     how = facts.first.how if facts.first else ""
     known = {"who": who(facts), "host": host(facts), "how": how, "image": facts.image}
-    cause = row.cause.format(**{"error": facts.error, **known, **named})
+    cause = worded(row.cause, facts.has_image).format(**{"error": facts.error, **known, **named})
     fix = row.fix if isinstance(row.fix, Remedy) else row.fix(facts, named)
     if row.likely:
         return likely(facts, cause, fix, *lines, because=row.likely)

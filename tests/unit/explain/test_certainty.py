@@ -475,6 +475,11 @@ def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
             "a.sif/bin/python -m pip install -r more.txt",
         ),
         ("ModuleNotFoundError: No module named 'ours'", "Python in the environment a.sif", ""),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/gpfs/u/x'",
+            "opens /gpfs/u/x, which does not exist on the node",
+            "",
+        ),
     ],
 )
 def test_without_an_image_nothing_is_said_of_one(
@@ -488,6 +493,7 @@ def test_without_an_image_nothing_is_said_of_one(
     assert fix in said
     assert " image" not in said
     assert "runner build" not in said
+    assert "--bind" not in said
 
 
 @pytest.mark.parametrize(
@@ -498,7 +504,6 @@ def test_without_an_image_nothing_is_said_of_one(
             "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system",
             "an image is read-only",
         ),
-        ("a.c:1:10: fatal error: mpi.h: No such file or directory", "a `-devel` image of NVIDIA's"),
     ],
 )
 def test_what_is_true_of_images_alone_is_said_of_them(tmp_path: Path, line: str, said: str) -> None:

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 
 from runners.explain import signatures
 from runners.explain.facts import Line
+from runners.explain.sentences import WORDS
 from runners.explain.signature_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.signatures import ORDER, REMEDIES, Entry, Match
 from runners.settings.table import SETTINGS
 
 ENTRIES = signatures.entries()
+FOR_IMAGES = re.compile(
+    r"runner (?:build (?!env\b)|pull|verify|inspect)|shell --image|--apptainer-arg"
+    r"|--(?:bind|stage-image|host-mpi)\b"
+)
 EXAMPLES = [
     (f"{entry.id}-{number}", entry, example)
     for entry in ENTRIES
@@ -105,6 +110,25 @@ def test_no_advice_names_a_folder_that_others_can_make_first() -> None:
     assert not [
         id for id, words in told.items() if re.search(r"(=|root |mkdir -?p? ?)/tmp/", words)
     ]
+
+
+def test_without_an_image_no_signature_tells_a_command_for_one() -> None:
+    wrong = []
+    for entry in signatures.entries(has_image=False):
+        of_image = entry.about == "apptainer"  # whose own options are what has failed
+        causes = () if of_image else (entry.cause, entry.because, entry.tell)
+        texts = (*causes, entry.command, *entry.fix)
+        wrong += [f"{entry.id}: {text}" for text in texts if FOR_IMAGES.search(text)]
+        wrong += [f"{entry.id}: {option}" for option in signatures.OF_IMAGES & {*entry.change}]
+        wrong += [f"{entry.id}: {word}" for word in WORDS if f"{{{word}}}" in " ".join(texts)]
+        if not of_image and not entry.fix:
+            wrong.append(f"{entry.id}: nothing to do")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_without_an_image_packages_are_installed_into_the_environment() -> None:
+    by_id = {entry.id: entry for entry in signatures.entries(has_image=False)}
+    assert "{image}/bin/python -m pip install -r more.txt" in by_id["deepspeed-missing"].fix[0]
 
 
 def test_a_signature_is_whole() -> None:
