@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from . import grammar
-from .content import BRANCH_OF, OF_JOB, Content, Scope, Value, hidden
+from . import conditions, grammar
+from .content import BRANCH_OF, Content, Scope, Value, hidden
 from .simple import Simple
 from .substitute import printed
 from .words import BRANCH, Word, literal
@@ -17,6 +16,7 @@ from .words import BRANCH, Word, literal
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+LOOP = "the loop of line"
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
@@ -147,11 +147,11 @@ class _Reader(Simple):
             if child.type in ("elif_clause", "else_clause"):
                 branches.append([])
             branches[-1].append(child)
-        holds = self._holds(condition)
+        holds = self._evaluate(condition)
         while holds is False:
             del branches[0]
             more = branches and branches[0][0].type == "elif_clause"
-            holds = self._holds(_condition(branches[0][0])) if more else True
+            holds = self._evaluate(_condition(branches[0][0])) if more else True
         if holds:
             self._children(branches[0] if branches else ())
             return
@@ -168,35 +168,9 @@ class _Reader(Simple):
 
     read_elif_clause = read_if_statement
 
-    def _holds(self, nodes: Sequence[Node]) -> bool | None:
-        """Whether `[ A = B ]`, `-z` or `-n` holds, None where the script alone does not tell."""
-        tests = [node for node in nodes if node.is_named]
-        below = tests[0].named_children if len(tests) == 1 else []
-        in_loop = any("the loop of" in label for label in self.state.conditions)
-        if len(below) != 1 or tests[0].type != "test_command" or in_loop:
-            return None
-        sides = [child for child in below[0].children if child.type != "test_operator"]
-        signs = [child for child in below[0].children if not child.is_named or child not in sides]
-        sign = grammar.source(signs[0]) if len(signs) == 1 else ""
-        found = [self.expander.word(child) for child in sides if child not in signs]
-        if sign in ("-z", "-n") and any(word.text.strip("${}") in OF_JOB for word in found):
-            return sign == "-n"
-        words = [word.known or "" for word in found]
-        words = [*words[:1], "".join(words[1:])] if sign not in ("-z", "-n") else words
-        texts = [text for side in sides[1:] for text in grammar.below(side, "string", "raw_string")]
-        quoted = any("*" in grammar.source(text) for text in texts)
-        pattern = words[-1] if words and tests[0].children[0].type == "[[" else ""
-        if sign == "=~" and pattern.isidentifier():
-            words[-1], sign = f"*{pattern}*", "=="
-        stars = "*" if pattern and not quoted and sign in ("=", "==", "!=") else ""
-        if any(word.known is None or set("*?[") & {*word.text} - {*stars} for word in found):
-            return None
-        if sign in ("-z", "-n") and len(words) == 1:
-            return (words[0] == "") is (sign == "-z")
-        if sign in ("=", "==", "-eq", "!=", "-ne") and len(words) == 2:
-            same = fnmatchcase(*words) if stars else words[0] == words[1]
-            return same is (sign in ("=", "==", "-eq"))
-        return None
+    def _evaluate(self, condition: Sequence[Node]) -> bool | None:
+        in_loop = any(LOOP in label for label in self.state.conditions)  # other rounds may differ
+        return None if in_loop else conditions.evaluate(condition, self.expander)
 
     def read_case_statement(self, node: Node) -> None:
         for child in node.children:
@@ -245,7 +219,7 @@ class _Reader(Simple):
     def _loop(self, body: Node, names: Sequence[str], line: int) -> None:
         for name in names:
             self.scope.variables[name] = hidden(literal("", line), name, BRANCH)
-        with self._branch(f"the loop of line {line}"), self._with(loops=self.state.loops or line):
+        with self._branch(f"{LOOP} {line}"), self._with(loops=self.state.loops or line):
             self.walk(body)
 
     def _substitute(self, node: Node) -> Word:
