@@ -1,5 +1,6 @@
 """Reads batch scripts: what is wrong in them, and the `runner launch` line that does the same.
 
-`read` makes commands of the syntax tree, `steps` what a command starts, `rules` find mistakes,
-`launch_line` writes the line. A script is never executed.
+`syntax` parses the text, `compound_commands` and `simple_commands` follow it and expand its words,
+`unwrap` finds what a command starts, `rules` find mistakes, `launch_line` writes the line. A script
+is never executed.
 """

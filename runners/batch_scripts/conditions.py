@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from . import grammar
-from .content import OF_JOB
-from .expand import Expander
+from . import syntax
+from .commands import OF_JOB
+from .expansion import Expander
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,7 +34,7 @@ def evaluate(condition: Sequence[Node], expander: Expander) -> bool | None:
 
 def _evaluate_unary(node: Node, expander: Expander) -> bool | None:
     """Evaluate `-z A` and `-n A`: whether a word is empty, or is not."""
-    operator, word = grammar.source(node.children[0]), expander.word(node.children[-1])
+    operator, word = syntax.source(node.children[0]), expander.word(node.children[-1])
     if operator not in ("-z", "-n"):
         return None
     if word.text.strip("${}") in OF_JOB:
@@ -44,7 +44,7 @@ def _evaluate_unary(node: Node, expander: Expander) -> bool | None:
 
 def _evaluate_binary(node: Node, expander: Expander, in_double: bool) -> bool | None:
     """Evaluate `A = B` and the like. In [[ ]], `*` stands for any text where it is not quoted."""
-    operator, operands = grammar.source(node.children[1]), node.children[2:]
+    operator, operands = syntax.source(node.children[1]), node.children[2:]
     left = expander.word(node.children[0]).known
     right = [expander.word(operand).known for operand in operands]  # A == "b"*: two nodes
     if operator not in EQUALITY or left is None or None in right:
@@ -52,8 +52,8 @@ def _evaluate_binary(node: Node, expander: Expander, in_double: bool) -> bool | 
     pattern = "".join(text or "" for text in right)
     if operator == "=~" and not pattern.isidentifier():
         return None  # a regular expression
-    quoted = [part for each in operands for part in grammar.below(each, "string", "raw_string")]
-    stars = in_double and not any("*" in grammar.source(part) for part in quoted)
+    quoted = [part for each in operands for part in syntax.below(each, "string", "raw_string")]
+    stars = in_double and not any("*" in syntax.source(part) for part in quoted)
     if set(left + pattern) & set("?[" if stars else "*?["):
         return None
     equal = fnmatchcase(left, f"*{pattern}*" if operator == "=~" else pattern)

@@ -10,8 +10,8 @@ from itertools import takewhile
 
 from ..core import gpus
 from . import programs
-from .programs import GRAMMARS, TABLES
-from .substitute import GPUS, LINES, NODES
+from .command_substitution import GPUS, LINES, NODES
+from .programs import OPTIONS, TABLES
 from .words import literal
 
 MARKS: dict[str, str] = TABLES["directives"]["marks"]
@@ -209,7 +209,7 @@ def _add(job: Job, text: str, line: int) -> None:
     except ValueError as error:
         job.unread.append((line, f"{text}: {error}"))
         return
-    read_ = programs.read(words, GRAMMARS["srun" if job.scheduler == "slurm" else job.scheduler])
+    read_ = programs.read(words, OPTIONS["srun" if job.scheduler == "slurm" else job.scheduler])
     if read_.problem or read_.rest:
         job.unread.append((line, read_.problem or f"{read_.rest[0].text}: no option"))
     names = {"pbs": PBS, "cobalt": COBALT}.get(job.scheduler, {})

@@ -8,11 +8,12 @@ from pathlib import Path
 from ..core.command_line import without_secret
 from ..core.site import Profile
 from . import trainer
-from .content import SUBMITTED, Command, Layer, Step, exclude
+from .commands import SUBMITTED, Command, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
-from .simple import HARMLESS
+from .simple_commands import HARMLESS
+from .step import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")

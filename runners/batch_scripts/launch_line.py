@@ -9,14 +9,16 @@ from dataclasses import replace
 
 from ..core.site import Profile
 from ..sites import load
-from . import environment, programs, resources, steps, trainer
-from .content import Command, Step
+from . import environment, programs, resources, trainer
+from .commands import Command
 from .draft import Draft, Note
 from .environment import CONDAS, PLAIN, them
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
 from .rules.slurm import secrets
 from .script import MODULES, Script
-from .simple import HARMLESS
+from .simple_commands import HARMLESS
+from .step import Step
+from .unwrap import does_more, unwrap
 from .words import BRANCH, FILE, RUN, Word
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
@@ -62,8 +64,8 @@ def _of_agent(draft: Draft, step: Step) -> None:
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
     for each in step.inner if agent and step.shell and not direct else ():
-        own = steps.of(each).agent or environment.activated(each)
-        if steps.does_more(each) and each.name != "cd" and not own:
+        own = unwrap(each).agent or environment.activated(each)
+        if does_more(each) and each.name != "cd" and not own:
             draft.lose(each.line, f"{each.text}: not run on each node")
 
 
@@ -144,7 +146,7 @@ def others(script: Script) -> Iterator[Note]:
 
 
 def _instead(command: Command, script: Script) -> str:
-    step = steps.of(command)
+    step = unwrap(command)
     program = step.names
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
@@ -180,7 +182,7 @@ def _is_read(outputs: Iterable[Word], script: Script) -> bool:
 
 def _known(command: Command, script: Script) -> bool:
     """Whether a command is of the shell, or only looks, or is carried over elsewhere."""
-    step = steps.of(command)
+    step = unwrap(command)
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
     asks = command.text.startswith("command -v") or command.words[-1].text in ASKING

@@ -20,7 +20,7 @@ SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "nproc": "nproc
 SAME |= {"module-mode": "module", "command-mode": "no-python"}
 
 
-class Grammar:
+class KnownOptions:
     """A program's options. `values` take one; `short` has the letters' long names.
 
     `pairs` take a name and a value, as two words or as NAME=VALUE.
@@ -77,7 +77,7 @@ class Options:
         return any(option.name in names for option in self.options)
 
 
-def read(words: Sequence[Word], known: Grammar) -> Options:
+def read(words: Sequence[Word], known: KnownOptions) -> Options:
     """Read the options before the first word that is none."""
     options: list[Option] = []
     left, problem = list(words), ""
@@ -105,7 +105,7 @@ def read(words: Sequence[Word], known: Grammar) -> Options:
     return Options(options, left, problem)
 
 
-def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
+def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]:
     """Return the first option and how many words it takes; None for one that is not known."""
     word, following = left[0], (left[1] if len(left) > 1 else None)
     dashes = 2 if word.start.startswith("--") else 1
@@ -128,7 +128,7 @@ def _one(left: Sequence[Word], known: Grammar) -> tuple[Option | None, int]:
     return None, 1
 
 
-def _short(word: Word, following: Word | None, known: Grammar) -> tuple[Option | None, int]:
+def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Option | None, int]:
     """Read -n 4, -n4, -n=4, flags such as -lu, and -ln4."""
     letters = word.start[1:]
     name = known.short.get(letters[:1])
@@ -149,17 +149,17 @@ def table(file: Path) -> dict[str, Any]:
 
 
 TABLES: dict[str, dict[str, Any]] = table(Path(__file__).with_name("programs.toml"))
-GRAMMARS = {name: Grammar(**table) for name, table in TABLES["options"].items()}
+OPTIONS = {name: KnownOptions(**table) for name, table in TABLES["options"].items()}
 MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "aprun", "ibrun")
-STARTERS = {name: GRAMMARS[name] for name in ("srun", "horovodrun")}
-STARTERS |= dict.fromkeys(MPIRUNS, GRAMMARS["mpirun"])
+STARTERS = {name: OPTIONS[name] for name in ("srun", "horovodrun")}
+STARTERS |= dict.fromkeys(MPIRUNS, OPTIONS["mpirun"])
 APPTAINER = ("apptainer", "singularity", "apptainer_wrapper", "singularity_wrapper")
-CONTAINERS = {name: GRAMMARS[name] for name in ("apptainer", "shifter", "podman")}
-CONTAINERS |= dict.fromkeys(APPTAINER, GRAMMARS["apptainer"])
-CONTAINERS |= {"podman-hpc": GRAMMARS["podman"]}
-AGENTS = {name: GRAMMARS[name] for name in ("torchrun", "accelerate", "deepspeed", "composer")}
+CONTAINERS = {name: OPTIONS[name] for name in ("apptainer", "shifter", "podman")}
+CONTAINERS |= dict.fromkeys(APPTAINER, OPTIONS["apptainer"])
+CONTAINERS |= {"podman-hpc": OPTIONS["podman"]}
+AGENTS = {name: OPTIONS[name] for name in ("torchrun", "accelerate", "deepspeed", "composer")}
 TORCHRUNS = ("torchrun_jsc", "torch.distributed.run", "torch.distributed.launch")
-AGENTS |= dict.fromkeys(TORCHRUNS, GRAMMARS["torchrun"])
+AGENTS |= dict.fromkeys(TORCHRUNS, OPTIONS["torchrun"])
 # Modules that start an agent.
 LAUNCHERS: dict[str, str] = TABLES["launchers"]
 OF_DIRECTIVE = "<image of the directive>"
@@ -168,11 +168,11 @@ PLACE = TABLES["names"]["place"].split()
 SHELLS = ("bash", "sh", "zsh", "dash")
 # Programs before a command that change nothing of what it does, or only its CPUs.
 BEFORE = ("exec", "nohup", "command", "eval", "unbuffer", "builtin", "task_affinity")
-WITH_OPTIONS = {name: GRAMMARS[name] for name in ("nice", "stdbuf", "env", "time")}
+WITH_OPTIONS = {name: OPTIONS[name] for name in ("nice", "stdbuf", "env", "time")}
 # Programs whose `run` starts a command in an environment.
-RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), GRAMMARS["conda"])
+RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), OPTIONS["conda"])
 FINDERS: dict[str, str] = TABLES["finders"]
-RUNNING |= dict.fromkeys(("uv", *FINDERS), GRAMMARS["uv"])
+RUNNING |= dict.fromkeys(("uv", *FINDERS), OPTIONS["uv"])
 
 
 def names(text: str) -> frozenset[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..core import gpus
 from ..settings.table import SETTINGS
-from .content import Layer, Step
 from .directives import Directive, Job
 from .draft import Draft, Note
-from .programs import GRAMMARS, NAMES, Option
+from .programs import NAMES, OPTIONS, Option
+from .step import Layer, Step
 from .words import RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
@@ -65,7 +65,7 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
         draft.lose(line, f"{value}: a property of nodes")
     elif job.scheduler == "pbs":
         draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
-    elif not value and name in GRAMMARS["srun"].values:
+    elif not value and name in OPTIONS["srun"].values:
         draft.lose(line, f"--{name} has no value")
     else:
         whose = "srun-arg" if name.startswith("container-") else "sbatch-arg"

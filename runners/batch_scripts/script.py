@@ -10,10 +10,13 @@ from pathlib import Path
 
 from ..core.errors import UsageError
 from ..core.site import Site
-from . import directives, programs, read, steps
-from .content import Command, Content, Layer, Scope, Step, exclude
+from . import directives, programs
+from .commands import Command, Content, Scope, exclude
+from .compound_commands import read_commands
 from .directives import Job
 from .programs import Option
+from .step import Layer, Step
+from .unwrap import unwrap
 from .words import Word, literal
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
@@ -37,7 +40,7 @@ class Script:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What starts a training; a program of the first node beside it, or a server, is none."""
-        found = [steps.of(each) for each in self.content.commands if each.within != "substitution"]
+        found = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(found)
         found = [step for step in found if step.starts]
         launched = any(step.layers for step in found)
@@ -53,14 +56,14 @@ class Script:
     def clusters(self) -> list[Command]:
         """The commands that start a cluster of their own, as Ray's."""
         commands = self.content.commands
-        return [each for each in commands if programs.CLUSTERS & {*steps.of(each).names[:1]}]
+        return [each for each in commands if programs.CLUSTERS & {*unwrap(each).names[:1]}]
 
     @property
     def commands(self) -> Iterator[Command]:
         """All commands, those that run on each rank after the one that starts them."""
         for command in self.content.commands:
             yield command
-            yield from steps.of(command).inner
+            yield from unwrap(command).inner
 
     def modules(self, line: int, conditions: Sequence[str] = ()) -> dict[str, int]:
         """The modules that are loaded at a line, without those that `conditions` exclude."""
@@ -132,7 +135,7 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []
     texts = [str(text).replace('"', '\\"') for _, text in rows]
-    values = [read.read(f'A="{text}"', Scope(), line - 1).assignments for text in texts]
+    values = [read_commands(f'A="{text}"', Scope(), line - 1).assignments for text in texts]
     return [Option(n, each[0].value, line) for (n, _), each in zip(rows, values) if each]
 
 
@@ -143,7 +146,7 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     _check_shell(text, name)
     job = directives.read(text)
     _check_scheduler(text, name, job)
-    content = read.read(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
+    content = read_commands(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
     if content.faults and not content.commands:
         first, lines = content.faults[0], text.split("\n")
         raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])

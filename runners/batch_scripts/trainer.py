@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..settings.table import SETTINGS
 from . import words as kinds
-from .content import Step
 from .directives import Job
 from .draft import Draft, Note
 from .programs import APPTAINER, NAMES, Option, is_python
+from .step import Step
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
 OF_HOROVODRUN = NAMES["of_horovodrun"]

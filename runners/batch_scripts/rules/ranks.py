@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ..content import Layer, Step
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
+from ..step import Layer, Step
 from ..words import PORT, Word, literal
 from .rule import Places, counted, rule
 

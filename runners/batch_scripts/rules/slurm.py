@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 from ...core.command_line import without_secret
 from ...schedulers.base import limit_seconds
-from .. import directives, steps
-from ..content import Command, Layer, Step
+from .. import directives
+from ..commands import Command
 from ..programs import names
 from ..script import Script
+from ..step import Layer, Step
+from ..unwrap import unwrap
 from ..words import Word, literal
 from .ranks import ranks_per_node, tasks_per_node
 from .rule import Places, counted, rule
@@ -264,7 +266,7 @@ def stray_blank(script: Script) -> Places:
 
 
 def _no_program(command: Command) -> bool:
-    step = steps.of(command)
+    step = unwrap(command)
     return not step.program and step.starter.text("mpi") != "list"
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import conditions, grammar
-from .content import BRANCH_OF, Content, Scope, Value, hidden
-from .simple import Simple
-from .substitute import printed
+from . import conditions, syntax
+from .command_substitution import printed
+from .commands import BRANCH_OF, Content, Scope, Value, hidden
+from .simple_commands import Simple
 from .words import BRANCH, Word, literal
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ LOOP = "the loop of line"
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
-def read(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) -> Content:
+def read_commands(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) -> Content:
     """Return a script's commands; `marks` begin lines that are directives."""
     reader = _Reader(scope, offset, tuple(marks))
     reader.lines = text.split("\n")
-    root = grammar.parse(text)
-    reader.content.faults += [line + offset for line in grammar.faults(root)]
+    root = syntax.parse(text)
+    reader.content.faults += [line + offset for line in syntax.faults(root)]
     reader.walk(root)
     return reader.content
 
@@ -40,7 +40,7 @@ class _Reader(Simple):
     lines: list[str]
 
     def read_list(self, node: Node) -> None:
-        left, sign, right = node.children[0], grammar.source(node.children[1]), node.children[-1]
+        left, sign, right = node.children[0], syntax.source(node.children[1]), node.children[-1]
         self.walk(left)
         depends = sign == "||" or left.type == "test_command"
         label = f"line {self._line(left)} ({sign})"
@@ -82,8 +82,8 @@ class _Reader(Simple):
                 self.walk(body)
 
     def _heredoc(self, node: Node) -> None:
-        for body in grammar.below(node, "heredoc_body"):
-            lines = grammar.source(body).split("\n")
+        for body in syntax.below(node, "heredoc_body"):
+            lines = syntax.source(body).split("\n")
             places = (n for n, text in enumerate(lines) if text.startswith(self.marks))
             self.content.embedded += [self._line(body) + place for place in [*places][:1]]
         for child in node.children:
@@ -92,8 +92,8 @@ class _Reader(Simple):
 
     def _document(self, node: Node) -> Word | None:
         """Return the text of a here-document, None where its end is not found."""
-        start = next(grammar.below(node, "heredoc_start"), node)
-        first, mark = start.start_point[0] + 1, grammar.source(start)
+        start = next(syntax.below(node, "heredoc_start"), node)
+        first, mark = start.start_point[0] + 1, syntax.source(start)
         stripped = [line.lstrip("\t") for line in self.lines[first:]]
         if mark.strip("'\"\\") not in stripped:
             return None
@@ -102,7 +102,7 @@ class _Reader(Simple):
         if mark[:1] in "'\"\\":
             return literal(text, self.offset + first + 1)
         quoted = text.replace('\\"', '\\\\\\"') if '\\"' in text else text.replace('"', '\\"')
-        string = next(grammar.below(grammar.parse(f'"{quoted}"'), "string"), None)
+        string = next(syntax.below(syntax.parse(f'"{quoted}"'), "string"), None)
         if string is None or string.end_byte != len(quoted.encode()) + 2:
             return None
         self.expander.offset = self.offset + first
@@ -120,7 +120,7 @@ class _Reader(Simple):
     def read_function_definition(self, node: Node) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
-            self.functions[grammar.source(name)] = body
+            self.functions[syntax.source(name)] = body
 
     @contextmanager
     def _branch(self, label: str) -> Iterator[None]:
@@ -181,7 +181,7 @@ class _Reader(Simple):
 
     def read_for_statement(self, node: Node) -> None:
         variable = node.child_by_field_name("variable")
-        name = grammar.source(variable) if variable else ""
+        name = syntax.source(variable) if variable else ""
         nodes = node.children_by_field_name("value")
         values = [word for child in nodes for word in self.expander.words(child)]
         body, line = node.child_by_field_name("body"), self._line(node)
@@ -203,15 +203,15 @@ class _Reader(Simple):
         start = node.child_by_field_name("initializer")
         name = start.child_by_field_name("name") if start else None
         if (body := node.child_by_field_name("body")) is not None:
-            self._loop(body, [grammar.source(name)] if name else [], self._line(node))
+            self._loop(body, [syntax.source(name)] if name else [], self._line(node))
 
     def read_while_statement(self, node: Node) -> None:
         names = [
-            grammar.source(word)
+            syntax.source(word)
             for command in node.children_by_field_name("condition")
             if command.type == "command" and _first(command) == "read"
             for word in command.children[1:]
-            if not grammar.source(word).startswith("-")
+            if not syntax.source(word).startswith("-")
         ]
         if (body := node.child_by_field_name("body")) is not None:
             self._loop(body, names, self._line(node))
@@ -231,12 +231,12 @@ class _Reader(Simple):
         self._enter(before)
         self.state = state
         commands = self.content.commands[first:]
-        return printed(commands, grammar.source(node), self._line(node), self.scope)
+        return printed(commands, syntax.source(node), self._line(node), self.scope)
 
 
 def _first(node: Node) -> str:
-    name = next(grammar.below(node, "command_name"), None)
-    return grammar.source(name).rpartition("/")[2] if name else node.type
+    name = next(syntax.below(node, "command_name"), None)
+    return syntax.source(name).rpartition("/")[2] if name else node.type
 
 
 def _same(before: Value | None, value: Value) -> bool:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import grammar
-from .content import Assignment, Command, Content, Scope, hidden
-from .expand import Expander
+from . import syntax
+from .commands import Assignment, Command, Content, Scope, hidden
+from .expansion import Expander
 from .programs import NAMES
 from .words import BRANCH, COMMAND, Word, join, literal, made
 
@@ -52,12 +52,12 @@ class Simple:
             self._children(node.children)
 
     def _line(self, node: Node) -> int:
-        return grammar.line(node) + self.offset
+        return syntax.line(node) + self.offset
 
     def _children(self, nodes: Iterable[Node]) -> None:
         nodes = list(nodes)
         for node, following in zip(nodes, [*nodes[1:], None]):
-            behind = following is not None and grammar.source(following) == "&"
+            behind = following is not None and syntax.source(following) == "&"
             with self._with(background=self.state.background or behind):
                 self.walk(node)
 
@@ -71,7 +71,7 @@ class Simple:
         self.state = replace(before, **kept)
 
     def read_comment(self, node: Node) -> None:
-        self.content.comments[self._line(node)] = grammar.source(node)
+        self.content.comments[self._line(node)] = syntax.source(node)
 
     def read_command(self, node: Node) -> None:
         given, words, end = {}, list[Word](), -1
@@ -104,7 +104,7 @@ class Simple:
         exports = {n: v for n, v in items if isinstance(v, Word)}
         command = replace(
             self.state, words=words, line=line, given=given, exports=exports,
-            source=grammar.source(node),
+            source=syntax.source(node),
         )  # fmt: skip
         if words[0].text in KEYWORDS:
             self._broken(command)
@@ -160,18 +160,18 @@ class Simple:
             self._hide([each for each in options if each.isidentifier()], command.line)
         elif command.name in ("let", "getopts"):
             for option in options if command.name == "let" else ():
-                self._sums(grammar.parse(f"(({option}))"), command.line)
+                self._sums(syntax.parse(f"(({option}))"), command.line)
             self._hide(options[1:2] if command.name == "getopts" else (), command.line)
 
     def _sums(self, node: Node, line: int) -> None:
         """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
         kinds = ("binary_expression", "postfix_expression", "unary_expression")
-        for each in filter(_assigns, grammar.below(node, *kinds)):
-            name = next(grammar.below(each, "variable_name", "word"), each)
-            plain = len(each.children) == 3 and grammar.source(each.children[1]) == "="
+        for each in filter(_assigns, syntax.below(node, *kinds)):
+            name = next(syntax.below(each, "variable_name", "word"), each)
+            plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
             number = self.expander.number(each.children[2]) if plain else None
             value = literal("" if number is None else str(number), line)
-            self._assign(grammar.source(name), value, hide=number is None)
+            self._assign(syntax.source(name), value, hide=number is None)
 
     def _change(self, folder: Word | None) -> None:
         self.state = replace(self.state, folder=folder)
@@ -180,7 +180,7 @@ class Simple:
 
     def read_compound_statement(self, node: Node) -> None:
         """Read { ...; }, or ((...))."""
-        if grammar.source(node).startswith("(("):
+        if syntax.source(node).startswith("(("):
             self._sums(node, self._line(node))
         else:
             self._children(node.children)
@@ -200,7 +200,7 @@ class Simple:
         """Assign a variable; return its name and value, of an array all items as one word."""
         target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         line = self._line(node)
-        name = grammar.source(target) if target else ""
+        name = syntax.source(target) if target else ""
         adds = any(child.type == "+=" for child in node.children)
         before = self.scope.variables.get(name)
         if value is not None and value.type == "array":
@@ -229,11 +229,11 @@ class Simple:
         self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
 
     def read_declaration_command(self, node: Node) -> None:
-        texts = [grammar.source(child) for child in node.children]
+        texts = [syntax.source(child) for child in node.children]
         flags = "".join(text for text in texts[1:] if text.startswith("-"))
         exports = texts[0] == "export" or "x" in flags
         for child in node.children:
-            name = grammar.source(child)
+            name = syntax.source(child)
             if child.type in ("string", "raw_string"):  # export "NAME=VALUE", or "NAME"
                 first, *rest = self.expander.word(child).split("=", 1)
                 name = first.text
@@ -248,7 +248,7 @@ class Simple:
                 continue
             if exports and name in self.functions:
                 body = self.functions[name]
-                text = literal(grammar.source(body.parent or body), self._line(body))
+                text = literal(syntax.source(body.parent or body), self._line(body))
                 self.state = replace(self.state, functions=(*self.state.functions, text))
             elif exports:
                 self.scope.exported.add(name)
@@ -267,20 +267,20 @@ class Simple:
             self.content.commands.append(replace(self.state, words=words, line=line))
 
     def read_unset_command(self, node: Node) -> None:
-        words = [literal(grammar.source(child), self._line(node)) for child in node.children]
+        words = [literal(syntax.source(child), self._line(node)) for child in node.children]
         for word in words[1:]:
             self.scope.variables.pop(word.text, None)
             self.scope.exported.discard(word.text)
         self.content.commands.append(replace(self.state, words=tuple(words), line=self._line(node)))
 
     def read_test_command(self, node: Node) -> None:
-        for child in grammar.below(node, "command_substitution"):
+        for child in syntax.below(node, "command_substitution"):
             self._substitute(child)
 
 
 def _assigns(node: Node) -> bool:
     """Whether an arithmetic expression sets a variable, as `n = 1`, `n += 1` and `n++` do."""
-    signs = [grammar.source(child) for child in node.children if not child.is_named]
+    signs = [syntax.source(child) for child in node.children if not child.is_named]
     compares = ("==", "!=", "<=", ">=")
     return any(
         sign in ("++", "--") or (sign[-1:] == "=" and sign not in compares) for sign in signs

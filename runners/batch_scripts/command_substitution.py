@@ -6,12 +6,12 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .content import JOB_NUMBERS, Scope
-from .expand import OPERATORS
+from .commands import JOB_NUMBERS, Scope
+from .expansion import OPERATORS
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
 
 if TYPE_CHECKING:
-    from .content import Command
+    from .commands import Command
 
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.

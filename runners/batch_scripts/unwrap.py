@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from . import grammar, programs
-from .content import JOB_NUMBERS, Command, Layer, Scope, Step
+from . import programs, syntax
+from .commands import JOB_NUMBERS, Command, Scope
+from .compound_commands import read_commands
 from .programs import Options
-from .read import read
+from .step import Layer, Step
 from .words import BRANCH, RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
 
 
-def of(command: Command) -> Step:
+def unwrap(command: Command) -> Step:
+    """Return what a command starts."""
     step = _Reader(command, program=list(command.words), env=dict(command.given))
     while step.program and step.next_layer():
         pass
@@ -115,7 +117,7 @@ class _Reader(Step):
 
     def _python(self) -> bool:
         """Take off what `python -m` starts, and flags before a script."""
-        read_ = programs.read(self.program[1:], programs.GRAMMARS["python"])
+        read_ = programs.read(self.program[1:], programs.OPTIONS["python"])
         module = read_.get("m")
         name = programs.LAUNCHERS.get(module.text, module.text) if module else ""
         if module and name in programs.AGENTS:
@@ -162,7 +164,7 @@ class _Reader(Step):
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
         scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)
-        content = read(text, scope, word.line - 1)
+        content = read_commands(text, scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
         for each in content.assignments:
@@ -206,7 +208,7 @@ class _Reader(Step):
             if self.image is not None:
                 self.prefix = self.program[: len(self.program) - len(rest)]
         elif name == "timeout" and len(rest) > 1:
-            limit, *rest = programs.read(rest, programs.GRAMMARS["timeout"]).rest or [first]
+            limit, *rest = programs.read(rest, programs.OPTIONS["timeout"]).rest or [first]
             self.dropped.append((first.line, f"timeout {limit.text}: --time limits the job"))
         elif name in programs.WRAPPERS and (place := _of_agent(rest)) >= 0:
             text = " ".join(word.text for word in (first, *rest[:place]))
@@ -241,7 +243,7 @@ def _named(word: Word) -> tuple[str, dict[str, Word]]:
 def _for_ranks(word: Word) -> Word:
     """Return a text in which the shell of each rank expands what it knows too."""
     text, names = _named(word)
-    fixed = " ".join(map(grammar.source, grammar.below(grammar.parse(text), "raw_string")))
+    fixed = " ".join(map(syntax.source, syntax.below(syntax.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
     own = {p: p.source for p in word.unknown if p.kind == RUN and on_rank(p) and p not in kept}
     return made((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
@@ -270,5 +272,5 @@ def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
     idle = programs.PREPARING | programs.LOOKING | programs.FILTERS
     chosen = [each for each in commands if not each.within and each.name not in idle]
-    best = [c for c in chosen if of(c).starts] or chosen or commands
+    best = [c for c in chosen if unwrap(c).starts] or chosen or commands
     return best[-1] if best else None

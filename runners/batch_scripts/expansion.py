@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from operator import add, floordiv, mod, mul, sub
 from typing import TYPE_CHECKING
 
-from . import grammar
+from . import syntax
 from . import words as kinds
-from .content import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
+from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
 from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Expander:
         return tuple(word for child in items for word in self.words(child))
 
     def line(self, node: Node) -> int:
-        return grammar.line(node) + self.offset
+        return syntax.line(node) + self.offset
 
     def _fields(self, node: Node, split: bool = True) -> list[list[Piece]]:
         if node.type == "concatenation":
@@ -55,8 +55,8 @@ class Expander:
         if node.type == "string":
             return self._string(node)
         if node.type == "brace_expression":
-            items = _range(grammar.source(node))
-            many = Unknown(grammar.source(node), kinds.BRANCH, self.line(node))
+            items = _range(syntax.source(node))
+            many = Unknown(syntax.source(node), kinds.BRANCH, self.line(node))
             return [[item] for item in items] if len(items) > 1 else [[many]]
         if node.type in ("simple_expansion", "expansion"):
             return _split(self._expansion(node), split)
@@ -65,7 +65,7 @@ class Expander:
         return [self._piece(node, split)]
 
     def _piece(self, node: Node, split: bool) -> list[Piece]:
-        text = grammar.source(node)
+        text = syntax.source(node)
         if node.type == "raw_string":
             return [text[1:-1]]
         if node.type == "ansi_c_string":
@@ -84,12 +84,12 @@ class Expander:
         return [Unknown(text, kinds.COMMAND, self.line(node))]
 
     def _concatenated(self, node: Node, split: bool) -> list[list[Piece]]:
-        texts = [grammar.source(child) for child in node.children]
+        texts = [syntax.source(child) for child in node.children]
         expands = any("," in text or ".." in text for text in texts)  # {A} is no list
         if expands and texts[0] == "{" and texts[2:] == ["}"]:
             return [[text] for text in texts[1].split(",") if text]
         if expands and "{" in texts and "}" in texts:
-            return [[Unknown(grammar.source(node), kinds.RUN, self.line(node))]]
+            return [[Unknown(syntax.source(node), kinds.RUN, self.line(node))]]
         whole: list[list[Piece]] = [[]]
         for child in node.children:
             splits = split and (child.type != "word" or texts[0][:1] != "-")
@@ -101,13 +101,13 @@ class Expander:
     def _string(self, node: Node) -> list[list[Piece]]:
         """Return a text in double quotes: one word, but for "$@" and "${list[@]}"."""
         whole: list[list[Piece]] = [[]]
-        parts = list(grammar.pieces(node))
+        parts = list(syntax.pieces(node))
         for part in parts:
             if isinstance(part, str):
                 whole[-1].append(_unescaped(part, only=QUOTED))
             elif part.type in ("simple_expansion", "expansion"):
                 words = self._expansion(part)
-                if grammar.source(part).strip("${}").endswith(("*", "[*]")):
+                if syntax.source(part).strip("${}").endswith(("*", "[*]")):
                     words = [join(words, " ", self.line(part))]
                 if not words and len(parts) == 3:  # an empty list between the quotes is no word
                     return []
@@ -116,15 +116,15 @@ class Expander:
             elif part.type in ("command_substitution", "arithmetic_expansion"):
                 whole[-1] += self._term(part).pieces
             elif part.type == "string_content":
-                whole[-1].append(_unescaped(grammar.source(part), only=QUOTED))
+                whole[-1].append(_unescaped(syntax.source(part), only=QUOTED))
             elif part.is_named:
-                whole[-1].append(Unknown(grammar.source(part), kinds.COMMAND, self.line(part)))
+                whole[-1].append(Unknown(syntax.source(part), kinds.COMMAND, self.line(part)))
         return whole
 
     def _expansion(self, node: Node) -> list[Word]:
-        text, at = grammar.source(node).lstrip(" \t\n\\"), self.line(node)
+        text, at = syntax.source(node).lstrip(" \t\n\\"), self.line(node)
         inner = [child for child in node.children if child.type not in ("$", "${", "}")]
-        name = grammar.source(inner[0]) if inner else ""
+        name = syntax.source(inner[0]) if inner else ""
         if inner and inner[0].type == "subscript":
             return self._item(inner, text, at)
         if name in ("@", "*"):
@@ -142,7 +142,7 @@ class Expander:
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""
-        name = grammar.source(inner[-1]) if inner else ""  # ${}
+        name = syntax.source(inner[-1]) if inner else ""  # ${}
         name = name.removesuffix("[@]").removesuffix("[*]")
         items = self.scope.variables.get(name)
         if not isinstance(items, tuple):
@@ -154,7 +154,7 @@ class Expander:
 
     def _modified(self, word: Word, inner: Sequence[Node], text: str, at: int) -> Word:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""
-        name, sign = grammar.source(inner[0]), grammar.source(inner[1])
+        name, sign = syntax.source(inner[0]), syntax.source(inner[1])
         digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
         unknowns = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
@@ -182,11 +182,11 @@ class Expander:
     def _item(self, inner: Sequence[Node], text: str, at: int) -> list[Word]:
         name = inner[0].child_by_field_name("name")
         index = inner[0].child_by_field_name("index")
-        value = self.scope.value(grammar.source(name) if name else "", at)
+        value = self.scope.value(syntax.source(name) if name else "", at)
         items = value if isinstance(value, tuple) else (value,)
         if len(inner) > 1 or index is None:
             return [unknown(text, kinds.COMMAND, at)]
-        which = grammar.source(index)
+        which = syntax.source(index)
         if which in ("@", "*"):
             return list(items)
         if any(item.has(kinds.ADDRESS) for item in items):
@@ -206,13 +206,13 @@ class Expander:
         number = self.number(inner[0]) if len(inner) == 1 else None
         if number is not None:
             return literal(str(number), at)
-        parts = [*grammar.below(node, "variable_name", "expansion", "command_substitution")]
+        parts = [*syntax.below(node, "variable_name", "expansion", "command_substitution")]
         pieces = [(part, piece) for part in parts for piece in self._term(part).unknown]
         for part, piece in pieces:
             based = part.parent is not None and part.parent.type == "number"  # as 10#$X
             if piece.padded and not based:
                 self.octal(at)
-        text, names = grammar.source(node), [piece.source[1:].strip("{}") for _, piece in pieces]
+        text, names = syntax.source(node), [piece.source[1:].strip("{}") for _, piece in pieces]
         own = len(pieces) == len(parts) and all(name.isidentifier() for name in names)
         whose = [piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT]
         kind = next(iter(whose), kinds.COMMAND)
@@ -229,7 +229,7 @@ class Expander:
             return self.arithmetic(node)
         if node.type == "expansion":
             return self.word(node)
-        value = self.scope.value(grammar.source(node), self.line(node))
+        value = self.scope.value(syntax.source(node), self.line(node))
         return value if isinstance(value, Word) else literal("")
 
     def number(self, node: Node) -> int | None:
@@ -237,12 +237,12 @@ class Expander:
             return self.number(node.named_children[0])
         if node.type == "binary_expression" and len(node.children) == 3:
             left, right = self.number(node.children[0]), self.number(node.children[2])
-            sign = grammar.source(node.children[1])
+            sign = syntax.source(node.children[1])
             if left is None or right is None or (sign in "/%" and right == 0):
                 return None
             return OPERATORS[sign](left, right) if sign in OPERATORS else None
         if node.type in ("number", "word", "variable_name"):
-            text = grammar.source(node)
+            text = syntax.source(node)
             return int(text) if text.isdecimal() else self._term(node).number
         return self.word(node).number
 
