@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from ..core import job_record, trust
 from ..core.errors import SystemFault
@@ -20,8 +19,8 @@ from .stall_notice import Stalls
 SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait
 
 
-class Screen(Protocol):
-    """Receives the events of a followed job."""
+class Screen:
+    """Receives the events of a followed job; this one shows nothing."""
 
     def say(self, text: str) -> None:
         """Tell a sentence of ours."""
@@ -31,6 +30,7 @@ class Screen(Protocol):
 
     def at(self, line: bytes) -> bool:
         """Take a line that tells how far the job is; return whether it need not be printed."""
+        return False
 
     def refresh(self, what: str, short: str) -> None:
         """Show that time passes, and how the job stands, in many words or few."""

@@ -33,24 +33,13 @@ def raise_if_refused(made: Plan) -> None:
 
 
 def one(made: Plan, typed: CommandLine, packages: tuple[Path, ...] = ()) -> tuple[Draft, Job]:
-    """Submit one job; `typed` is the command that asks for it. Raises as `launch.submit`."""
+    """Submit one job; `typed` is the command that asks for it. Raises as `submit_all`."""
 
     def attempt() -> tuple[Draft, Job]:
         draft = launch.draft(made, packages, typed)
-        return draft, launch.submit(draft)
+        return draft, drafted([draft])[0]
 
-    with signals.held():
-        draft, job = launch.with_retries(attempt)
-        hold_images([draft])
-    return draft, job
-
-
-def drafted(draft: Draft) -> Job:
-    """Submit what was drafted already. Raises as `launch.submit`."""
-    with signals.held():
-        job = launch.submit(draft)
-        hold_images([draft])
-    return job
+    return launch.with_retries(attempt)
 
 
 def several(
@@ -60,21 +49,21 @@ def several(
 
     def attempt() -> tuple[list[Draft], list[Job]]:
         drafts = drafts_of(made, sweep_request.variants, typed)
-        return drafts, job_array.submit_all(drafts, sweep_request.at_once)
+        return drafts, drafted(drafts, sweep_request.at_once)
 
+    return launch.with_retries(attempt)
+
+
+def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
+    """Submit what was drafted; keep the images of the store for as long as the runs' folders."""
     with signals.held():
-        drafts, jobs = launch.with_retries(attempt)
-        hold_images(drafts)
-    return drafts, jobs
+        jobs = job_array.submit_all(drafts, at_once)
+        for draft in drafts:
+            if draft.plan.spec.image.digest:
+                from ..images import in_use  # most images are plain files
 
-
-def hold_images(drafts: Sequence[Draft]) -> None:
-    """Keep the images of the store that these runs need for as long as their folders are there."""
-    for draft in drafts:
-        if draft.plan.spec.image.digest:
-            from ..images import in_use  # most images are plain files
-
-            in_use.hold_run(draft.paths.root, draft.plan.spec.image.digest)
+                in_use.hold_run(draft.paths.root, draft.plan.spec.image.digest)
+    return jobs
 
 
 def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:
@@ -131,8 +120,7 @@ def prepare_session(
 def serve(ready: PreparedSession, text: str, typed: CommandLine, runs: Sequence[JobPaths]) -> Job:
     """Submit a session in the browser; of `runs` it shows what they write."""
     paths = ready.paths
-    draft = Draft(ready.plan, paths, text, (INJOB / SERVE,), typed, private=True)
-    job = drafted(draft)
+    (job,) = drafted([Draft(ready.plan, paths, text, (INJOB / SERVE,), typed, private=True)])
     if runs:
         paths.boards.mkdir()
     for run in runs:  # one that has written nothing yet may do so later

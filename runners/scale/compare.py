@@ -175,13 +175,16 @@ def metric(results: Sequence[Mapping[str, Any]], requested: str | None) -> str |
     return requested
 
 
-def best_first(results: Sequence[Mapping[str, Any]], name: str) -> list[int]:
-    """Return the places of results, the best first, those without the number at the end."""
+def best_first(results: Sequence[Mapping[str, Any]], name: str | None) -> list[int]:
+    """Return the places of results, the best first, those without the number at the end.
+
+    Without a name they stay in their order.
+    """
 
     def worth(place: int) -> float:
-        value: Any = results[place].get(name)
+        value: Any = results[place].get(name or "")
         if not is_number(value):
             return math.inf
-        return float(value if less_is_better(name) else -value)
+        return float(value if less_is_better(name or "") else -value)
 
     return sorted(range(len(results)), key=worth)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import job_record, signals
+from ..core import job_record
 from ..core.command_line import CommandLine
 from ..core.errors import Refused, SystemFault
 from ..core.plan import Plan
@@ -19,7 +19,6 @@ from ..jobs import find, job_status
 from ..launching import gather, submit
 from ..script import render
 from ..settings import trainers
-from ..submit import job_array
 from ..submit.launch import Draft
 from . import study
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
@@ -167,9 +166,7 @@ class Work:
 
     def _hand_over(self, points: Sequence[Point]) -> None:
         drafts = self.drafts.of(points)
-        with signals.held():
-            jobs = job_array.submit_all(drafts)
-            submit.hold_images(drafts)
+        jobs = submit.drafted(drafts)
         ids = list(dict.fromkeys(find.number(job.id) for job in jobs))
         runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
         listed = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")

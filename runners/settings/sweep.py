@@ -35,10 +35,6 @@ class Variant:
         """The arguments, each in one word, so that a value may begin with a dash."""
         return tuple(f"--{name}={value}" for name, value in self.varied.items())
 
-    @property
-    def text(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.varied.items())
-
 
 class SweepRequest(NamedTuple):
     """The runs that are asked for, and how many of them may run at a time, None for all."""

@@ -1,4 +1,4 @@
-"""Job arrays: one folder for each run, and one array for all runs with equal resources.
+"""Submits runs: one, or many in job arrays, a folder for each and an array for equal resources.
 
 With Slurm that is a job array, so 500 runs are one call of sbatch; without a queue they run one
 after the other.
@@ -84,7 +84,8 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     """Write the folders of all runs and submit them; return their jobs, in the same order.
 
     Drafts whose schedulers' lines agree become one job array, of which each run is a task. When
-    anything fails nothing stays: neither jobs nor folders. Raises Refused and SystemFault.
+    anything fails nothing stays: neither jobs nor folders. Signals wait until Slurm has answered
+    and the jobs' numbers are written down. Raises Refused and SystemFault.
     """
     for plan in {id(draft.plan): draft.plan for draft in drafts}.values():
         launch.check_folders(plan)
@@ -169,8 +170,10 @@ def _hand_over(batches: Sequence[Batch], name: str) -> dict[Path, Job]:
     try:
         for batch in batches:
             scheduler = SCHEDULERS[batch.drafts[0].plan.launching.scheduler]
-            paths, arrays = batch.array or batch.drafts[0].paths, scheduler.ARRAYS
-            id = scheduler.submit(paths, paths.log)
+            arrays, output = scheduler.ARRAYS, batch.drafts[0].plan.spec.output
+            paths = batch.array or batch.drafts[0].paths
+            log = Path(output) if output and not batch.array else paths.log
+            id = scheduler.submit(paths, log)
             done.append((scheduler, id))
             ids = [id]
             if batch.array and arrays:

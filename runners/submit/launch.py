@@ -1,4 +1,4 @@
-"""From the plan to a job in the queue: writes the run's folder, then submits its script."""
+"""From the plan to a run's folder: the draft of a job, its files, and the record of the job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, TypeVar
 
 from .. import injob
-from ..core import atomic, plan_record, signals, trust
+from ..core import atomic, plan_record, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault
 from ..core.files import make_folder
@@ -21,7 +21,7 @@ from ..core.model import JobSpec
 from ..core.plan import Plan
 from ..core.remedy import change
 from ..jobs import find
-from ..schedulers import SCHEDULERS, capabilities
+from ..schedulers import capabilities
 from ..script import ranks, render, runtimes
 from ..settings.trainers import recipes_folder
 
@@ -71,19 +71,6 @@ def with_retries(attempt: Callable[[], Submitted]) -> Submitted:
         except Taken:
             continue
     return attempt()
-
-
-def submit(draft: Draft) -> Job:
-    """Write the run's folder and submit; when that fails, remove the folder and raise.
-
-    Signals wait until Slurm has answered and the job's number is written down.
-    """
-    check_folders(draft.plan)
-    with signals.held(), claimed(draft.paths.root):
-        write(draft)
-        plan, paths = draft.plan, draft.paths
-        log = Path(plan.spec.output) if plan.spec.output else paths.log
-        return record(draft, SCHEDULERS[plan.launching.scheduler].submit(paths, log))
 
 
 def check_folders(plan: Plan) -> None:

@@ -58,7 +58,11 @@ def convert_command(
     executed.
     """
     text = _text(file)
-    if kind != "dockerfile" and (kind or _is_batch(text, file.name)):
+    if kind is None:
+        from ...batch_scripts import script
+
+        kind = "batch" if script.is_batch(text, file.name) else "dockerfile"
+    if kind == "batch":
         if output is not None or target:
             option = "--output" if output is not None else "--target"
             raise UsageError(f"{option} is for a definition", "a launch line is printed")
@@ -78,12 +82,6 @@ def _text(file: Path) -> str:
         raise UsageError(f"{file} is not text", str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot read {file}", str(error.strerror)) from None
-
-
-def _is_batch(text: str, name: str) -> bool:
-    from ...batch_scripts import script
-
-    return script.is_batch(text, name)
 
 
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:

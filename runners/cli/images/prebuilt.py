@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import click
 
@@ -11,36 +10,28 @@ from containers import build_record, plan
 
 from ...core import machine
 from ...core.errors import NotVerified, RunnerError
-from ...images import container_runtime, prebuilt, pull, release
+from ...images import container_runtime, prebuilt, pull, reference, release
 from ...images.pull import PullRequest
-from ...images.reference import Reference
-from ...images.release import Image
 from .. import printer, progress
 
 
-@dataclass(frozen=True)
-class Offer:
-    """An image of a verified release: where it is, what is known of it, and who signed that."""
+def request(
+    short: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
+) -> PullRequest:
+    """Return what to pull for `cpu` or `gpu`, by the digest of the release; say who signed that.
 
-    reference: Reference
-    image: Image
-    told: str
-
-    def request(
-        self, name: str | None = None, update: bool = False, plain: bool = False
-    ) -> PullRequest:
-        """Return what to pull; the digest is the release's."""
-        name = name or machine.file_name(self.image.name, self.image.architecture)
-        arch, digest = self.image.architecture, self.image.digest
-        return PullRequest(self.reference, name, arch, digest, plain, update)
-
-
-def look(short: str, arch: str, plain: bool) -> Offer:
-    """Return what the source has for `cpu` or `gpu`. Raises as `release.verified`, and Refused."""
+    Raises as `release.verified`, Refused without such an image, and NotVerified for another digest
+    than the wanted one.
+    """
     verified = release.verified(prebuilt.place(os.environ), plain)
-    reference, image = verified.image(short, arch)
-    told = f"release {verified.release.version}, signed by {verified.signer}"
-    return Offer(reference, image, told)
+    found, image = verified.image(short, arch)
+    if digest and reference.checked_digest(digest) != image.digest:
+        told = f"wanted {digest}\nreleased {image.digest}"
+        raise NotVerified(f"the digest of {found.source} is wrong", told)
+    printer.tell(f"release {verified.release.version}, signed by {verified.signer}")
+    own_name = machine.file_name(image.name, image.architecture)
+    name = reference.image_name(name) if name else own_name
+    return PullRequest(found, name, image.architecture, image.digest, plain, update)
 
 
 def pull_or_build(short: str) -> None:
@@ -60,12 +51,10 @@ def pull_or_build(short: str) -> None:
 
 def _pulled(short: str) -> bool:
     """Pull it if that can be; raise NotVerified."""
-    plain = container_runtime.plain()
     try:
-        found = look(short, machine.architecture(), plain)
-        printer.tell(found.told)
+        wanted = request(short, None, "", False, machine.architecture(), container_runtime.plain())
         with progress.display() as display:
-            click.echo(pull.pull(found.request(plain=plain), display).path)
+            click.echo(pull.pull(wanted, display).path)
     except NotVerified:
         raise
     except RunnerError as error:

@@ -10,7 +10,7 @@ from containers.catalogue import IMAGES
 
 from ...core import machine
 from ...core.disk_space import shown
-from ...core.errors import NotVerified, UsageError
+from ...core.errors import UsageError
 from ...images import container_runtime, local, pull, push, reference
 from .. import options, printer, progress
 
@@ -56,7 +56,12 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
         _pull_or_build(uri, as_json, values)
         return
     values["plain"] = values["plain"] or container_runtime.plain()
-    request = _of_release(uri, **values) if uri in IMAGES else _of_address(uri, **values)
+    if uri in IMAGES:
+        from . import prebuilt
+
+        request = prebuilt.request(uri, **values)
+    else:
+        request = _of_address(uri, **values)
     with progress.display() as display:
         stored = pull.pull(request, display)
     if as_json:
@@ -73,19 +78,6 @@ def _of_address(
     name = reference.image_name(name) if name else pull.name_of(found)
     digest = reference.checked_digest(digest) if digest else ""
     return pull.PullRequest(found, name, arch, digest, plain, update)
-
-
-def _of_release(
-    short: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
-) -> pull.PullRequest:
-    from . import prebuilt
-
-    found = prebuilt.look(short, arch, plain)
-    if digest and reference.checked_digest(digest) != found.image.digest:
-        told = f"wanted {digest}\nreleased {found.image.digest}"
-        raise NotVerified(f"the digest of {found.reference.source} is wrong", told)
-    printer.tell(found.told)
-    return found.request(name and reference.image_name(name), update, plain)
 
 
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:

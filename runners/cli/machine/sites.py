@@ -120,8 +120,6 @@ def new_command(name: str | None, force: bool) -> None:
 @options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles (default: all): keys, types, bases, a source and date for every value."""
-    from ...sites import load
-
     checked = paths or tuple(load.found(os.environ).values())
     faults_by_file = {load.shown(path): load.faults(path, os.environ) for path in checked}
     if as_json:

@@ -105,7 +105,7 @@ def _table(runs: Runs, statuses: Sequence[Status], sort: str | None) -> None:
         ends = [printer.text(result.get(name)) for name in reached]
         code = "" if now.exit_code is None else now.exit_code
         rows.append([job.id, *own, wording.describe(now, job.restarts), code, *ends])
-    order = compare.best_first(results, metric) if metric else range(len(rows))
+    order = compare.best_first(results, metric)
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table([rows[place] for place in order], headers, reached[1:])
     if metric:

@@ -38,7 +38,8 @@ def compare_command(
         raise click.UsageError("compare needs at least two runs; runner list shows them")
     compared = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
     metric = compare.metric([each.measured for each in compared], sort)
-    ordered = _order(compared, metric)
+    order = compare.best_first([each.measured for each in compared], metric)
+    ordered = [compared[place] for place in order]
     if not as_json:
         _print(compared, ordered, metric, every)
         return
@@ -47,12 +48,6 @@ def compare_command(
     best = ordered[0].run if metric else None
     facts = {"runs": runs, "differ": compare.differing(compared), "metric": metric, "best": best}
     printer.print_json(facts)
-
-
-def _order(compared: list[Compared], metric: str | None) -> list[Compared]:
-    if metric is None:
-        return compared
-    return [compared[n] for n in compare.best_first([each.measured for each in compared], metric)]
 
 
 def _print(

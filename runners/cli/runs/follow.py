@@ -14,7 +14,7 @@ from ...core.job_record import Job, JobPaths, Status
 from ...core.signals import Interrupted
 from ...jobs.logs import last
 from ...launching import follow
-from ...launching.follow import Follower
+from ...launching.follow import Follower, Screen
 from .. import printer, progress
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def screen() -> Iterator[Plain]:
         yield Terminal(bars)
 
 
-class Plain:
+class Plain(Screen):
     """Lines as they come: the job's own to stdout, ours to stderr."""
 
     def say(self, text: str) -> None:
@@ -124,13 +124,6 @@ class Plain:
     def show(self, lines: list[bytes]) -> None:
         if lines:
             click.echo(b"\n".join(lines))
-
-    def at(self, line: bytes) -> bool:
-        """Take a line that tells how far the job is; return whether it need not be printed."""
-        return False
-
-    def refresh(self, what: str, short: str) -> None:
-        """Show that time passes, and how the job stands, in many words or few."""
 
 
 class Terminal(Plain):

@@ -13,7 +13,7 @@ from ...core import plan_record, signals
 from ...core.plan import Plan
 from ...launching import submit
 from ...settings import sweep
-from ...settings.sweep import SweepRequest, Variant
+from ...settings.sweep import SweepRequest
 from ...submit import job_array
 from ...submit.job_array import Runs
 from ...submit.launch import Draft
@@ -76,8 +76,8 @@ def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
             click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
     click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")
     for draft in drafts[1:]:
-        varied = Variant(None, draft.varied).text or f"{sweep.TASK}={draft.task}"
-        click.echo(f"# ==> {draft.paths.script}: the same with {status_view.visible(varied)} <==")
+        varied = status_view.varied(draft.varied) or f"{sweep.TASK}={draft.task}"
+        click.echo(f"# ==> {draft.paths.script}: the same with {varied} <==")
 
 
 def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:

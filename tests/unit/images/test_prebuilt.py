@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -100,12 +99,8 @@ def test_a_missing_image_is_pulled_or_built(
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done, with a source that has the CPU image."""
+    """What was done."""
     done: list[str] = []
-    image = SimpleNamespace(name="horovod_cpu", size=487_000_000, architecture="amd64", digest="")
-    place = SimpleNamespace(source="oras://example.org/kit/horovod_cpu:1-amd64")
-    offer = ask.Offer(place, image, "release 1, signed by ABC")  # type: ignore[arg-type]
-    monkeypatch.setattr(ask, "look", lambda short, arch, plain: offer)
     monkeypatch.setattr(build, "_packaged", lambda name, dry, values: done.append(f"build {name}"))
     monkeypatch.setattr(pull, "pull", lambda request, shown: done.append(request.name))
     return done
@@ -129,12 +124,12 @@ def test_what_cannot_be_pulled_is_built_but_not_what_is_wrong(
     error: Exception,
     built: bool,
 ) -> None:
-    def fails(short: str, arch: str, plain: bool) -> None:
+    def fails(*_: object) -> None:
         raise error
 
     monkeypatch.setenv("RUNNER_IMAGES_SOURCE", "oras://example.org/kit")
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
-    monkeypatch.setattr(ask, "look", fails)
+    monkeypatch.setattr(ask, "request", fails)
     monkeypatch.setattr(build_record, "is_current", lambda path, key: False)
     done = CliRunner().invoke(pull_command, ["cpu", "--or-build"])
     assert steps == (["build cpu"] if built else [])

@@ -73,13 +73,12 @@ def test_arrays_that_are_none(array: str) -> None:
 
 def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
     asked = sweep.variants(None, ("lr=0.1,0.01", "seed=1,2"))
-    assert [variant.text for variant in asked.variants] == [
-        "lr=0.1 seed=1",
-        "lr=0.1 seed=2",
-        "lr=0.01 seed=1",
-        "lr=0.01 seed=2",
+    assert [variant.args for variant in asked.variants] == [
+        ("--lr=0.1", "--seed=1"),
+        ("--lr=0.1", "--seed=2"),
+        ("--lr=0.01", "--seed=1"),
+        ("--lr=0.01", "--seed=2"),
     ]
-    assert asked.variants[2].args == ("--lr=0.01", "--seed=1")
 
 
 @pytest.mark.parametrize(
@@ -210,10 +209,11 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
     other = launch.draft(made(tmp_path))
     other.paths.root.mkdir()
     with pytest.raises(launch.Taken):
-        launch.submit(other)
+        job_array.submit_all([other])
     assert other.paths.root.is_dir()
     drawn = [other, launch.draft(made(tmp_path))]
-    assert launch.with_retries(lambda: launch.submit(drawn.pop(0))).name == "torch_mnist"
+    (job,) = launch.with_retries(lambda: job_array.submit_all([drawn.pop(0)]))
+    assert job.name == "torch_mnist"
     assert drawn == []
 
 
