@@ -53,6 +53,21 @@ def entries(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
 
 
+def read_text(path: Path) -> str:
+    """Return a text, odd bytes replaced; "" for one that does not exist."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def tail(path: Path, size: int) -> bytes:
+    """Return the last bytes of a file, `size` at most; none of one that does not exist."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
 def read_json(path: Path) -> Any:
     """Return a JSON file's content, None when it does not exist."""
     try:

@@ -42,9 +42,9 @@ def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Exa
 
     Raises UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    here = gather.look_around(flags, trial.preset(), fresh=True)
+    here = gather.look_around(flags, trial.PRESET, fresh=True)
     gather.only_here(here)
-    settings = config.load(flags, os.environ, trial.preset(), here.profile)
+    settings = config.load(flags, os.environ, trial.PRESET, here.profile)
     name = settings.get("image")
     if with_job and not name:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
@@ -59,7 +59,7 @@ def _plan(
 ) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
-        made = gather.plan_for(trial.trainer(), trial.preset(), flags, here, dry_run, listener)
+        made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, here, dry_run, listener)
         return made, [*_inspected(made), *image_check.plan(made)]
     except RunnerError as error:
         return None, [image_check.refused(error)]
@@ -96,7 +96,7 @@ def _containers(site: Site, image: Path | None) -> list[Finding]:
         return container.absent(site)
     found = container.check(container.look(command, places.user(), _workplace()))
     if image is not None:
-        found.append(container.run(container.start("the image", command, [str(image)])))
+        found.append(container.run(container.start("running the image", command, [str(image)])))
     return found
 
 

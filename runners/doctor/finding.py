@@ -26,12 +26,7 @@ class Finding:
     state: str
     says: str
     evidence: str = ""
-    fix: Remedy | tuple[Remedy, ...] = ()
-
-    @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        """How to fix it, in any number of ways."""
-        return self.fix if isinstance(self.fix, tuple) else (self.fix,)
+    fix: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +51,9 @@ class About:
         self, name: str, state: str, says: str, evidence: str = "", fix: Fix = ()
     ) -> Finding:
         """Return a finding in any state; a fix is for what is not ok."""
-        mends = advice(fix) if isinstance(fix, str) else fix
-        return Finding(self.subject, name, state, says, evidence, () if state == OK else mends)
+        fix = advice(fix) if isinstance(fix, str) else fix
+        fixes = (fix,) if isinstance(fix, Remedy) else fix
+        return Finding(self.subject, name, state, says, evidence, () if state == OK else fixes)
 
     def either(
         self,

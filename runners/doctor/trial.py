@@ -28,6 +28,9 @@ TALK = (
     "OMPI_MCA_btl_base_verbose=1",
     "OMPI_MCA_pml_base_verbose=10",
 )
+# Its arguments are added by `submit`; files, variables and flags may change its settings.
+TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
+PRESET = config.Layer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
 
 
@@ -42,26 +45,14 @@ class Outcome:
     log: str
 
 
-def trainer() -> Trainer:
-    """Return the trial, whose arguments `submit` adds."""
-    return Trainer("doctor", f"injob.{TRIAL}", None)
-
-
-def preset() -> config.Layer:
-    """Return the job's settings, which files, variables and flags may change."""
-    return config.Layer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
-
-
 def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     """Submit the trial, with the image file itself to be seen from within; raise as `launch`.
 
     `typed` is the command that asked for it.
     """
     image = plan.spec.image.path
-    told = replace(
-        trainer(), args=(str(image), str(plan.spec.resources.tasks), plan.wireup.controller)
-    )
-    plan = replace(plan, spec=replace(plan.spec, trainer=told))
+    args = (str(image), str(plan.spec.resources.tasks), plan.wireup.controller)
+    plan = replace(plan, spec=replace(plan.spec, trainer=replace(TRAINER, args=args)))
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
@@ -86,8 +77,7 @@ def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], Non
         deadline = time.monotonic() + SECONDS_FOR_A_SLOW_DISK
         while not paths.result.exists() and time.monotonic() < deadline:
             time.sleep(0.5)
-    log = Path(job.log)
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    text = files.read_text(Path(job.log))
     return Outcome(paths, job, status, files.read_json(paths.result), text)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ..core import files
 from ..core.job_record import JobPaths
 
 TAIL = 16 * 2**10  # bytes: some sixty lines, whatever the run's length
@@ -35,22 +35,12 @@ def last(paths: JobPaths) -> Reading | None:
     there and cannot be read.
     """
     facts: dict[str, Any] = {}
-    for event in events(reversed(_tail(paths).splitlines())):
+    for event in events(reversed(files.tail(paths.metrics, TAIL).splitlines())):
         if isinstance(event.get("step"), int) and "time" in event:
             facts = {**_facts(event), **facts}
         if "loss" in facts and "rate" in facts:  # lines of resume and stop have neither
             break
     return Reading(**facts) if "step" in facts else None
-
-
-def _tail(paths: JobPaths) -> bytes:
-    try:
-        with paths.metrics.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            return file.read()
-    except FileNotFoundError:
-        return b""
 
 
 def events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:

@@ -65,25 +65,17 @@ def resume_command(paths: JobPaths, job: Job) -> str:
 
 def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
     """Return an explanation for programs; `fix` has the whole command as its text."""
+    facts, typed = dict(vars(explanation)), suggest.of_job(job)
+    for internal in ("others", "of_job"):
+        del facts[internal]
     return {
         "id": job.id,
-        "name": explanation.name,
-        "cause": explanation.cause,
-        "who": explanation.who,
-        "rank": explanation.rank,
-        "host": explanation.host,
-        "evidence": list(explanation.evidence),
-        "traceback": list(explanation.traceback),
-        "fix": suggest.as_json(explanation.fix, suggest.of_job(job)) if explanation.fix else None,
-        "other_fixes": [
-            {"does": does, **suggest.as_json(other, suggest.of_job(job))}
-            for does, other in explanation.others
-        ],
-        "steps": list(explanation.steps),
-        "fixed_by": explanation.fixed_by,
-        "tell": explanation.tell,
+        **facts,
         "certainty": explanation.certainty.value,
-        "because": explanation.because,
+        "fix": suggest.as_json(explanation.fix, typed) if explanation.fix else None,
+        "other_fixes": [
+            {"does": does, **suggest.as_json(other, typed)} for does, other in explanation.others
+        ],
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from .. import planning
@@ -69,7 +68,10 @@ def plan_for(
     if unnamed:
         spec = replace(spec, runtime="none")
     _check_partition(spec, here)
-    recorded = _recorded(image.path, dry_run, listener)
+    if dry_run:
+        recorded = recorded_digest.without_reading(image.path)
+    else:
+        recorded = recorded_digest.check(image.path, listener.progress)
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
@@ -125,13 +127,6 @@ def _check_partition(spec: JobSpec, here: Site) -> None:
         shown = f"sinfo: {', '.join(names)}"
         offers = [change(partition=name) for name in near]
         raise NotFound(f"there is no partition {missing}", shown, offers)
-
-
-def _recorded(image: Path, dry_run: bool, listener: Listener) -> recorded_digest.Recorded:
-    """Compare the image with what `build` or `pull` recorded, unless it is only a dry run."""
-    if dry_run:
-        return recorded_digest.without_reading(image)
-    return recorded_digest.check(image, listener.progress)
 
 
 def _image_for_nodes(

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Callable
 
-from ..core import atomic, shell, trust
+from ..core import atomic, files, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob import RAS, SAMPLE
@@ -68,11 +69,11 @@ class Stalls:
         self.first = self.first or reading
         needed = stalls.short_of_time(self.first, reading, left)
         self.too_short = needed is not None
+        if needed is None:
+            return ""
         return (
             f"at this pace the training needs {wording.span(needed)} more, and its limit comes in "
             f"{wording.span(left)}: a longer --time, or --requeue, which resumes from checkpoints"
-            if needed
-            else ""
         )
 
     def look(self) -> Stall | None:
@@ -115,7 +116,7 @@ class Stalls:
         ras = _ask_ras(self.paths, self.job, samples)
         _keep(self.paths, samples, ras)
         assert self.last
-        lines = [line.decode("utf-8", "replace") for line in _tail(self.job.log)]
+        lines = files.tail(Path(self.job.log), TAIL).decode("utf-8", "replace").splitlines()
         return stalls.of_ranks(seconds, self.last.step, lines, samples, ras)
 
 
@@ -151,7 +152,8 @@ def _progress(paths: JobPaths, job: Job) -> Progress | None:
     except FileNotFoundError:
         return None
     reading = metrics_tail.last(paths)
-    return stalls.progress(reading, _tail(job.log), status.st_size, status.st_mtime)
+    tail = files.tail(Path(job.log), TAIL).splitlines(keepends=True)
+    return stalls.progress(reading, tail, status.st_size, status.st_mtime)
 
 
 def _samples(paths: JobPaths, job: Job) -> list[RankSample]:
@@ -198,13 +200,3 @@ def _keep(paths: JobPaths, samples: Sequence[RankSample], ras: str) -> None:
         paths.stacks.mkdir(0o700, exist_ok=True)
     for name, text in texts.items():
         atomic.write_text(paths.stacks / name, text, private=True)
-
-
-def _tail(log: str) -> list[bytes]:
-    """Return the log's last lines, with their ends."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            return file.read().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.files import read_json
+from ..core.files import read_json, read_text
 from ..core.job_record import JobPaths
 from ..jobs.metrics_tail import RATE, events
 from .number_format import count
@@ -91,8 +91,7 @@ def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> M
 
 
 def _epochs(metrics: Path) -> list[dict[str, Any]]:
-    text = metrics.read_text(encoding="utf-8", errors="replace") if metrics.is_file() else ""
-    found = events(text.splitlines())
+    found = events(read_text(metrics).splitlines())
     return [each for each in found if each.get("event") == "epoch" and each.get("seconds")]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -32,14 +31,7 @@ SEEN = (
 IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
 
-def recipes_folder() -> Path:
-    """Return the folder of the packaged recipes, found without importing them."""
-    spec = importlib.util.find_spec("recipes")
-    assert spec is not None  # installed together with this package
-    assert spec.submodule_search_locations is not None  # and a package
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
+RECIPES = Path(__file__).resolve().parents[2] / PACKAGE  # beside this package, not imported
 MINIMAL = "minimal"
 
 
@@ -58,8 +50,7 @@ def source(name: str) -> Path | None:
 
 
 def _presets() -> dict[str, Path]:
-    folder = recipes_folder()
-    paths = [*sorted(folder.glob("*.toml")), *sorted((folder / MINIMAL).glob("*.toml"))]
+    paths = [*sorted(RECIPES.glob("*.toml")), *sorted((RECIPES / MINIMAL).glob("*.toml"))]
     return {path.stem: path for path in paths}
 
 
@@ -206,13 +197,13 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
 
 def shared_modules(path: Path) -> list[Path]:
     """Return the modules of the package that a recipe's file imports, directly or not."""
-    folder, names, left = recipes_folder(), {"__init__"}, [path]
+    names, left = {"__init__"}, [path]
     while left:
         found = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
         new = {word for listed, one in found for word in (one or listed).split(", ")} - names
         names |= new
-        left += [folder / f"{each}.py" for each in new]
-    return [] if names == {"__init__"} else [folder / f"{each}.py" for each in sorted(names)]
+        left += [RECIPES / f"{each}.py" for each in new]
+    return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
 
 
 def _copy(original: Path, target: Path) -> None:

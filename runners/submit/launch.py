@@ -23,7 +23,7 @@ from ..core.remedy import change
 from ..jobs import find
 from ..schedulers import capabilities
 from ..script import ranks, render, runtimes
-from ..settings.trainers import recipes_folder
+from ..settings.trainers import RECIPES
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6
@@ -165,7 +165,7 @@ def packages(draft: Draft) -> tuple[Path, ...]:
     made = draft.plan
     parts = [injob.RANK, *[injob.STAGE] * made.staging.any]
     own = [*INJOB.glob("*.py"), *[INJOB / part for part in parts]]
-    return (*own, *draft.packages, *[recipes_folder()] * made.brings_recipe)
+    return (*own, *draft.packages, *[RECIPES] * made.brings_recipe)
 
 
 def _copy(source: Path, target: Path, link: bool) -> None:

@@ -6,6 +6,7 @@ And the ssh tunnel from the user's machine to a session that answers at such an 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 from ..core import atomic, files, tokens
@@ -57,16 +58,11 @@ def address(paths: JobPaths) -> Address | None:
     return Address(**facts) if facts else None
 
 
-def keep(paths: JobPaths, text: str) -> str:
-    """Write down how to get there, for its owner alone; return the file's path."""
-    write(paths, ACCESS, text)
-    return str(paths.private / ACCESS)
-
-
-def write(paths: JobPaths, name: str, text: str) -> None:
+def write(paths: JobPaths, name: str, text: str) -> Path:
     """Write a file that only its owner can read, in the folder, which is made if need be."""
     paths.private.mkdir(mode=0o700, exist_ok=True)
     atomic.write_text(paths.private / name, text, private=True)
+    return paths.private / name
 
 
 @dataclass(frozen=True)

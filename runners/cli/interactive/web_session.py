@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ...core import places
+from ...core import files, places
 from ...core.errors import UsageError
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...core.site import Site
@@ -98,9 +98,7 @@ def own_folder(paths: JobPaths) -> str:
 
 
 def _show_log(job: Job) -> None:
-    log = Path(job.log)
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    for line in text.splitlines()[-LAST_LINES:]:
+    for line in files.read_text(Path(job.log)).splitlines()[-LAST_LINES:]:
         click.echo(f"  {line}", err=True)
 
 
@@ -147,14 +145,14 @@ class Visit:
                 f"{address.address}, port {address.port}, is not reached; a firewall?\n"
                 f"  try: --loopback, where ssh to {address.host} is allowed"
             )
-        kept = private_folder.keep(self.paths, self.way.told())
+        kept = private_folder.write(self.paths, private_folder.ACCESS, self.way.told())
         if self.as_json:
             facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(address)}
             printer.print_json({**facts, **asdict(self.way), "token": token, "reached": reached})
         else:
             self._print(address, now, kept)
 
-    def _print(self, address: Address, now: Status, kept: str) -> None:
+    def _print(self, address: Address, now: Status, kept: Path) -> None:
         assert self.way is not None  # the caller has just found it
         left = wording.beside(self.job, now).partition(", ")[2]
         click.echo(f"{self.title} answers on {address.host}" + (f", {left}" if left else ""))

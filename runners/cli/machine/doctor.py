@@ -68,8 +68,7 @@ def doctor_command(
     here = typed.command_line()
     if as_json:
         findings = [
-            {**vars(one), "fix": [suggest.as_json(each, here) for each in one.remedies]}
-            for one in found
+            {**vars(one), "fix": [suggest.as_json(each, here) for each in one.fix]} for one in found
         ]
         printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:
@@ -129,5 +128,5 @@ def _one(console: RichConsole, finding: Finding, here: CommandLine, evidence: bo
     console.print(f"{finding.name}: {finding.says}")
     for line in finding.evidence.splitlines() if evidence else ():
         console.print(f"  {'':<{WIDTH}}{line}", style="dim")
-    for remedy in finding.remedies:
+    for remedy in finding.fix:
         console.print(f"  {'':<{WIDTH}}try: {suggest.text(remedy, here)}")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from containers import build_modes, process
 
-from ...core.remedy import command, line
+from ...core import files
+from ...core.remedy import advice, command, line
 from ...core.site import Site
 from ...images.container_runtime import SQUASHFUSE, parse_config, setuid, tools_path
 from ..finding import FAILURE, WARNING, About, Finding, Fix
@@ -30,6 +31,7 @@ TOOLS = {
     "mksquashfs": ("mksquashfs",),
     "newuidmap": ("newuidmap",),
 }
+MAKING = "making a SIF file"
 # Words of the runtime when it could not mount an image (internal/pkg/runtime/engine, 1.1 to 1.4).
 UNPACKED = ("Converting SIF file to temporary sandbox", "Converting SIF to sandbox")
 
@@ -101,8 +103,8 @@ def subordinate(user: str, etc: str = "/etc") -> tuple[str, ...]:
     """Return the user's lines of /etc/subuid and /etc/subgid, by name or number."""
     names, lines = (user, str(os.getuid())), []
     for path in (Path(etc, "subuid"), Path(etc, "subgid")):
-        text = path.read_text(errors="replace") if path.is_file() else ""
-        lines += [f"{path}: {line}" for line in text.splitlines() if line.split(":")[0] in names]
+        text = files.read_text(path).splitlines()
+        lines += [f"{path}: {line}" for line in text if line.split(":")[0] in names]
     return tuple(lines)
 
 
@@ -126,8 +128,8 @@ def _runs(command: str, folder: Path) -> tuple[Run, ...]:
         sif = work / "tiny.sif"
         made = ask([command, "build", str(sif), str(work / "root")], SECONDS_FOR_A_RUN)
         if made.problem:
-            return (Run("making a SIF file", made),)
-        return (start("a SIF file", command, [*binds, str(sif)]),)
+            return (Run(MAKING, made),)
+        return (start("running a SIF file", command, [*binds, str(sif)]),)
     finally:
         process.remove(work)
 
@@ -240,25 +242,20 @@ def _builds(container: Container) -> list[Finding]:
 
 
 def run(tried: Run) -> Finding:
-    name = f"running {tried.what}" if not tried.what.startswith("making") else tried.what
+    state, detour = FAILURE, advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
+    if tried.what == MAKING:
+        state, detour = WARNING, line("sudo apt-get install squashfs-tools")
     if tried.answer.problem:
         fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown
-        state = WARNING if tried.what.startswith("making") else FAILURE
-        fix = _cause(tried.answer.err) or _detour(tried.what)
-        return ABOUT.finding(name, state, tried.answer.problem, evidence, fix)
+        fix = _cause(tried.answer.err) or detour
+        return ABOUT.finding(tried.what, state, tried.answer.problem, evidence, fix)
     if tried.unpacked:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
-        return ABOUT.warning(name, says, tried.answer.err.strip(), _detour(tried.what))
-    return ABOUT.ok(name, "works", f"/bin/true ended after {tried.seconds:.2f} s")
+        return ABOUT.warning(tried.what, says, tried.answer.err.strip(), detour)
+    return ABOUT.ok(tried.what, "works", f"/bin/true ended after {tried.seconds:.2f} s")
 
 
 def _cause(output: str) -> Fix | None:
     """Return what to type against a cause that the runtime's own words name."""
     return next((fix for words, fix in CAUSES.items() if words in output), None)
-
-
-def _detour(what: str) -> Fix:
-    if what.startswith("making"):
-        return line("sudo apt-get install squashfs-tools")
-    return "apptainer build --sandbox FOLDER IMAGE, and --image FOLDER"

@@ -29,18 +29,13 @@ class Slurm:
 
 def look() -> Slurm:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
+    commands = [["scontrol", "ping"], slurm_calls.CONFIG]
+    commands += [["sacct", "--noheader", "--allocations", "--starttime=now"]]
+    commands += [["munge", "--no-input"]] if shutil.which("munge") else []
     with ThreadPoolExecutor() as pool:
-        ping = pool.submit(ask, ["scontrol", "ping"])
-        configuration = pool.submit(ask, slurm_calls.CONFIG)
-        accounting = pool.submit(ask, ["sacct", "--noheader", "--allocations", "--starttime=now"])
-        munge = pool.submit(ask, ["munge", "--no-input"]) if shutil.which("munge") else None
-    return Slurm(
-        ping.result(),
-        configuration.result(),
-        accounting.result(),
-        munge.result() if munge else None,
-        slurm_calls.parse_config(configuration.result().out),
-    )
+        ping, configuration, accounting, *munge = pool.map(ask, commands)
+    config = slurm_calls.parse_config(configuration.out)
+    return Slurm(ping, configuration, accounting, munge[0] if munge else None, config)
 
 
 ABOUT = About("scheduler")

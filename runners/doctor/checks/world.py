@@ -23,12 +23,7 @@ def grouped(ranks: list[Record], name: str) -> dict[Any, list[Record]]:
 
 def check(ranks: list[Record], expected: int) -> list[Finding]:
     """Return whether the ranks of the trial are `expected` in number, distinct and well placed."""
-    looks = (
-        _one_world(ranks, expected),
-        _places(ranks),
-        _gpus(ranks),
-        _image(ranks),
-    )
+    looks = (_one_world(ranks, expected), _places(ranks), _gpus(ranks), _image(ranks))
     return [finding for finding in looks if finding]
 
 

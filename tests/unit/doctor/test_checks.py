@@ -109,7 +109,7 @@ HERE = Container(
     subordinate=("/etc/subuid: ada:1:2", "/etc/subgid: ada:1:2"),
     remedy="sudo sysctl -w user.max_user_namespaces=15000",
     builds=((MODE, "--fakeroot: works"), (None, "no flag: FATAL: no")),
-    runs=(Run("a SIF file", Answer("apptainer exec tiny.sif /bin/true")),),
+    runs=(Run("running a SIF file", Answer("apptainer exec tiny.sif /bin/true")),),
 )
 NO_USERNS = Answer("unshare ...", err="unshare: Operation not permitted\n", problem="exit code 1")
 FATAL = "FATAL:   container creation failed: mount source /nowhere doesn't exist\n"
@@ -117,7 +117,7 @@ FATAL = "FATAL:   container creation failed: mount source /nowhere doesn't exist
 
 def told(found: Finding) -> str:
     """What mends it, as text."""
-    return "\n".join(map(str, found.remedies))
+    return "\n".join(map(str, found.fix))
 
 
 def test_a_good_runtime_is_all_ok() -> None:
@@ -146,20 +146,20 @@ def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str,
     ("what", "answer", "state", "fix"),
     [
         (
-            "a SIF file",
+            "running a SIF file",
             Answer("", err=FATAL, problem="exit code 255"),
             FAILURE,
             "unset APPTAINER_BIND",
         ),
         ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
-        ("the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
+        ("running the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
         (
-            "a SIF file",
+            "running a SIF file",
             Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
             WARNING,
             "--sandbox",
         ),
-        ("a SIF file", Answer(""), OK, ""),
+        ("running a SIF file", Answer(""), OK, ""),
     ],
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:

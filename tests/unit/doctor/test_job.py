@@ -250,5 +250,5 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
 
 
 def test_the_jobs_variables_give_way_to_the_users() -> None:
-    assert "NCCL_DEBUG=INFO" in trial.preset().values["env"]
-    assert trial.trainer().module == "injob.trial"
+    assert "NCCL_DEBUG=INFO" in trial.PRESET.values["env"]
+    assert trial.TRAINER.module == "injob.trial"

@@ -183,7 +183,7 @@ def test_the_doctor_names_the_image_for_this_machine(
     assert says in found.says
     assert device in found.evidence
     if next_step is not None:
-        assert [str(each) for each in found.remedies] == next_step
+        assert [str(each) for each in found.fix] == next_step
     else:
         assert "compute capability 6.0" in found.evidence
-        assert "runner build --from" in str(found.remedies[0])
+        assert "runner build --from" in str(found.fix[0])

@@ -34,7 +34,7 @@ def test_recipes_are_listed_with_their_framework() -> None:
 def test_a_recipe_is_copied_whole(tmp_path: Path) -> None:
     done = recipes("copy", "torch_mnist", str(tmp_path))
     assert f"runner launch --image IMAGE --nodes 2 {tmp_path}/torch_mnist.py" in done.output
-    original = trainers.recipes_folder() / "torch_mnist.py"
+    original = trainers.RECIPES / "torch_mnist.py"
     assert (tmp_path / "torch_mnist.py").read_bytes() == original.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"torch_mnist.py", "recipes"}
 

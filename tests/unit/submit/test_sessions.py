@@ -188,7 +188,7 @@ class TestWay:
         visit = Visit(JobPaths(tmp_path), job, site, "jupyter", False)
         for way, shown in ((FOUND, 1), (replace(FOUND, address="127.0.0.1", loopback=True), 0)):
             visit.way = private_folder.way(way, TOKEN, "login", "ada", False)
-            visit._print(way, Status(JobState.RUNNING), "kept")
+            visit._print(way, Status(JobState.RUNNING), Path("kept"))
             said = capsys.readouterr().out
             assert said.count(f"within the cluster:  http://n1:43210/lab?token={TOKEN}") == shown
 
@@ -210,7 +210,7 @@ class TestPrivate:
         old = os.umask(0)
         try:
             private_folder.make(paths)
-            kept = Path(private_folder.keep(paths, "how to get there"))
+            kept = private_folder.write(paths, private_folder.ACCESS, "how to get there")
         finally:
             os.umask(old)
         files = [paths.private, paths.private / "token", kept]
