@@ -6,10 +6,14 @@ library has no such call, and ctypes is not in every image.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from . import run_files
 
 RTM_GETADDR, RTM_NEWADDR = 22, 20  # linux/rtnetlink.h
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300  # linux/netlink.h
@@ -53,6 +57,14 @@ def own() -> list[Address]:
         flags = NLM_F_REQUEST | NLM_F_DUMP
         sock.send(HEADER.pack(length, RTM_GETADDR, flags, 1, 0) + body)
         return [one for message in _messages(sock) for one in _parse(message, names)]
+
+
+def network() -> str:
+    """Return a name of this host's network, which no other host has; its addresses another may."""
+    name = run_files.read("/proc/sys/kernel/random/boot_id").strip()
+    with contextlib.suppress(OSError):  # where /proc is not mounted
+        name += os.readlink("/proc/self/ns/net")
+    return name
 
 
 def _messages(sock: socket.socket) -> list[bytes]:

@@ -327,6 +327,16 @@ def test_the_hub_serves_on_after_odd_lists() -> None:
     assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * roll.SIZE]
 
 
+@pytest.mark.parametrize("said", [b"5", b"{}", b"[" * 100_000])
+def test_a_rank_that_says_nonsense_ends_alone(said: bytes) -> None:
+    world = World(2, seconds=60)
+    odd = Client(world.places[0], SECRET, world.job)
+    odd.send(Frame(HELLO, said))
+    with pytest.raises(ConnectionResetError, match="closed"):
+        odd.receive()
+    together([world.proxy(0), world.proxy(1)])
+
+
 def test_who_repeats_what_a_rank_said_gets_no_further() -> None:
     """Somebody who has read a rank's first words on the network cannot say the last ones."""
     world = World(2)
@@ -552,6 +562,18 @@ def test_what_is_published_is_only_this_jobs_and_its_users(tmp_path: Path) -> No
     assert connections.published(run_dir, "42.0") == [sock.getsockname() for sock in socks]
     assert connections.published(run_dir, "42.0.1") == []  # requeued
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_another_hosts_address_that_is_ours_too_is_no_way_to_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node's bridge of docker's has the same one, where a stranger may listen."""
+    run_dir, own = str(tmp_path), {"127.0.0.1", "127.0.0.2"}
+    (one, two) = connections.listen(["127.0.0.1", "127.0.0.3"])
+    connections.publish(run_dir, "42.0", [one, two])
+    assert len(connections.published(run_dir, "42.0", own)) == 2
+    monkeypatch.setattr(addresses, "network", lambda: "of another host")
+    assert connections.published(run_dir, "42.0", own) == [two.getsockname()]
 
 
 def test_nobody_else_can_bind_a_port_of_the_hubs() -> None:

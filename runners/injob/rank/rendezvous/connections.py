@@ -14,10 +14,10 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
-from ... import run_files
+from ... import addresses, run_files
 
 NAME = "rendezvous.json"
 BACKLOG = 1024
@@ -35,13 +35,13 @@ class WireError(Exception):
     """The other side does not speak this language."""
 
 
-def bind(addresses: Iterable[str]) -> list[socket.socket]:
+def bind(hosts: Iterable[str]) -> list[socket.socket]:
     """Take a random port on each of these addresses that can be had now. Raises OSError.
 
     Without SO_REUSEADDR, so that nobody else can bind one, though none is listened on yet.
     """
     socks = []
-    for address in addresses:
+    for address in hosts:
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         try:
             sock.bind((address, 0))
@@ -53,9 +53,9 @@ def bind(addresses: Iterable[str]) -> list[socket.socket]:
     return socks
 
 
-def listen(addresses: Iterable[str]) -> list[socket.socket]:
+def listen(hosts: Iterable[str]) -> list[socket.socket]:
     """Listen on a random port of each of these addresses. Raises OSError."""
-    socks = bind(addresses)
+    socks = bind(hosts)
     for sock in socks:
         sock.listen(BACKLOG)
     return socks
@@ -64,11 +64,16 @@ def listen(addresses: Iterable[str]) -> list[socket.socket]:
 def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
     """Write where the hub is, for the user's eyes only."""
     places = [list(sock.getsockname()[:2]) for sock in socks]
-    run_files.write_json(os.path.join(run_dir, NAME), {"job": job, "places": places}, 0o600)
+    record = {"job": job, "network": addresses.network(), "places": places}
+    run_files.write_json(os.path.join(run_dir, NAME), record, 0o600)
 
 
-def published(run_dir: str, job: str) -> list[tuple[str, int]]:
+def published(run_dir: str, job: str, own: Collection[str] = ()) -> list[tuple[str, int]]:
     """Return addresses and ports that this job's rank 0 has published; none if it has not yet.
+
+    Without those of our `own`, where rank 0 is on another host: each may have the same one, for a
+    bridge or a management card. A stranger could listen there, and pass on what he hears to the
+    hub from beside rank 0, where he has the same address too.
 
     The file is made where there is none: an NFS client would remember for up to a minute that there
     is none (acdirmax), and asks the server again before it makes a file, and for one that it knows.
@@ -79,7 +84,8 @@ def published(run_dir: str, job: str) -> list[tuple[str, int]]:
         record = json.load(file)  # empty before rank 0 has written it
     if record.get("job") != job:  # of an earlier attempt with the same folder
         return []
-    return [(address, port) for address, port in record["places"]]
+    avoided = () if record["network"] == addresses.network() else own
+    return [(address, port) for address, port in record["places"] if address not in avoided]
 
 
 class Connection:
@@ -232,6 +238,9 @@ class Connections:
         except BlockingIOError:
             return
         except (OSError, StopIteration, WireError, ValueError):
+            data = b""
+        except Exception as error:  # of what a rank should not say: all the others wait for us
+            print(f"runner: {connection.peer} at the rendezvous: {error!r}", flush=True)
             data = b""
         if not data:  # a rank that has ended, or a stranger
             self.end(connection)

@@ -93,6 +93,7 @@ class RendezvousSession:
         connections.publish(self.run_dir, self.job, self.listening + self.more)
 
     def serve(self) -> None:
+        task, own = self.task, {one.address for one in self.own}
         if self.listening:
             from .hub import Hub, HubSettings  # here, because no other rank needs it
 
@@ -101,19 +102,18 @@ class RendezvousSession:
                 more=self.more,
                 secret=self.secret,
                 job=self.job,
-                own={one.address for one in self.own},
+                own=own,
                 seconds=self.seconds,
                 held=self.held,
-                one_host=self.task.one_host,
+                one_host=task.one_host,
             )
-            roll = Roll(self.task.size, self.task.hosts)
+            roll = Roll(task.size, task.hosts)
             self.hub = Hub(settings, roll, _say, self._deliver)
             self.hub.start()
-        task = self.task
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.proxy.start(
             LinkSettings(
-                places=lambda: connections.published(self.run_dir, self.job),
+                places=lambda: connections.published(self.run_dir, self.job, own),
                 secret=self.secret,
                 job=self.job,
                 who=who,
