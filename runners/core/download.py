@@ -68,7 +68,9 @@ def save(
                 if not came:
                     progress.begin(f"downloading {name}", total)
                 disk_space.check(part.parent, max(0, (total or 0) - start), name)
-                why = _write(answer, part, start, digest, progress)
+                why = _write(answer, part, start, digest, progress, size)
+        if size is not None and _size(part) > size:
+            raise Refused(f"{name} is another file: more than {size} bytes")
         done = _size(part)
         if not why and total in (None, done):
             return f"sha256:{digest.hexdigest()}"
@@ -143,13 +145,21 @@ def _start(answer: HTTPResponse, have: int) -> int:
 
 
 def _write(
-    source: HTTPResponse | BinaryIO, part: Path, start: int, digest: Any, progress: Progress
+    source: HTTPResponse | BinaryIO,
+    part: Path,
+    start: int,
+    digest: Any,
+    progress: Progress,
+    most: int | None = None,
 ) -> str:
-    """Write the rest of `source` at `start`; return why it could not be read, "" at its end."""
+    """Write the rest of `source` at `start`; return why it could not be read, "" at its end.
+
+    It ends where the file has more than `most` bytes: a server may send without end.
+    """
     done, why = start, ""
     with disk_space.writing(part), part.open("r+b" if start else "wb") as file:
         file.seek(start)
-        while True:
+        while most is None or done <= most:
             try:
                 chunk = source.read(CHUNK)
             except (OSError, HTTPException) as error:

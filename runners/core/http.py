@@ -63,8 +63,16 @@ def send(
         raise
     except URLError as error:
         raise unreachable(url, error.reason) from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # led to an address that is none
         raise unreachable(url, error) from None
+
+
+def read(answer: HTTPResponse, host: str, most: int) -> bytes:
+    """Return at most so many bytes of what `host` answers; raise SystemFault where it is cut."""
+    try:
+        return answer.read(most)
+    except (OSError, HTTPException) as error:
+        raise SystemFault(f"the answer of {host} was cut", _words(error)) from None
 
 
 def _check_scheme(url: str) -> None:

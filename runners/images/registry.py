@@ -214,10 +214,11 @@ def _blob(entry: dict[str, Any]) -> Blob:
 
 def _told_by(error: HTTPError) -> str:
     """Return what a registry says: `CODE: message` of its JSON, else the start of its text."""
-    raw = error.read(LARGEST_DOCUMENT) if error.fp else b""
+    raw = b""
     try:
+        raw = error.read(LARGEST_DOCUMENT) if error.fp else b""
         first = json.loads(raw)["errors"][0]
         return f"{first.get('code', '')}: {first.get('message', '')}"
-    except DAMAGED:
+    except (OSError, HTTPException, *DAMAGED):
         text = raw.decode("utf-8", "replace").strip()[:300]
         return text or f"HTTP {error.code} {error.reason}"

@@ -15,6 +15,7 @@ from typing import Union
 from containers.catalogue import IMAGES
 
 from .. import __version__
+from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, UsageError
 from ..core.toml_check import check, kinds, made
 from . import pgp, prebuilt, reference
@@ -212,7 +213,7 @@ def read(raw: bytes, version: str, where: str) -> Release:
 
 def _bytes(server: Registry, blob: Blob) -> bytes:
     with server.blob(blob) as answer:
-        raw = answer.read(LARGEST)
+        raw = http.read(answer, server.host, LARGEST)
     digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     if digest != blob.digest:
         raise NotVerified(f"{server.host} sent something else than {blob.digest}", f"came {digest}")

@@ -14,7 +14,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, cast
 
-from ..core import download, sif
+from ..core import download, http, sif
 from ..core.digest import digest_of
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
@@ -150,4 +150,4 @@ class _RemoteFile:
         with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
             if answer.status != HTTPStatus.PARTIAL_CONTENT:
                 raise SystemFault(f"{self.server.host} does not support range requests")
-            return answer.read(end - self.position)
+            return http.read(answer, self.server.host, end - self.position)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,9 +16,9 @@ from urllib.error import HTTPError
 import pytest
 
 from runners.core import download, http
-from runners.core.errors import NotFound, NotVerified, Refused, SystemFault
+from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
 from runners.images import credentials, reference, sources
-from runners.images.registry import Registry
+from runners.images.registry import Blob, Registry
 
 from ..core.test_sif import make_sif
 from .test_store import Silent
@@ -67,9 +68,11 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
                 code, body = 206, body[int(first) : int(last) + 1]
             self.send_response(code)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
+                if value:
+                    self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # who has heard enough
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -201,6 +204,49 @@ def test_a_cut_answer_is_no_image(
     said = Silent()
     with pytest.raises(SystemFault, match="stopped after 9 bytes of"):
         download.from_web(f"http://{site.host}/cut", site.host, tmp_path / "part", 1000, said)
+
+
+CHUNKED = {"Transfer-Encoding": "chunked", "Content-Length": ""}
+
+
+def test_of_an_answer_without_end_no_more_is_written_than_the_file_has(
+    site: Site, tmp_path: Path
+) -> None:
+    """However much a server sends, or announces: the disk is everybody's."""
+    piece = b"10000\r\n" + bytes(1 << 16) + b"\r\n"
+    site.answers["/endless"] = (200, CHUNKED, 100 * piece)
+    digest = offer(site, bytes(1 << 22))
+    layer = Blob(digest, 1000, SIF)
+    ways: list[Callable[[], object]] = [
+        lambda: download.from_web(f"http://{site.host}/endless", "x", part, 1000, Silent()),
+        lambda: sources.from_a_registry(registry(site), layer, part, Silent()),
+    ]
+    for number, way in enumerate(ways):
+        part = tmp_path / f"part{number}"
+        with pytest.raises(Refused, match="another file: more than 1000 bytes"):
+            way()
+        assert part.stat().st_size <= 1000 + download.CHUNK
+
+
+@pytest.mark.parametrize("code", [401, 404, 500])
+def test_an_error_whose_text_is_cut_is_told_without_it(site: Site, code: int) -> None:
+    site.answers["/v2/team/train/manifests/v1"] = (code, CHUNKED, b"5\r\nab")
+    with pytest.raises(RunnerError, match=site.host):
+        registry(site).manifest("amd64")
+
+
+def test_labels_whose_answer_is_cut_are_no_labels(site: Site) -> None:
+    digest = offer(site, bytes(100_000))
+    source = sources.resolve(reference.parse(f"oras://{site.host}/team/train:v1"), "amd64", True)
+    site.answers[f"/v2/team/train/blobs/{digest}"] = (206, CHUNKED, b"5\r\nab")
+    with pytest.raises(SystemFault, match=r"the answer of .* was cut"):
+        source.labels()
+
+
+def test_a_redirect_to_no_address_is_told(site: Site) -> None:
+    site.answers["/away"] = (302, {"Location": "http://[::1/"}, b"")
+    with pytest.raises(SystemFault, match="does not answer"):
+        http.send(f"http://{site.host}/away")
 
 
 def test_labels_are_read_from_afar(site: Site, tmp_path: Path) -> None:
