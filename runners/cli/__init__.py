@@ -138,9 +138,9 @@ def main() -> None:
     except Exception as error:
         # Imported now, because `runner --help` needs none of it.
         from ..core.errors import RunnerError
-        from . import exit_codes
+        from . import exit_codes, printer
 
         if not isinstance(error, RunnerError):
             raise
-        click.echo(f"runner: {error}", err=True)
+        click.echo(f"runner: {printer.harmless(error)}", err=True)
         sys.exit(exit_codes.of_error(error))

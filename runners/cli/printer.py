@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import sys
 from collections.abc import Collection, Sequence
@@ -13,8 +14,10 @@ from typing import Any
 import click
 
 from ..core.progress import Listener, Progress
+from ..injob.run_files import plain
 
 GAP = 2  # blanks between the columns of a table
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 LEAST = 80  # columns that a terminal is taken to have at least
 
 
@@ -22,9 +25,16 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def harmless(text: object) -> str:
+    """Return text with words of others, such as a registry's, in which no terminal is told to do
+    anything: colours go, and other control characters are escaped.
+    """
+    return CONTROL.sub(lambda found: repr(found[0])[1:-1], plain(str(text)))
+
+
 def tell(text: str) -> None:
     """Print a sentence of ours, to stderr."""
-    click.echo(f"runner: {text}", err=True)
+    click.echo(f"runner: {harmless(text)}", err=True)
 
 
 class Console(Listener):
@@ -47,7 +57,7 @@ def table(
     Empty columns are left out first, then those named in `spare`, the last one first, and that is
     said. Then long texts are folded.
     """
-    names, texts, room = list(headers), [[str(cell) for cell in row] for row in rows], width()
+    names, texts, room = list(headers), [[harmless(cell) for cell in row] for row in rows], width()
     left_out: list[str] = []
     while room and table_width(texts, names) > room:
         empty = [n for n, column in enumerate(zip(*texts)) if names and not any(column)]

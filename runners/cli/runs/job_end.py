@@ -113,7 +113,8 @@ def without_use(result: dict[str, Any]) -> dict[str, Any]:
 def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     """Return an explanation for people, one fact a line under its word."""
     if not explanation.failed:
-        return [f"  {line}" for line in (explanation.cause, *explanation.evidence)]
+        lines = (explanation.cause, *explanation.evidence)
+        return [f"  {printer.harmless(line)}" for line in lines]
     who = (
         "failed"
         if explanation.who and explanation.rank is None and not explanation.host
@@ -130,7 +131,7 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     facts += [("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]), ("tell", [explanation.tell])]
     facts += [("certainty", [f"{explanation.certainty.value}: {explanation.because}"])]
     return [
-        f"  {word + ':' if at == 0 else '':<{WIDTH}}{text}"
+        f"  {word + ':' if at == 0 else '':<{WIDTH}}{printer.harmless(text)}"
         for word, texts in facts
         for at, text in enumerate(texts)
         if text

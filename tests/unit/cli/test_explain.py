@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
+from runners.cli.printer import CONTROL
 
 from ..explain.test_facts import made
 from ..failures import leave, words
@@ -55,6 +56,13 @@ def test_people_read_who_can_fix_it(tmp_path: Path, error: str, lines: tuple[str
     printed = asked(tmp_path, error)
     for line in lines:
         assert line in printed
+
+
+def test_what_a_log_says_tells_the_terminal_nothing(tmp_path: Path) -> None:
+    """It may be another user's: who looks at it has the title, and the clipboard, of his own."""
+    printed = asked(tmp_path, "RuntimeError: \x1b[31mred \x1b]0;title\x07 \x9b2J")
+    assert r"rank 0@n0: RuntimeError: red \x1b]0;title\x07 \x9b2J" in printed
+    assert not CONTROL.search(printed)
 
 
 def test_programs_read_the_same(tmp_path: Path) -> None:
