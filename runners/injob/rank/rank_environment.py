@@ -120,11 +120,12 @@ def meeting_seconds(size: int) -> int:
 
 
 def compiled_code(run_dir: str) -> dict[str, str]:
-    """Return where torch.compile and Triton keep what they compile: in the run's folder.
+    """Return where torch.compile and Triton keep what they compile: with the run's code.
 
     By default they take a folder of /tmp with a name that anybody can guess, and run what is there.
+    They make theirs as the umask says; into the code's folder only its owner gets.
     """
-    folder = os.path.join(run_dir, "compiled")
+    folder = os.path.join(run_dir, "code", "compiled")
     return {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
 
 

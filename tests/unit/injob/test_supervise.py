@@ -144,7 +144,7 @@ def test_compiled_code_is_kept_in_the_runs_folder_or_where_the_user_says(
     monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
     show = "import os; print([os.environ[n + '_CACHE_DIR'] for n in ('TORCHINDUCTOR', 'TRITON')])"
     _, out = run_shim(tmp_path, INIT + show)
-    assert out.count(f"['{tmp_path}/compiled', '/mine']") == 2
+    assert out.count(f"['{tmp_path}/code/compiled', '/mine']") == 2
 
 
 def test_shim_writes_the_trainers_errors_to_both(tmp_path: Path) -> None:
