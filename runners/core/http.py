@@ -68,7 +68,7 @@ def send(
 
 
 def read(answer: HTTPResponse, host: str, most: int) -> bytes:
-    """Return at most so many bytes of what `host` answers; raise SystemFault where it is cut."""
+    """Return `most` bytes or less of what `host` answers; raise SystemFault where it is cut."""
     try:
         return answer.read(most)
     except (OSError, HTTPException) as error:
