@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .commands import JOB_NUMBERS, Scope
-from .expansion import OPERATORS
+from .expansion import calculate
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
 
 if TYPE_CHECKING:
@@ -16,44 +16,17 @@ if TYPE_CHECKING:
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
-COUNTED = {"nvidia-smi": GPUS, "scontrol": "SLURM_NNODES"}  # by `| wc -l`
 LISTS_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 MOST_NUMBERS = 1000  # of seq: a launch line with more is for nobody
-COUNTERS = ("wc", "cat", "sort", "uniq", "tr", "awk")
+COUNTERS = {"wc", "cat", "sort", "uniq", "tr", "awk"}
 
 
 def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> Word:
     """Return the output of the commands of a substitution: known, or one unknown piece."""
-    names = [command.name for command in commands]
-    if names in (["whoami"], ["logname"]):
-        return unknown("$USER", ENVIRONMENT, line)
-    if names == ["pwd"]:
-        value = scope.value("PWD", line)
-        return value if isinstance(value, Word) else unknown("$PWD", ENVIRONMENT, line)
-    of_gpus = any(name in each.text for each in commands for name in LISTS_OF_GPUS)
-    counted = GPUS if of_gpus else COUNTED.get(names[0], "") if names[1:] == ["wc"] else ""
-    if names[-1:] == ["wc"] and counted in scope.given:
-        return literal(scope.given[counted], line)
-    paths = [word.text for each in commands for word in each.arguments[:1] if word.known]
-    if names in (["basename"], ["dirname"]) and paths:
-        path, name = paths[0], names[0]
-        return literal(getattr(posixpath, name)(path.rstrip("/")), line)
-    if names in (["which"], ["command"]) and commands[0].arguments:
-        return commands[0].arguments[-1]
-    numbers = [word.number for each in commands for word in each.arguments]
-    if names == ["expr"] and len(numbers) == 3 and numbers[0] is not None and numbers[2]:
-        sign = commands[0].arguments[1].text
-        if sign in OPERATORS:
-            return literal(str(OPERATORS[sign](numbers[0], numbers[2])), line)
-    if names == ["seq"] and numbers and None not in numbers:
-        first, step = [*(number or 0 for number in numbers[:-1]), 1, 1][:2]
-        sequence = range(first, (numbers[-1] or 0) + 1, step or 1)
-        if not sequence[MOST_NUMBERS:]:
-            return literal(" ".join(map(str, sequence)), line)
-    if _counts_nodes(commands):
-        once = any(command.name == "uniq" or "-u" in command.text.split() for command in commands)
-        if count := scope.given.get(NODES if once else LINES):
-            return literal(count, line)
+    if known := _by_one(commands[0], line, scope) if len(commands) == 1 else None:
+        return known
+    if count := scope.given.get(_counted(commands)):
+        return literal(count, line)
     words = [word for command in commands for word in command.words]
     names = [word.text.rpartition("/")[2] for word in words]
     address = any(word.has(ADDRESS) for word in words) or not set(ADDRESSES).isdisjoint(names)
@@ -63,13 +36,41 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
     return Word((Unknown(text, kind, line, (), digits, padded),), line)
 
 
-def _counts_nodes(commands: Sequence[Command]) -> bool:
-    """Whether this counts the lines of PBS's file of nodes: `wc -l < $PBS_NODEFILE`."""
-    if not commands or not any(command.name == "wc" for command in commands):
-        return False
-    words = [word for each in commands for word in (*each.arguments, *each.inputs)]
-    files = any("PBS_NODEFILE" in word.text for word in words)
-    return files and all(command.name in COUNTERS for command in commands)
+def _by_one(command: Command, line: int, scope: Scope) -> Word | None:
+    """Return what one command prints, None where the script alone does not tell it."""
+    name, words = command.name, command.arguments
+    numbers = [word.number for word in words]
+    if name in ("whoami", "logname"):
+        return unknown("$USER", ENVIRONMENT, line)
+    if name == "pwd":
+        return scope.word("PWD", line)
+    if name in ("which", "command") and words:
+        return words[-1]
+    if name in ("basename", "dirname") and words and words[0].known:
+        return literal(getattr(posixpath, name)(words[0].text.rstrip("/")), line)
+    if name == "expr" and len(words) == 3:
+        result = calculate(numbers[0], words[1].text, numbers[2])
+        return None if result is None else literal(str(result), line)
+    limits = [number for number in numbers if number is not None]
+    if name == "seq" and limits and len(limits) == len(words):
+        first, step = [*limits[:-1], 1, 1][:2]
+        sequence = range(first, limits[-1] + 1, step or 1)[: MOST_NUMBERS + 1]
+        return None if sequence[MOST_NUMBERS:] else literal(" ".join(map(str, sequence)), line)
+    return None
+
+
+def _counted(commands: Sequence[Command]) -> str:
+    """Say of what `wc` prints the number: nodes, lines of the file of nodes, GPUs; "" if other."""
+    names = [command.name for command in commands]
+    texts = [word.text for each in commands for word in (*each.words, *each.inputs)]
+    if "wc" not in names:
+        return ""
+    if names == ["nvidia-smi", "wc"] or any(n in text for text in texts for n in LISTS_OF_GPUS):
+        return GPUS
+    if names == ["scontrol", "wc"]:
+        return "SLURM_NNODES"
+    of_file = COUNTERS.issuperset(names) and any("PBS_NODEFILE" in text for text in texts)
+    return (NODES if "uniq" in names or "-u" in texts else LINES) if of_file else ""
 
 
 def _cuts_number(commands: Sequence[Command]) -> bool:

@@ -117,6 +117,11 @@ class Scope:
     def copy(self) -> Scope:
         return replace(self, variables=dict(self.variables), exported=set(self.exported))
 
+    def word(self, name: str, line: int) -> Word:
+        """Return a variable's value, of a list its first item, as the shell does."""
+        value = self.value(name, line)
+        return value if isinstance(value, Word) else next(iter(value), literal("", line))
+
     def value(self, name: str, line: int) -> Value:
         """Return a variable's value, or what kind of unknown it is."""
         if name in self.variables:

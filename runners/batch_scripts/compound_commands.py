@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Content, Scope, Value, hidden
+from .commands import BRANCH_OF, Command, Content, Scope, Value, hidden
 from .simple_commands import Simple
 from .words import BRANCH, Word, literal
 
@@ -42,9 +41,9 @@ class _Reader(Simple):
     def read_list(self, node: Node) -> None:
         left, sign, right = node.children[0], syntax.source(node.children[1]), node.children[-1]
         self.walk(left)
-        depends = sign == "||" or left.type == "test_command"
-        label = f"line {self._line(left)} ({sign})"
-        with self._branch(label if depends else ""):
+        if sign == "||" or left.type == "test_command":
+            self._branches([(f"line {self._line(left)} ({sign})", [right])])
+        else:
             self.walk(right)
 
     def read_pipeline(self, node: Node) -> None:
@@ -111,37 +110,43 @@ class _Reader(Simple):
         return word
 
     def read_subshell(self, node: Node) -> None:
-        before, state = self.scope, self.state
+        self._subshell(node)
+
+    def _subshell(self, node: Node, **changes: object) -> list[Command]:
+        """Read what changes no variable of the shell around it; return its commands."""
+        before, state, first = self.scope, self.state, len(self.content.commands)
         self._enter(before.copy())
-        self._children(node.children)
+        with self._with(**changes):
+            self._children(node.children)
         self._enter(before)
         self.state = state
+        return self.content.commands[first:]
+
+    def _substitute(self, node: Node) -> Word:
+        own = {"within": "substitution", "words": (), "pipe": (), "background": False}
+        commands = self._subshell(node, **own)
+        return printed(commands, syntax.source(node), self._line(node), self.scope)
 
     def read_function_definition(self, node: Node) -> None:
-        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-        if name is not None and body is not None:
-            self.functions[syntax.source(name)] = body
+        for body in node.children_by_field_name("body"):
+            self.functions[syntax.field(node, "name")] = body
 
-    @contextmanager
-    def _branch(self, label: str) -> Iterator[None]:
-        """Read what only runs if a condition holds; variables set there are unknown after it."""
-        if not label:
-            yield
-            return
-        before = dict(self.scope.variables)
-        with self._with(conditions=(*self.state.conditions, label)):
-            yield
-        for name, value in self.scope.variables.items():
-            if not _same(before.get(name), value):
-                self.scope.variables[name] = hidden(value, name, BRANCH)
+    def _branches(self, branches: Iterable[tuple[str, Sequence[Node]]]) -> None:
+        """Read what runs under conditions; variables that it sets are unknown after it."""
+        before, changed = dict(self.scope.variables), dict[str, Value]()
+        for condition, nodes in branches:
+            self.scope.variables = dict(before)
+            with self._with(conditions=(*self.state.conditions, condition)):
+                self._children(nodes)
+            now = self.scope.variables.items()
+            changed |= {n: hidden(v, n, BRANCH) for n, v in now if not _same(before.get(n), v)}
+        self.scope.variables |= changed
 
     def read_if_statement(self, node: Node) -> None:
-        """Read a condition and its branches, each with the variables from before them."""
-        label = f"the condition of line {self._line(node)}"
+        """Read a condition, then its branch that runs, or all that may run."""
         condition = _condition(node)
         with self._with(within="test"):
             self._children(condition)
-        before, changed = dict(self.scope.variables), dict[str, Value]()
         branches: list[list[Node]] = [[]]
         for child in node.children[len(condition) + 1 :]:
             if child.type in ("elif_clause", "else_clause"):
@@ -155,16 +160,9 @@ class _Reader(Simple):
         if holds:
             self._children(branches[0] if branches else ())
             return
-        for number, nodes in enumerate(branches, 1):
-            self.scope.variables.clear()
-            self.scope.variables.update(before)
-            branch = f"{label}{BRANCH_OF}{number}" if len(branches) > 1 else label
-            with self._with(conditions=(*self.state.conditions, branch)):
-                self._children(nodes)
-            now = self.scope.variables.items()
-            changed.update({n: v for n, v in now if not _same(before.get(n), v)})
-        for name, value in changed.items():
-            self.scope.variables[name] = hidden(value, name, BRANCH)
+        label, several = f"the condition of line {self._line(node)}", len(branches) > 1
+        labels = (f"{label}{BRANCH_OF}{n}" if several else label for n in count(1))
+        self._branches(zip(labels, branches))
 
     read_elif_clause = read_if_statement
 
@@ -173,65 +171,39 @@ class _Reader(Simple):
         return None if in_loop else conditions.evaluate(condition, self.expander)
 
     def read_case_statement(self, node: Node) -> None:
-        for child in node.children:
-            if child.type == "case_item":
-                label = f"the case of line {self._line(node)}{BRANCH_OF}{self._line(child)}"
-                with self._branch(label):
-                    self._children(child.children)
+        items = [child for child in node.children if child.type == "case_item"]
+        label = f"the case of line {self._line(node)}{BRANCH_OF}"
+        self._branches((f"{label}{self._line(item)}", item.children) for item in items)
 
     def read_for_statement(self, node: Node) -> None:
-        variable = node.child_by_field_name("variable")
-        name = syntax.source(variable) if variable else ""
-        nodes = node.children_by_field_name("value")
+        name, nodes = syntax.field(node, "variable"), node.children_by_field_name("value")
         values = [word for child in nodes for word in self.expander.words(child)]
-        body, line = node.child_by_field_name("body"), self._line(node)
-        if body is None:
+        before, rounds = self.rounds, self.rounds * len(values)
+        if not 0 < rounds <= MOST_ROUNDS or any(word.unknown for word in values):
+            self._loop(node, [name])
             return
-        rounds = [word.known for word in values]
-        before, self.rounds = self.rounds, self.rounds * len(values)
-        if values and None not in rounds and self.rounds <= MOST_ROUNDS:
-            for value in values:
-                self.scope.variables[name] = value
-                with self._with(loops=self.state.loops or line):
-                    self.walk(body)
-            self.rounds = before
-            return
+        self.rounds = rounds
+        for value in values:
+            self.scope.variables[name] = value
+            with self._with(loops=self.state.loops or self._line(node)):
+                self._children(node.children_by_field_name("body"))
         self.rounds = before
-        self._loop(body, [name], line)
 
     def read_c_style_for_statement(self, node: Node) -> None:
-        start = node.child_by_field_name("initializer")
-        name = start.child_by_field_name("name") if start else None
-        if (body := node.child_by_field_name("body")) is not None:
-            self._loop(body, [syntax.source(name)] if name else [], self._line(node))
+        starts = node.children_by_field_name("initializer")
+        self._loop(node, [syntax.field(start, "name") for start in starts])
 
     def read_while_statement(self, node: Node) -> None:
-        names = [
-            syntax.source(word)
-            for command in node.children_by_field_name("condition")
-            if command.type == "command" and _first(command) == "read"
-            for word in command.children[1:]
-            if not syntax.source(word).startswith("-")
-        ]
-        if (body := node.child_by_field_name("body")) is not None:
-            self._loop(body, names, self._line(node))
+        commands = node.children_by_field_name("condition")
+        reads = [each for each in commands if each.type == "command" and _first(each) == "read"]
+        names = [syntax.source(word) for command in reads for word in command.children[1:]]
+        self._loop(node, [name for name in names if not name.startswith("-")])
 
-    def _loop(self, body: Node, names: Sequence[str], line: int) -> None:
-        for name in names:
-            self.scope.variables[name] = hidden(literal("", line), name, BRANCH)
-        with self._branch(f"{LOOP} {line}"), self._with(loops=self.state.loops or line):
-            self.walk(body)
-
-    def _substitute(self, node: Node) -> Word:
-        first = len(self.content.commands)
-        before, state = self.scope, self.state
-        self._enter(before.copy())
-        self.state = replace(state, within="substitution", words=(), pipe=(), background=False)
-        self._children(node.children)
-        self._enter(before)
-        self.state = state
-        commands = self.content.commands[first:]
-        return printed(commands, syntax.source(node), self._line(node), self.scope)
+    def _loop(self, node: Node, names: Sequence[str]) -> None:
+        line = self._line(node)
+        self._hide(names, line, BRANCH)
+        with self._with(loops=self.state.loops or line):
+            self._branches([(f"{LOOP} {line}", node.children_by_field_name("body"))])
 
 
 def _first(node: Node) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ..core import gpus
 from . import programs
 from .command_substitution import GPUS, LINES, NODES
-from .programs import OPTIONS, TABLES
+from .programs import OPTIONS, TABLES, Lookup, Option
 from .words import literal
 
 MARKS: dict[str, str] = TABLES["directives"]["marks"]
@@ -24,59 +24,37 @@ VARIABLES: dict[str, str] = TABLES["directives"]["variables"]  # of Slurm, and w
 BLANK = re.compile(r"<([\w .'-]+)>|(?<![${])\{ *([\w(][\w .'/()*+=-]*?) *\}")
 
 
-@dataclass(frozen=True)
-class Directive:
-    """One option of the scheduler, by Slurm's long name where there is one; "" for no value."""
-
-    name: str
-    value: str
-    line: int
-
-
 @dataclass
-class Job:
-    """What a script asks of its scheduler ("" for none).
+class Job(Lookup):
+    """What a script asks of its scheduler ("" for none), by Slurm's long names where it has one.
 
     `late` are directives after the first command, `unread` those not understood, with the reason.
     """
 
     scheduler: str = ""
-    directives: list[Directive] = field(default_factory=list)
+    options: list[Option] = field(default_factory=list)
     late: tuple[int, ...] = ()
     unread: list[tuple[int, str]] = field(default_factory=list)
     hetjob: int = 0
 
-    def find(self, *names: str) -> Directive | None:
-        """Return the last directive of these names; the last one counts."""
-        return next((each for each in reversed(self.directives) if each.name in names), None)
-
-    def get(self, *names: str) -> str:
-        found = self.find(*names)
-        return found.value if found else ""
-
-    def count(self, *names: str) -> int | None:
-        text = self.get(*names)
-        return int(text) if text.isdecimal() else None
-
-    def line(self, *names: str) -> int:
-        found = self.find(*names)
-        return found.line if found else 1
+    def add(self, name: str, value: str, line: int) -> None:
+        self.options.append(Option(name, literal(value, line), line))
 
     @property
     def nodes(self) -> int | None:
         """The nodes of the job, None where the scheduler decides."""
-        single = self.count("ntasks") in (None, 1) and not self.find("gpus")
+        single = self.count("ntasks") in (None, 1) and not self.has("gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
         asked, most = self.count("nodes"), self.count("ntasks")
         if asked and most and self.scheduler == "slurm":
             return min(asked, most)  # Slurm gives no node without a task
-        return asked or (None if self.get("nodes") else self._named or default)
+        return asked or (None if self.text("nodes") else self._named or default)
 
     @property
     def _named(self) -> int | None:
         """The nodes of --nodelist=a,b, where it gives their number."""
-        names = self.get("nodelist").split(",")
-        counted = len(names) > 1 and not self.find("ntasks") and "[" not in self.get("nodelist")
+        names = self.text("nodelist").split(",")
+        counted = len(names) > 1 and not self.has("ntasks") and "[" not in self.text("nodelist")
         return len(names) if counted else None
 
     @property
@@ -92,7 +70,7 @@ class Job:
             return each
         if tasks and nodes:
             return tasks // nodes if tasks % nodes == 0 else None
-        if tasks or self.find("ntasks-per-gpu", "ntasks-per-socket"):
+        if tasks or self.has("ntasks-per-gpu", "ntasks-per-socket"):
             return None
         return 1
 
@@ -104,43 +82,41 @@ class Job:
     @property
     def wants_gpus(self) -> bool:
         named = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
-        gres = (self.get("gres"), self.get("tres-per-task"))
-        counted = any(self.get(name) not in ("", "0") for name in named)
+        gres = (self.text("gres"), self.text("tres-per-task"))
+        counted = any(self.text(name) not in ("", "0") for name in named)
         return counted or any("gpu" in text for text in gres)
 
     @property
     def gpus_per_node(self) -> int | None:
         """The GPUs of each node, None where that is not said."""
-        if each := self.get("gpus-per-node"):
+        if each := self.text("gpus-per-node"):
             return gpus.typed(each)[1]
-        if in_gres := gpus.in_gres(self.get("gres")):
+        if in_gres := gpus.in_gres(self.text("gres")):
             return in_gres[1]
         nodes, tasks = self.nodes, self.tasks_per_node
-        if total := self.get("gpus"):
+        if total := self.text("gpus"):
             count = gpus.typed(total)[1]
             return count // nodes if nodes and count % nodes == 0 else None
-        if each := self.get("gpus-per-task"):
+        if each := self.text("gpus-per-task"):
             return gpus.typed(each)[1] * tasks if tasks else None
         return None
 
     @property
     def exclusive(self) -> bool:
         """Whether no other job is on the nodes: whole ones by the words of some sites."""
-        whole = self.find("constraint") and self.get("qos") in ("regular", "debug", "premium")
-        whole = whole or self.find("environment")
-        whole = whole or any(each in self.get("partition") for each in ("booster", "dc-gpu"))  # JSC
-        alcf = self.find("filesystems") or self.get("place").startswith(("excl", "scatter:excl"))
-        return bool(self.find("exclusive") or whole or alcf or self.scheduler == "cobalt")
+        nersc = self.has("constraint") and self.text("qos") in ("regular", "debug", "premium")
+        jsc = any(each in self.text("partition") for each in ("booster", "dc-gpu"))
+        by_place = self.text("place").startswith(("excl", "scatter:excl"))
+        of_site = self.has("exclusive", "filesystems", "environment")  # ALCF and CSCS
+        return of_site or nersc or jsc or by_place or self.scheduler == "cobalt"
 
     def given(self) -> Mapping[str, str]:
         """Return the variables of the job that the directives fix."""
         if not self.scheduler:
             return {}  # the command line of sbatch may have asked for any
-        values: dict[str, str | int | None] = {v: self.get(n) for v, n in VARIABLES.items()}
+        values: dict[str, str | int | None] = {v: self.text(n) for v, n in VARIABLES.items()}
         values |= {
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
-            "SLURM_NTASKS_PER_NODE": self.count("ntasks-per-node"),
-            "SLURM_CPUS_PER_TASK": self.count("cpus-per-task"),
             "SLURM_NNODES": self.nodes if self.count("nodes") else self._packed,
             "SLURM_GPUS_ON_NODE": self.gpus_per_node,
         }
@@ -154,9 +130,7 @@ class Job:
 
 def read(text: str) -> Job:
     """Return what a script's directives ask for; those of the first kind that is there count."""
-    lines = text.split("\n")
-    kinds = (mark for line in lines for mark in MARKS if _is(line, mark))
-    mark = next(kinds, "")
+    mark = next((m for line in text.split("\n") for m in MARKS if _is(line, m)), "")
     job = Job(MARKS.get(mark, ""))
     for number, line in head(text) if mark else ():
         words = line[len(mark) :].strip()
@@ -167,22 +141,22 @@ def read(text: str) -> Job:
         else:
             _add(job, words, number)
     _ranks_by_gpus(job)
-    many = [each.line for each in job.directives if each.name == "select" and "+" in each.value]
-    job.hetjob = next(iter(many), job.hetjob)
+    if "+" in job.text("select"):
+        job.hetjob = job.line_of("select")
     return job
 
 
 def _ranks_by_gpus(job: Job) -> None:
     """Add the tasks that --ntasks-per-gpu, or --gpus with --gpus-per-task, asks for."""
-    ranks, count = job.find("ntasks-per-gpu"), job.gpus_per_node
-    share, total = job.find("gpus-per-task"), job.count("gpus") or 0
-    if job.find("ntasks"):
+    ranks, share = job.count("ntasks-per-gpu"), job.count("gpus-per-task")
+    gpus_of_node, total = job.gpus_per_node, job.count("gpus") or 0
+    if job.has("ntasks"):
         return
-    if ranks and ranks.value.isdecimal() and count and not job.find("ntasks-per-node"):
-        tasks = Directive("ntasks-per-node", str(int(ranks.value) * count), ranks.line)
-        job.directives[job.directives.index(ranks)] = tasks
-    elif share and share.value.isdecimal() and total >= int(share.value) > 0:
-        job.directives.append(Directive("ntasks", str(total // int(share.value)), share.line))
+    if ranks and gpus_of_node and not job.has("ntasks-per-node"):
+        job.add("ntasks-per-node", str(ranks * gpus_of_node), job.line_of("ntasks-per-gpu"))
+        job.options = [each for each in job.options if each.name != "ntasks-per-gpu"]
+    elif share and total >= share:
+        job.add("ntasks", str(total // share), job.line_of("gpus-per-task"))
 
 
 def _is(line: str, mark: str) -> bool:
@@ -215,24 +189,23 @@ def _add(job: Job, text: str, line: int) -> None:
     names = {"pbs": PBS, "cobalt": COBALT}.get(job.scheduler, {})
     for option in read_.options:
         if job.scheduler == "pbs" and option.name == "l":
-            job.directives += _resources(option.text, line)
+            _add_resources(job, option.text, line)
         else:
-            name = names.get(option.name, option.name)
-            job.directives.append(Directive(name, option.text, line))
+            job.options.append(replace(option, name=names.get(option.name, option.name)))
 
 
-def _resources(text: str, line: int) -> Iterator[Directive]:
-    """Yield what PBS's -l asks for, under Slurm's names where the meaning is the same."""
+def _add_resources(job: Job, text: str, line: int) -> None:
+    """Add what PBS's -l asks for, under Slurm's names where the meaning is the same."""
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name in ("select", "nodes") and "+" in value:
-            yield Directive("select", value, line)
+            job.add("select", value, line)
         elif name in ("select", "nodes"):
             count, _, rest = value.partition(":")
-            yield Directive("nodes", count, line)
+            job.add("nodes", count, line)
             for each in rest.split(":") if rest else ():
                 key, _, number = each.partition("=")
                 name = OF_CHUNKS.get(key, key) if number else "property"
-                yield Directive(name, number or key, line)
+                job.add(name, number or key, line)
         else:
-            yield Directive("time" if name == "walltime" else name, value, line)
+            job.add("time" if name == "walltime" else name, value, line)

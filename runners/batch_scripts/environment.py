@@ -8,7 +8,7 @@ from pathlib import Path
 from ..core.command_line import without_secret
 from ..core.site import Profile
 from . import trainer
-from .commands import SUBMITTED, Command, exclude
+from .commands import Command, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
@@ -62,14 +62,8 @@ def _first_on_path(draft: Draft, step: Step) -> None:
 
 
 def _folder(word: Word | None) -> Word | None:
-    """Return a folder without the variable of the one in which the script was submitted."""
-    if word is None or word.text.rstrip("/") in (".", "$PWD"):
-        return None
-    first = word.pieces[0] if word.pieces else ""
-    if isinstance(first, str) or first.source.strip("${}") not in ("PWD", *SUBMITTED):
-        return word
-    rest = made(word.pieces[1:], word.line)
-    return made((rest.start.lstrip("/"), *rest.pieces[1:]), word.line) if rest.pieces else None
+    """Return a folder, None for the one in which the script was submitted."""
+    return None if word is None or word.text.rstrip("/") in (".", "$PWD") else word
 
 
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
@@ -78,14 +72,14 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if not image.pieces:
         image = literal("<image>", layer.line)
         draft.open.append(Note(layer.line, "<image>: the script leaves its name empty"))
-    draft.add("image", script.job.get("image") if image.text == OF_DIRECTIVE else image)
-    if modules := script.job.get("module"):
+    draft.add("image", script.job.text("image") if image.text == OF_DIRECTIVE else image)
+    if modules := script.job.text("module"):
         text = f"--module={modules}: the site's profile decides it"
-        draft.leave_out(script.job.line("module"), text)
+        draft.leave_out(script.job.line_of("module"), text)
     elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
         text = f"{image.text}: the image, mounts and variables that this file names"
         draft.open.append(Note(image.line, text))
-    for volume in script.job.get("volume").split(";") if layer.name == "shifter" else ():
+    for volume in script.job.text("volume").split(";") if layer.name == "shifter" else ():
         if volume:
             draft.add("bind", volume)
     for option in layer.options:
@@ -93,7 +87,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
         if name in ("bind", "volume", "volumes", "container-mounts") and value:
             _binds(draft, value, layer.name)
         elif name in ("nv", "rocm", "nvccli", "gpu"):
-            if script.job.wants_gpus or script.job.get("system"):
+            if script.job.wants_gpus or script.job.text("system"):
                 draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
             else:
                 draft.add("rocm" if name == "rocm" else "nv")
@@ -115,27 +109,22 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
 def _binds(draft: Draft, value: Word, runtime: str) -> None:
     """Add binds but for the current folder, which runner binds itself."""
     for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
-        source = bind.split(":", 1)[0].text
-        alone = ":" not in "".join(p for p in bind.pieces if isinstance(p, str))
-        if not (alone and source.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
+        alone = len(bind.split(":")) == 1
+        if not (alone and bind.text.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
             draft.add("bind", bind)
 
 
 def _environment(draft: Draft, script: Script, step: Step) -> None:
     draft.add("runtime", "none")
     before = _before(script, step, *step.inner)
-    active = [each for each in map(activated, before) if each]
-    active += [step.environment] if step.environment else []
-    name = active[-1] if active else literal("")
+    own = [step.environment] if step.environment else []
+    name = [literal(""), *filter(None, map(activated, before)), *own][-1]
     folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
-    elif not name.text and not _leads(step) and not any(map(_may_activate, before)):
-        text = "no --image: the Python of the modules, or of what is active where you launch"
-        draft.notes.append(Note(step.line, text))
-    else:
+    elif name.text or _leads(step) or any(map(_may_activate, before)):
         where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
         whose = f"this conda environment{where}" if name.text else "the Python that runs this"
         if name is step.environment and name.text in FINDERS:
@@ -143,6 +132,9 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         place = f"<environment {name.text}>" if name.text else "<environment>"
         draft.add("image", place)
         draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))
+    else:
+        text = "no --image: the Python of the modules, or of what is active where you launch"
+        draft.notes.append(Note(step.line, text))
 
 
 def _before(script: Script, step: Step, *more: Command) -> list[Command]:
@@ -193,7 +185,7 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         if "=" not in word.text:
             given.setdefault(word.text, None)
     placed: dict[tuple[int, str], list[str]] = {}
-    cpus = (script.job.get("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
+    cpus = (script.job.text("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
     for name, value in given.items():
         line = value.line if value else step.line
         if name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):

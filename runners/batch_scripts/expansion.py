@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import add, floordiv, mod, mul, sub
 from typing import TYPE_CHECKING
 
@@ -20,27 +21,23 @@ MOST_ITEMS = 100  # of a brace range
 OPERATORS: dict[str, Callable[[int, int], int]] = dict(zip("+-*/%", (add, sub, mul, floordiv, mod)))
 
 
+@dataclass
 class Expander:
     """Expands the words of one place; `substitute` evaluates $(...), `octal` is told of lines."""
 
-    def __init__(
-        self, scope: Scope, substitute: Callable[[Node], Word], octal: Callable[[int], None]
-    ) -> None:
-        self.scope, self.substitute, self.octal = scope, substitute, octal
-        self.offset = 0
+    scope: Scope
+    substitute: Callable[[Node], Word]
+    octal: Callable[[int], None]
+    offset: int
 
-    def words(self, node: Node) -> list[Word]:
+    def words(self, node: Node, split: bool = True) -> list[Word]:
         at = self.line(node)
-        return [made(pieces, at) for pieces in self._fields(node)]
+        return [made(pieces, at) for pieces in self._fields(node, split)]
 
     def word(self, node: Node | None, at: int = 0) -> Word:
         if node is None:
             return literal("", at)
-        fields = self._fields(node, split=False)
-        pieces: list[Piece] = []
-        for each in fields:
-            pieces += [" ", *each] if pieces else each
-        return made(pieces, self.line(node))
+        return join(self.words(node, split=False), " ", self.line(node))
 
     def array(self, node: Node) -> tuple[Word, ...]:
         items = [child for child in node.named_children if child.type != "comment"]
@@ -58,18 +55,16 @@ class Expander:
             items = _range(syntax.source(node))
             many = Unknown(syntax.source(node), kinds.BRANCH, self.line(node))
             return [[item] for item in items] if len(items) > 1 else [[many]]
-        if node.type in ("simple_expansion", "expansion"):
-            return _split(self._expansion(node), split)
-        if node.type == "command_substitution":
-            return _split([self.substitute(node)], split)
+        if node.type in ("simple_expansion", "expansion", "command_substitution"):
+            known = node.type != "command_substitution"
+            words = self._expansion(node) if known else [self.substitute(node)]
+            return _split(words) if split else [list(word.pieces) for word in words]
         return [self._piece(node, split)]
 
     def _piece(self, node: Node, split: bool) -> list[Piece]:
         text = syntax.source(node)
         if node.type == "raw_string":
             return [text[1:-1]]
-        if node.type == "ansi_c_string":
-            return [text[2:-1].encode().decode("unicode_escape")]
         if node.type == "arithmetic_expansion":
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):
@@ -113,12 +108,10 @@ class Expander:
                     return []
                 whole[-1] += words[0].pieces if words else ()
                 whole += [list(word.pieces) for word in words[1:]]
-            elif part.type in ("command_substitution", "arithmetic_expansion"):
-                whole[-1] += self._term(part).pieces
             elif part.type == "string_content":
                 whole[-1].append(_unescaped(syntax.source(part), only=QUOTED))
             elif part.is_named:
-                whole[-1].append(Unknown(syntax.source(part), kinds.COMMAND, self.line(part)))
+                whole[-1] += self.word(part).pieces
         return whole
 
     def _expansion(self, node: Node) -> list[Word]:
@@ -132,13 +125,10 @@ class Expander:
             return [unknown(text, kinds.ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
             return [self._length(inner) or unknown(text, kinds.RUN, at)]
-        value = self.scope.value(name, at)
-        word = (value[0] if value else literal("", at)) if isinstance(value, tuple) else value
+        word = self.scope.word(name, at)
         if name == "MASTER_PORT" and word.known is None:  # each rank has one
             word = hidden(word, kinds.PORT[1:], kinds.RUN)
-        if len(inner) == 1:
-            return [word]
-        return [self._modified(word, inner, text, at)]
+        return [word if len(inner) == 1 else self._modified(word, inner, text, at)]
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""
@@ -159,15 +149,14 @@ class Expander:
         unknowns = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH)
-            always = always or name in (*self.scope.given, *SUBMITTED)
-            if name not in self.scope.variables and "+" not in sign and (always or "?" in sign):
+            own, if_set = name in self.scope.variables, "+" in sign
+            always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
+            if not own and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
                 return word
-            if name in self.scope.variables and (word.known is not None or "+" not in sign):
+            if own and (word.known is not None or not if_set):
                 filled = bool(word.pieces) or not sign.startswith(":")
-                if "+" in sign:
-                    return other if filled else literal("", at)
-                return word if filled else other
+                word = literal("", at) if if_set else word
+                return other if filled == if_set else word
             unknowns += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
             unknowns.reverse()
             text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
@@ -213,38 +202,33 @@ class Expander:
             if piece.padded and not based:
                 self.octal(at)
         text, names = syntax.source(node), [piece.source[1:].strip("{}") for _, piece in pieces]
-        own = len(pieces) == len(parts) and all(name.isidentifier() for name in names)
-        whose = [piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT]
-        kind = next(iter(whose), kinds.COMMAND)
-        if kind == kinds.RUN and not (own and all(name in text for name in names)):
+        own = all(name.isidentifier() and name in text for name in names)
+        whose = (piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT)
+        kind = next(whose, kinds.COMMAND)
+        if kind == kinds.RUN and not (own and len(pieces) == len(parts)):
             kind = kinds.COMMAND  # the shell of a rank has other values
         cut = any(name in text for name in JOB_NUMBERS) and "%" in text
         digits = cut or any(piece.digits for _, piece in pieces)
         return Word((Unknown(text, kind, at, digits=digits),), at)
 
     def _term(self, node: Node) -> Word:
-        if node.type == "command_substitution":
-            return self.substitute(node)
-        if node.type == "arithmetic_expansion":
-            return self.arithmetic(node)
-        if node.type == "expansion":
-            return self.word(node)
-        value = self.scope.value(syntax.source(node), self.line(node))
-        return value if isinstance(value, Word) else literal("")
+        named = node.type in ("variable_name", "word", "number")
+        return self.scope.word(syntax.source(node), self.line(node)) if named else self.word(node)
 
     def number(self, node: Node) -> int | None:
         if node.type == "parenthesized_expression":
             return self.number(node.named_children[0])
         if node.type == "binary_expression" and len(node.children) == 3:
-            left, right = self.number(node.children[0]), self.number(node.children[2])
-            sign = syntax.source(node.children[1])
-            if left is None or right is None or (sign in "/%" and right == 0):
-                return None
-            return OPERATORS[sign](left, right) if sign in OPERATORS else None
-        if node.type in ("number", "word", "variable_name"):
-            text = syntax.source(node)
-            return int(text) if text.isdecimal() else self._term(node).number
-        return self.word(node).number
+            left, sign, right = node.children
+            return calculate(self.number(left), syntax.source(sign), self.number(right))
+        text = syntax.source(node)
+        return int(text) if text.isdecimal() else self._term(node).number
+
+
+def calculate(left: int | None, sign: str, right: int | None) -> int | None:
+    if left is None or right is None or sign not in OPERATORS or (sign in "/%" and right == 0):
+        return None
+    return OPERATORS[sign](left, right)
 
 
 def _range(text: str) -> list[str]:
@@ -254,9 +238,7 @@ def _range(text: str) -> list[str]:
     return [text]
 
 
-def _split(words: Sequence[Word], split: bool) -> list[list[Piece]]:
-    if not split:
-        return [list(word.pieces) for word in words]
+def _split(words: Sequence[Word]) -> list[list[Piece]]:
     whole: list[list[Piece]] = []
     for word in words:
         whole.append([])

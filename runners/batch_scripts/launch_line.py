@@ -84,7 +84,7 @@ def _site(draft: Draft, script: Script) -> Profile | None:
     job = script.job
     if not job.scheduler or job.scheduler == "slurm":
         return script.site.profile
-    name = job.get("system")
+    name = job.text("system")
     if name and name in load.found(os.environ):
         draft.add("site", name)
     elif name:
@@ -92,11 +92,11 @@ def _site(draft: Draft, script: Script) -> Profile | None:
     draft.add("scheduler", job.scheduler)
     profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
     arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
-    own, given = job.get("filesystems"), [each.partition("filesystems=")[2] for each in arguments]
+    own, given = job.text("filesystems"), [each.partition("filesystems=")[2] for each in arguments]
     given = [each for each in given if each]
     if own and given and set(own.split(":")) != set(given[0].split(":")):
         text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given[0]}"
-        draft.notes.append(Note(job.line("filesystems"), text))
+        draft.notes.append(Note(job.line_of("filesystems"), text))
     return profile
 
 

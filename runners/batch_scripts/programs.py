@@ -15,36 +15,36 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# Other names of an option.
-SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "nproc": "nproc-per-node"}
-SAME |= {"module-mode": "module", "command-mode": "no-python"}
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 class KnownOptions:
     """A program's options. `values` take one; `short` has the letters' long names.
 
-    `pairs` take a name and a value, as two words or as NAME=VALUE.
-
-    Behind one of `last` come no more options. `single`: long options may have one dash (`-np 4`).
-    `dashes`: an underscore is a dash.
+    `pairs` take a name and a value, as two words or as NAME=VALUE. Behind one of `last` come no
+    more options. `single`: long options may have one dash (`-np 4`). `dashes`: an underscore is a
+    dash. `same` are other names of an option. `kind` says what the program does, and those of the
+    names in `also`.
     """
 
     def __init__(
         self, values: str, flags: str = "", short: str = "", pairs: str = "", last: str = "",
-        single: bool = False, dashes: bool = False,
+        single: bool = False, dashes: bool = False, kind: str = "", also: str = "", same: str = "",
     ) -> None:  # fmt: skip
-        self.values, self.flags = frozenset(values.split()), frozenset(flags.split())
-        self.pairs, self.last = frozenset(pairs.split()), frozenset(last.split())
-        self.short = dict(each.split("=") for each in short.split())
+        self.values, self.flags, self.pairs, self.last = map(names, (values, flags, pairs, last))
+        pairs_of = (dict(each.split("=") for each in text.split()) for text in (short, same))
+        self.short, self.same = pairs_of
         self.long = self.values | self.flags | self.pairs
-        self.single, self.dashes = single, dashes
+        self.single, self.dashes, self.kind, self.also = single, dashes, kind, also.split()
 
     def name(self, text: str) -> str:
         """Return an option's full name; a beginning that fits one long option stands for it."""
         text = text.replace("_", "-") if self.dashes else text
         fits = [name for name in self.long if name.startswith(text)]
         text = fits[0] if text not in self.long and len(fits) == 1 and len(text) > 2 else text
-        return SAME[text] if SAME.get(text) in self.long else text
+        return self.same.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,43 @@ class Option:
         return self.value.text if self.value else ""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options that were read, the words after them, and why the reading stopped early."""
+class Lookup:
+    """Looks for options by their names; of several the last one counts."""
 
     options: Sequence[Option] = ()
-    rest: Sequence[Word] = ()
-    problem: str = ""
-
-    def get(self, *names: str) -> Word | None:
-        values = [option.value for option in self.options if option.name in names]
-        return values[-1] if values else None
 
     def all(self, *names: str) -> Iterator[Option]:
         return (option for option in self.options if option.name in names)
 
     def has(self, *names: str) -> bool:
-        return any(option.name in names for option in self.options)
+        return any(self.all(*names))
+
+    def get(self, *names: str) -> Word | None:
+        values = [option.value for option in self.all(*names)]
+        return values[-1] if values else None
+
+    def values(self, *names: str) -> list[Word]:
+        return [option.value for option in self.all(*names) if option.value]
+
+    def text(self, *names: str) -> str:
+        value = self.get(*names)
+        return value.text if value else ""
+
+    def count(self, *names: str) -> int | None:
+        value = self.get(*names)
+        return value.number if value else None
+
+    def line_of(self, *names: str) -> int:
+        return [1, *(option.line for option in self.all(*names))][-1]
+
+
+@dataclass(frozen=True)
+class Options(Lookup):
+    """Options that were read, the words after them, and why the reading stopped early."""
+
+    options: Sequence[Option] = ()
+    rest: Sequence[Word] = ()
+    problem: str = ""
 
 
 def read(words: Sequence[Word], known: KnownOptions) -> Options:
@@ -150,33 +170,23 @@ def table(file: Path) -> dict[str, Any]:
 
 TABLES: dict[str, dict[str, Any]] = table(Path(__file__).with_name("programs.toml"))
 OPTIONS = {name: KnownOptions(**table) for name, table in TABLES["options"].items()}
-MPIRUNS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "aprun", "ibrun")
-STARTERS = {name: OPTIONS[name] for name in ("srun", "horovodrun")}
-STARTERS |= dict.fromkeys(MPIRUNS, OPTIONS["mpirun"])
-APPTAINER = ("apptainer", "singularity", "apptainer_wrapper", "singularity_wrapper")
-CONTAINERS = {name: OPTIONS[name] for name in ("apptainer", "shifter", "podman")}
-CONTAINERS |= dict.fromkeys(APPTAINER, OPTIONS["apptainer"])
-CONTAINERS |= {"podman-hpc": OPTIONS["podman"]}
-AGENTS = {name: OPTIONS[name] for name in ("torchrun", "accelerate", "deepspeed", "composer")}
-TORCHRUNS = ("torchrun_jsc", "torch.distributed.run", "torch.distributed.launch")
-AGENTS |= dict.fromkeys(TORCHRUNS, OPTIONS["torchrun"])
+
+
+def _of_kind(kind: str) -> dict[str, KnownOptions]:
+    of_kind = ((name, known) for name, known in OPTIONS.items() if known.kind == kind)
+    return {each: known for name, known in of_kind for each in (name, *known.also)}
+
+
+STARTERS, CONTAINERS, AGENTS = map(_of_kind, ("starter", "container", "agent"))
+APPTAINER = ("apptainer", *OPTIONS["apptainer"].also)
+# Programs before a command that change its CPUs or variables, and whose `run` starts a command in
+# an environment.
+WITH_OPTIONS, RUNNING = map(_of_kind, ("before", "environment"))
 # Modules that start an agent.
 LAUNCHERS: dict[str, str] = TABLES["launchers"]
 OF_DIRECTIVE = "<image of the directive>"
-# Variables that runner sets itself on each rank.
-PLACE = TABLES["names"]["place"].split()
 SHELLS = ("bash", "sh", "zsh", "dash")
-# Programs before a command that change nothing of what it does, or only its CPUs.
-BEFORE = ("exec", "nohup", "command", "eval", "unbuffer", "builtin", "task_affinity")
-WITH_OPTIONS = {name: OPTIONS[name] for name in ("nice", "stdbuf", "env", "time")}
-# Programs whose `run` starts a command in an environment.
-RUNNING = dict.fromkeys(("conda", "mamba", "micromamba"), OPTIONS["conda"])
 FINDERS: dict[str, str] = TABLES["finders"]
-RUNNING |= dict.fromkeys(("uv", *FINDERS), OPTIONS["uv"])
-
-
-def names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 NAMES = {name: names(text) for name, text in TABLES["names"].items()}
@@ -184,6 +194,7 @@ LOOKING, FILTERS, SAID, TOOLS = (NAMES[n] for n in ("looking", "filters", "said"
 CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
 HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
 OF_SHELL, PLACING, OF_COUNTS = (NAMES[n] for n in ("of_shell", "placing", "of_counts"))
+PLACE, BEFORE = NAMES["place"], NAMES["before"]
 # Beginnings of the options that runner gives to agents.
 GIVEN = tuple(NAMES["given"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import gpus
 from ..settings.table import SETTINGS
-from .directives import Directive, Job
+from .directives import Job
 from .draft import Draft, Note
 from .programs import NAMES, OPTIONS, Option
 from .step import Layer, Step
@@ -26,9 +26,9 @@ REASONS = {
 
 
 def add(draft: Draft, job: Job, step: Step) -> None:
-    for directive in job.directives:
-        if directive.name not in COUNTS:
-            _directive(draft, directive, job)
+    for option in job.options:
+        if option.name not in COUNTS:
+            _directive(draft, option, job)
     options = step.starter.options if step.starter.name == "srun" else ()
     options = [each for each in options if not step.part or each.name not in OF_PART]
     own = [each for each in options if each.name in (*OF_GPUS, "gres")]
@@ -42,8 +42,8 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     _counts(draft, job, step)
 
 
-def _directive(draft: Draft, directive: Directive, job: Job) -> None:
-    name, value, line = directive.name, directive.value, directive.line
+def _directive(draft: Draft, option: Option, job: Job) -> None:
+    name, value, line = option.name, option.text, option.line
     known = name in DIRECT or name == "array"
     if name in OF_IMAGE or (name == "export" and value in ("", "ALL")):
         return
@@ -58,7 +58,7 @@ def _directive(draft: Draft, directive: Directive, job: Job) -> None:
     elif name == "exclusive" and value:
         draft.add("sbatch-arg", f"--exclusive={value}")
     elif known and len(name) > 1:
-        _setting(draft, name, literal(value, line) if value else None, line)
+        _setting(draft, name, option.value if value else None, line)
     elif len(name) == 1:
         draft.add("sbatch-arg", f"-{name}{value}")
     elif name == "property":
@@ -112,21 +112,21 @@ def _counts(draft: Draft, job: Job, step: Step) -> None:
 
 
 def _nodes(draft: Draft, job: Job) -> None:
-    text, line = job.get("nodes"), job.line("nodes")
+    text, line = job.text("nodes"), job.line_of("nodes")
     if text and job.count("nodes") is None:
         draft.add("nodes", text if "<" in text else f"<{text}>")
         draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
-    elif text or (job.find("nodelist") and (job.nodes or 1) > 1):
+    elif text or (job.has("nodelist") and (job.nodes or 1) > 1):
         draft.add("nodes", job.nodes or text)
 
 
 def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     """The counts of srun come before those of the directives."""
-    values: dict[str, Word | str | None] = {name: job.get(name) or None for name in COUNTS}
+    values: dict[str, Word | str | None] = {name: job.text(name) or None for name in COUNTS}
     own = {name: srun.get(name) for name in COUNTS}
     if own["ntasks"] and own["ntasks"].number and own["ntasks"].number == job.tasks:
-        own["ntasks"] = None if own["ntasks"].text != job.get("ntasks") else own["ntasks"]
-    elif own["ntasks"] and own["ntasks"].text != job.get("ntasks"):
+        own["ntasks"] = None if own["ntasks"].text != job.text("ntasks") else own["ntasks"]
+    elif own["ntasks"] and own["ntasks"].text != job.text("ntasks"):
         values["ntasks-per-node"] = None
     if own["ntasks-per-node"]:
         values["ntasks"] = own["ntasks"] = None
@@ -134,7 +134,7 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     few = own["ntasks"].number if own["ntasks"] else None
     if few and few < (job.nodes or 1) and not own["nodes"]:
         values["nodes"] = str(few)
-    elif (values["nodes"] or "") == job.get("nodes"):
+    elif (values["nodes"] or "") == job.text("nodes"):
         values["nodes"] = None
         _nodes(draft, job)
     for name, value in values.items():
@@ -146,9 +146,8 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
 
 def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
     _nodes(draft, job)
-    total = mpirun.get("np", "n", "c", "num-proc")
-    each = mpirun.get("ppn", "npernode", "N", "perhost")
-    given = job.get("ntasks-per-node"), job.get("ntasks")
+    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
+    given = job.text("ntasks-per-node"), job.text("ntasks")
     on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
     if each is not None:
         draft.add("ntasks-per-node", each)
@@ -158,9 +157,9 @@ def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
                 draft.add(name, value)
     elif total.number != on_gpus or not on_gpus:
         draft.add("ntasks", total)
-    depth = mpirun.get("depth", "d")
+    depth = mpirun.get("cpus-per-task")
     ranks = each.number if each else job.count("ntasks-per-node")
-    ranks = ranks or (mpirun.count("np", "n") or 1) // (job.nodes or 1) or 1
+    ranks = ranks or (mpirun.count("ntasks") or 1) // (job.nodes or 1) or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
     own = job.count("cpus-per-task") or 0
     if mpirun.name == "horovodrun" and own and not any(given):  # those of all its ranks
@@ -178,7 +177,7 @@ def _alone(draft: Draft, job: Job) -> None:
     cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node
     if chunk := job.count("ncpus"):  # PBS's, whatever mpiprocs
         draft.add("cpus-per-task", chunk)
-    elif tasks and (job.get("cpus-per-task") or tasks > 1):
+    elif tasks and (job.text("cpus-per-task") or tasks > 1):
         draft.add("cpus-per-task", cpus * tasks)
 
 
@@ -246,4 +245,4 @@ def _cpus(draft: Draft, job: Job, ranks: int | None, starter: Layer) -> None:
             draft.add("cpus-per-task", total // ranks)
     elif (own or 1) > 1:
         text = f"--cpus-per-task={own}: those of an agent; the launch takes those of a rank"
-        draft.lose(job.line("cpus-per-task"), text)
+        draft.lose(job.line_of("cpus-per-task"), text)

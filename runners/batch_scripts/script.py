@@ -85,6 +85,11 @@ class Script:
                 loaded |= dict.fromkeys(names, command.line)
         return loaded
 
+    def values(self, name: str) -> list[Word]:
+        """Return the values that a variable gets, in the script and on the way to a program."""
+        own = [each.value for each in self.content.assignments if each.name == name]
+        return own + [step.env[name] for step in self.steps if name in step.env]
+
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
 
@@ -104,10 +109,9 @@ def _add_images(found: list[Step]) -> None:
 
 
 def _contain(found: list[Step], job: Job, folder: Path) -> None:
-    of_pyxis = [each for each in job.directives if each.name.startswith("container-")]
-    given = [Option(each.name, literal(each.value, each.line), each.line) for each in of_pyxis]
+    given = [each for each in job.options if each.name.startswith("container-")]
     for step in found:
-        name = step.starter.text("environment") or job.get("environment")
+        name = step.starter.text("environment") or job.text("environment")
         own = [*_defined(name, folder, step.line), *given]
         images = [each.value for each in own if each.name == "container-image" and each.value]
         if name and not images:

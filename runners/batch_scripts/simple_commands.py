@@ -40,8 +40,8 @@ class Simple:
 
     def _enter(self, scope: Scope) -> None:
         self.scope = scope
-        self.expander = Expander(scope, self._substitute, self.content.octal.append)
-        self.expander.offset = self.offset
+        octal = self.content.octal.append
+        self.expander = Expander(scope, self._substitute, octal, self.offset)
 
     def walk(self, node: Node) -> None:
         """Read a node by the method of its type, or what is below it."""
@@ -77,8 +77,7 @@ class Simple:
         given, words, end = {}, list[Word](), -1
         for child in node.children:
             if child.type == "variable_assignment":
-                name, value = self._assigned(child)
-                given[name] = value
+                given[syntax.field(child, "name")] = self._assigned(child)
             elif child.type == "command_name":
                 words += self.expander.words(child.children[0])
             elif child.type not in ("file_redirect", "herestring_redirect"):
@@ -122,10 +121,9 @@ class Simple:
         NOTE: it does so (0.25.1) for `then A=1 B=2` with `elif` or `else` on the next line.
         """
         self.content.faults.append(command.line)
-        parts = [word.text.partition("=") for word in command.arguments]
-        names = [*command.given, *(name for name, equals, _ in parts if equals)]
-        for name in names:
-            self.scope.variables[name] = hidden(literal("", command.line), name, BRANCH)
+        texts = (word.text for word in command.arguments)
+        names = [text.partition("=")[0] for text in texts if "=" in text]
+        self._hide([*command.given, *names], command.line, BRANCH)
 
     def _call(self, body: Node, arguments: Sequence[Word]) -> None:
         before, self.scope.arguments = self.scope.arguments, list(arguments)
@@ -136,42 +134,40 @@ class Simple:
         self.scope.arguments = before
 
     def _obey(self, command: Command) -> None:
-        options = [word.text for word in command.arguments]
-        if command.name in ("cd", "pushd") and command.arguments:
-            target, above = command.arguments[-1], self.state.folder
-            self.pushed += [above] if command.name == "pushd" else []
-            folder = target
-            if above is not None and not target.text.startswith(("/", "$", "~")):
-                folder = join((above, target), "/", target.line)
-            known = folder.known and literal(posixpath.normpath(folder.text), target.line)
-            self._change(known or folder)
-        elif command.name == "popd" and self.pushed:
+        """Follow a command that changes the shell itself."""
+        name, options = command.name, [word.text for word in command.arguments]
+        if name in ("cd", "pushd") and options:
+            self.pushed += [self.state.folder] if name == "pushd" else []
+            self._change(_below(self.state.folder, command.arguments[-1]))
+        elif name == "popd" and self.pushed:
             self._change(self.pushed.pop())
-        elif command.name == "set" and "pipefail" in options:
+        elif name == "set" and "pipefail" in options:
             self.state = replace(self.state, pipefail="+o" not in options)
-        elif command.name in ("source", ".") and command.arguments:
-            harmless = command.arguments[0].text.endswith(HARMLESS)
-            self.scope.sourced = self.scope.sourced or not harmless
-        elif command.name == "shift" and self.scope.arguments:
+        elif name in ("source", ".") and options:
+            self.scope.sourced = self.scope.sourced or not options[0].endswith(HARMLESS)
+        elif name == "shift" and self.scope.arguments:
             self.scope.arguments = self.scope.arguments[1:]
-        elif command.name == "read" and command.document and "-d" in options:
-            self._assign(options[-1], command.document)
-        elif command.name in ("read", "mapfile", "readarray"):
-            self._hide([each for each in options if each.isidentifier()], command.line)
-        elif command.name in ("let", "getopts"):
-            for option in options if command.name == "let" else ():
+        elif name == "read" and command.document and "-d" in options:
+            self.scope.variables[options[-1]] = command.document
+        elif name in ("read", "mapfile", "readarray"):
+            self._hide(filter(str.isidentifier, options), command.line)
+        elif name == "getopts":
+            self._hide(options[1:2], command.line)
+        elif name == "let":
+            for option in options:
                 self._sums(syntax.parse(f"(({option}))"), command.line)
-            self._hide(options[1:2] if command.name == "getopts" else (), command.line)
 
     def _sums(self, node: Node, line: int) -> None:
         """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
         kinds = ("binary_expression", "postfix_expression", "unary_expression")
         for each in filter(_assigns, syntax.below(node, *kinds)):
-            name = next(syntax.below(each, "variable_name", "word"), each)
+            name = syntax.source(next(syntax.below(each, "variable_name", "word"), each))
             plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
             number = self.expander.number(each.children[2]) if plain else None
-            value = literal("" if number is None else str(number), line)
-            self._assign(syntax.source(name), value, hide=number is None)
+            if number is None:
+                self._hide([name], line)
+            else:
+                self.scope.variables[name] = literal(str(number), line)
 
     def _change(self, folder: Word | None) -> None:
         self.state = replace(self.state, folder=folder)
@@ -185,22 +181,23 @@ class Simple:
         else:
             self._children(node.children)
 
-    def _hide(self, names: Sequence[str], line: int) -> None:
+    def _hide(self, names: Iterable[str], line: int, kind: str = COMMAND) -> None:
+        """Note that the script alone does not tell the values of variables any more."""
         for name in names:
-            self._assign(name, literal("", line), hide=True)
+            self.scope.variables[name] = hidden(literal("", line), name, kind)
 
     def read_variable_assignment(self, node: Node) -> None:
-        name, value = self._assigned(node)
-        if name.startswith("-"):  # NOTE: the grammar (0.25.1) takes --name=value for an assignment
-            self._run((made((f"{name}=", *value.pieces), value.line),), node, {})
+        name = syntax.field(node, "name")
+        if not name.startswith("-"):
+            self._note(name, self._assigned(node), node)
             return
-        self.content.assignments.append(Assignment(name, value, self._line(node)))
+        # NOTE: the grammar (0.25.1) takes --name=value for an assignment
+        value = self.expander.word(node.child_by_field_name("value"))
+        self._run((made((f"{name}=", *value.pieces), self._line(node)),), node, {})
 
-    def _assigned(self, node: Node) -> tuple[str, Word]:
-        """Assign a variable; return its name and value, of an array all items as one word."""
-        target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        line = self._line(node)
-        name = syntax.source(target) if target else ""
+    def _assigned(self, node: Node) -> Word:
+        """Assign a variable; return its value, of an array all items as one word."""
+        name, value = syntax.field(node, "name"), node.child_by_field_name("value")
         adds = any(child.type == "+=" for child in node.children)
         before = self.scope.variables.get(name)
         if value is not None and value.type == "array":
@@ -208,13 +205,13 @@ class Simple:
             if adds and before is not None:
                 items = (*(before if isinstance(before, tuple) else (before,)), *items)
             self.scope.variables[name] = items
-            return name, join(items, " ", line)
-        word = self.expander.word(value, line)
-        if adds and isinstance(before, Word):
-            word = made((*before.pieces, *word.pieces), line)
+            return join(items, " ", self._line(node))
+        word = self.expander.word(value)
+        pieces = before.pieces if adds and isinstance(before, Word) else ()
+        word = made((*pieces, *word.pieces), self._line(node))
         if node.parent is None or node.parent.type != "command":
             self._item(name, word)
-        return name, replace(word, line=line)
+        return word
 
     def _item(self, target: str, value: Word) -> None:
         """Assign NAME or NAME[INDEX], which is known where it is the next item of a list."""
@@ -223,65 +220,61 @@ class Simple:
         if index and isinstance(items, tuple) and index == f"{len(items)}]":
             self.scope.variables[name] = (*items, value)
         else:
-            self._assign(name, value, hide=bool(index))
+            self.scope.variables[name] = hidden(value, name, COMMAND) if index else value
 
-    def _assign(self, name: str, value: Word, hide: bool = False) -> None:
-        self.scope.variables[name] = hidden(value, name, COMMAND) if hide else value
+    def _note(self, name: str, value: Word, node: Node) -> None:
+        self.content.assignments.append(Assignment(name, value, self._line(node)))
 
     def read_declaration_command(self, node: Node) -> None:
         texts = [syntax.source(child) for child in node.children]
         flags = "".join(text for text in texts[1:] if text.startswith("-"))
-        exports = texts[0] == "export" or "x" in flags
-        for child in node.children:
-            name = syntax.source(child)
-            if child.type in ("string", "raw_string"):  # export "NAME=VALUE", or "NAME"
-                first, *rest = self.expander.word(child).split("=", 1)
-                name = first.text
-                for value in rest if name.isidentifier() else ():
-                    self._assign(name, value)
-                    self.content.assignments.append(Assignment(name, value, self._line(node)))
-            elif child.type == "variable_assignment":
-                name, value = self._assigned(child)
-                self.content.assignments.append(Assignment(name, value, self._line(node)))
-            elif child.type != "variable_name":
-                self._exported(child) if exports else None
-                continue
-            if exports and name in self.functions:
-                body = self.functions[name]
+        exports, names = texts[0] == "export" or "x" in flags, list[str]()
+        for child in node.children[1:]:
+            if child.type == "variable_assignment":
+                names.append(syntax.field(child, "name"))
+                self._note(names[-1], self._assigned(child), node)
+            elif child.type == "variable_name":
+                names.append(syntax.source(child))
+            elif child.type != "word":
+                names += self._declared(child, exports)
+        for name in names if exports else ():
+            if body := self.functions.get(name):
                 text = literal(syntax.source(body.parent or body), self._line(body))
                 self.state = replace(self.state, functions=(*self.state.functions, text))
-            elif exports:
+            else:
                 self.scope.exported.add(name)
 
-    def _exported(self, node: Node) -> None:
-        """Read `export $VARIABLES`; what $(...) prints may set any variable."""
-        expands = node.type in ("simple_expansion", "expansion", "command_substitution")
-        for word in self.expander.words(node) if expands else ():
+    def _declared(self, node: Node, exports: bool) -> Iterator[str]:
+        """Read `export "A=1"` and `export $VARIABLES`; what $(...) prints may set any variable."""
+        for word in self.expander.words(node):
             name, *value = word.split("=", 1)
-            if value and not name.unknown:
-                self._assign(name.text, value[0])
-                self.scope.exported.add(name.text)
-                continue
-            self.scope.sourced = True
-            words, line = (literal("export"), word), self._line(node)
-            self.content.commands.append(replace(self.state, words=words, line=line))
+            if value and name.text.isidentifier():
+                self.scope.variables[name.text] = value[0]
+                self._note(name.text, value[0], node)
+            elif name.unknown and exports:
+                self.scope.sourced = True
+                words, line = (literal("export"), word), self._line(node)
+                self.content.commands.append(replace(self.state, words=words, line=line))
+            yield name.text
 
     def read_unset_command(self, node: Node) -> None:
-        words = [literal(syntax.source(child), self._line(node)) for child in node.children]
-        for word in words[1:]:
-            self.scope.variables.pop(word.text, None)
-            self.scope.exported.discard(word.text)
-        self.content.commands.append(replace(self.state, words=tuple(words), line=self._line(node)))
+        for child in node.children[1:]:
+            self.scope.variables.pop(syntax.source(child), None)
+            self.scope.exported.discard(syntax.source(child))
 
-    def read_test_command(self, node: Node) -> None:
-        for child in syntax.below(node, "command_substitution"):
-            self._substitute(child)
+    def read_command_substitution(self, node: Node) -> None:
+        self._substitute(node)
+
+
+def _below(folder: Word | None, target: Word) -> Word:
+    """Return the folder to which `cd` changes, from the one before it."""
+    if folder is not None and not target.text.startswith(("/", "$", "~")):
+        target = join((folder, target), "/", target.line)
+    return literal(posixpath.normpath(target.text), target.line) if target.known else target
 
 
 def _assigns(node: Node) -> bool:
     """Whether an arithmetic expression sets a variable, as `n = 1`, `n += 1` and `n++` do."""
     signs = [syntax.source(child) for child in node.children if not child.is_named]
     compares = ("==", "!=", "<=", ">=")
-    return any(
-        sign in ("++", "--") or (sign[-1:] == "=" and sign not in compares) for sign in signs
-    )
+    return any(sign.endswith(("++", "--", "=")) and sign not in compares for sign in signs)

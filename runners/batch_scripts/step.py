@@ -21,17 +21,6 @@ class Layer(Options):
     def __bool__(self) -> bool:
         return bool(self.kind)
 
-    def values(self, *names: str) -> list[Word]:
-        return [option.value for option in self.all(*names) if option.value]
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        return value.text if value else ""
-
-    def count(self, *names: str) -> int | None:
-        value = self.get(*names)
-        return value.number if value else None
-
 
 @dataclass
 class Step:

@@ -117,6 +117,11 @@ def source(node: Node) -> str:
     return (node.text or b"").decode()
 
 
+def field(node: Node, name: str) -> str:
+    """Return the text of a node's part, "" where it is not there."""
+    return "".join(map(source, node.children_by_field_name(name)[:1]))
+
+
 def line(node: Node) -> int:
     return node.start_point[0] + 1
 

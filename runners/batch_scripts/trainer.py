@@ -13,7 +13,7 @@ from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, litera
 OF_HOROVODRUN = NAMES["of_horovodrun"]
 # What is in a text that prints the name of the first node, on which the script runs.
 OF_FIRST_NODE = ("head", "[0]", "HOSTNAME", "SLURMD_NODENAME", "$(hostname", "`hostname")
-COUNTS = ("np", "n", "num-proc", "verbose")
+COUNTS = ("ntasks", "verbose")
 PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
@@ -60,7 +60,7 @@ def _horovodrun(draft: Draft, option: Option) -> None:
 def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
     """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
     found = [n for n, word in enumerate(words) if word.has(LOOKUP)]
-    array, percent, limit = job.get("array").partition("%")
+    array, percent, limit = job.text("array").partition("%")
     if len(found) != 1:
         return words
     place, word = found[0], words[found[0]]

@@ -91,26 +91,20 @@ def runscript(script: Script) -> Places:
 
 @rule("modules-before-container")
 def modules_before_container(script: Script) -> Places:
-    first = {step.layers[0].name if step.layers else "" for step in script.steps}
-    if (
-        not script.steps
-        or not all(s.container for s in script.steps)
-        or first & (STARTERS.keys() - {"srun"})
-    ):
+    first = {step.layers[0].name for step in script.steps if step.container}
+    on_host = not all(step.container for step in script.steps)
+    if not script.steps or on_host or first & (STARTERS.keys() - {"srun"}):
         return  # the host's mpirun, or a step without container, may need them
-    on_host = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
-    useless = COMPILERS if on_host else COMPILERS | PYTHONS
+    python = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
+    useless = COMPILERS if python else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
     for name, line in script.modules(script.steps[-1].line).items():
         if name.partition("/")[0].lower() in useless and "singularity" not in name:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():
         text, are = ", ".join(modules), "is" if len(modules) == 1 else "are"
-        yield (
-            line,
-            f"{text} {are} not used in the container",
-            f"leave out {text}, if no other module needs it",
-        )
+        what = f"{text} {are} not used in the container"
+        yield line, what, f"leave out {text}, if no other module needs it"
 
 
 @rule("mpi-plugin")

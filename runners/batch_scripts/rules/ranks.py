@@ -13,7 +13,6 @@ from ..words import PORT, Word, literal
 from .rule import Places, counted, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
-TOTALS = ("ntasks", "np", "n", "num-proc")
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
 OF_ADDRESS = ("master-addr", "rdzv-endpoint", "main-process-ip")
@@ -26,12 +25,12 @@ def tasks_per_node(job: Job, starter: Layer) -> int | None:
     if not starter:
         return 1
     nodes = starter.count("nodes") or job.nodes
-    if each := starter.count("ntasks-per-node", "ppn", "npernode"):
+    if each := starter.count("ntasks-per-node"):
         return each
-    total = starter.count(*TOTALS)
+    total = starter.count("ntasks")
     if total and nodes:
         return total // nodes if total % nodes == 0 else None
-    told = starter.get(*TOTALS, "nodes", "ntasks-per-node", "ppn")
+    told = starter.get("ntasks", "nodes", "ntasks-per-node")
     return None if told else job.tasks_per_node
 
 
@@ -67,7 +66,7 @@ def rank_count(script: Script) -> Places:
     tasks, nodes = job.count("ntasks"), job.count("nodes")
     if tasks and nodes and tasks < nodes and job.scheduler == "slurm":
         what = f"{nodes} nodes for {counted(tasks, 'task')}: Slurm gives the job {tasks}"
-        yield job.line("ntasks"), what, f"--ntasks-per-node instead, or --ntasks={nodes}"
+        yield job.line_of("ntasks"), what, f"--ntasks-per-node instead, or --ntasks={nodes}"
     for step in script.steps:
         if step.command.loops or not step.layers or parts:
             continue
@@ -102,14 +101,14 @@ def _on_gpus(job: Job, step: Step) -> Places:
     if ranks > there:
         what = f"{ranks} ranks on each node share {counted(there, 'GPU')}"
         yield step.line, what, f"{counted(there, 'rank')} on each node"
-    elif 1 < ranks < there and (step.agent or starter.get("np", "num-proc")):
+    elif 1 < ranks < there and (step.agent or (starter.has("ntasks") and starter.name != "srun")):
         what = f"{ranks} of {there} GPUs of each node are used"
         yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
 
 
 def _on_tasks(job: Job, starter: Layer) -> Places:
-    total, tasks = starter.count("np", "n"), job.tasks
-    asked = job.find("ntasks", "ntasks-per-node") and job.scheduler == "slurm"
+    total, tasks = starter.count("ntasks"), job.tasks
+    asked = job.has("ntasks", "ntasks-per-node") and job.scheduler == "slurm"
     elsewhere = starter.has("H", "host", "hostfile", "machinefile", "oversubscribe")
     mpirun = starter.name in ("mpirun", "orterun", "mpiexec")
     if mpirun and total and tasks and asked and total > tasks and not elsewhere:
@@ -120,11 +119,10 @@ def _on_tasks(job: Job, starter: Layer) -> Places:
 @rule("gpu-index")
 def gpu_index(script: Script) -> Places:
     job, there = script.job, script.job.gpus_per_node or 0
-    named = [(each.name, each.value) for each in script.content.assignments]
-    named += [pair for step in script.steps for pair in {**step.command.given, **step.env}.items()]
-    for name, value in named if there and job.scheduler == "slurm" and not job.exclusive else ():
+    name, some = "CUDA_VISIBLE_DEVICES", there and job.scheduler == "slurm" and not job.exclusive
+    for value in script.values(name) if some else ():
         numbers = [int(each) for each in (value.known or "").split(",") if each.isdecimal()]
-        if name == "CUDA_VISIBLE_DEVICES" and max(numbers, default=0) >= there:
+        if max(numbers, default=0) >= there:
             what = f"{name}={value.text}: the job has {counted(there, 'GPU')}, numbered from 0"
             yield value.line, what, "leave it out: Slurm sets it"
 
@@ -133,10 +131,10 @@ def gpu_index(script: Script) -> Places:
 def unequal_nodes(script: Script) -> Places:
     job = script.job
     tasks, nodes = job.count("ntasks") or 0, job.count("nodes") or 1
-    even = job.find("ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-task") or job.exclusive
+    even = job.has("ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-task") or job.exclusive
     if 1 < nodes < tasks and not even and job.gpus_per_node:
         what = f"{tasks} tasks on {nodes} nodes need not be {tasks / nodes:g} on each"
-        yield job.line("ntasks"), what, f"--ntasks-per-node={tasks // nodes}"
+        yield job.line_of("ntasks"), what, f"--ntasks-per-node={tasks // nodes}"
 
 
 @rule("first-node-only")
@@ -175,20 +173,23 @@ def no_rank_variables(script: Script) -> Places:
         files = [w.text for w in step.program if (w.known or "").endswith(".py")]
         if starter.name in ("", "horovodrun") or own or rank or not files:
             continue
-        pals = script.job.scheduler == "pbs" and starter.name == "mpiexec" and starter.get("ppn")
+        pals = (
+            script.job.scheduler == "pbs"
+            and starter.name == "mpiexec"
+            and starter.get("ntasks-per-node")
+        )
         name = files[0].rpartition("/")[2].lower()
-        if pals and "ddp" in name and "mpi" not in name:
+        if pals and starter.has("ntasks-per-node") and "ddp" in name and "mpi" not in name:
             what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
             unless = f", unless {files[0]} sets them itself"
             yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
 
 
 def _address_words(script: Script) -> Iterator[Word]:
-    yield from (each.value for each in script.content.assignments if each.name == "MASTER_ADDR")
+    yield from script.values("MASTER_ADDR")
     for step in script.steps:
         yield from step.agent.values(*OF_ADDRESS)
         yield from (word for word in step.program if word.unknown)
-        yield from (value for name, value in step.env.items() if name == "MASTER_ADDR")
 
 
 def _made_on(script: Script, words: Iterable[Word]) -> set[int]:
@@ -234,11 +235,10 @@ def _ports(script: Script) -> list[Word]:
     """Return the ports of process groups, none where a node's GPUs or memory are all this job's."""
     job = script.job
     of_cscs = any(step.starter.has("environment") for step in script.steps)  # whole nodes
-    if of_cscs or job.exclusive or (job.gpus_per_node or 0) >= 8 or job.get("mem") in ("0", "0G"):
+    if of_cscs or job.exclusive or (job.gpus_per_node or 0) >= 8 or job.text("mem") in ("0", "0G"):
         return []
-    ports = [each.value for each in script.content.assignments if each.name == "MASTER_PORT"]
+    ports = script.values("MASTER_PORT")
     for step in script.steps:
-        ports += [value for name, value in step.env.items() if name == "MASTER_PORT"]
         if not step.agent.has("standalone"):
             ends = [word.split(":")[1:] for word in step.agent.values("rdzv-endpoint")]
             ports += [*step.agent.values(*OF_PORT), *(end[-1] for end in ends if end)]

@@ -62,13 +62,13 @@ def srun_cpus_per_task(script: Script) -> Places:
 def cpus_missing(script: Script) -> Places:
     job = script.job
     whole = job.exclusive or job.scheduler != "slurm"  # others give CPUs by chunks or whole nodes
-    given, tasks = job.find("cpus-per-task"), job.tasks_per_node
-    if whole or not (job.wants_gpus and tasks) or (job.find(*COUNTS) and not given):
+    given, tasks = job.has("cpus-per-task"), job.tasks_per_node
+    if whole or not (job.wants_gpus and tasks) or (job.has(*COUNTS) and not given):
         return
     for step in script.steps:
         ranks, srun = ranks_per_node(job, step) or 0, step.starter.name == "srun"
         cpus = (job.count("cpus-per-task") or 1) * (1 if srun else tasks)
-        own = step.starter.get("cpus-per-task", "cpus-per-gpu", "ntasks")
+        own = step.starter.has("cpus-per-task", "cpus-per-gpu", *["ntasks"] * srun)
         if ranks > cpus and not own and (step.agent or (step.starter and not srun)):
             unless = "" if given else ", no --cpus-per-task (unless the site counts by GPUs)"
             right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
@@ -78,17 +78,17 @@ def cpus_missing(script: Script) -> Places:
 @rule("gpus-per-task")
 def gpus_per_task(script: Script) -> Places:
     job = script.job
-    asked = job.find("gpus-per-task")
+    asked = job.text("gpus-per-task") not in ("", "0")
     for _, srun in _sruns(script):
-        own, flags = srun.get("gpus-per-task"), job.get("gres-flags") + srun.text("gres-flags")
-        bound = "none" not in (job.get("gpu-bind"), srun.text("gpu-bind"))
+        own, flags = srun.get("gpus-per-task"), job.text("gres-flags") + srun.text("gres-flags")
+        bound = "none" not in (job.text("gpu-bind"), srun.text("gpu-bind"))
         tasks = srun.count("ntasks") or job.tasks
         several = 1 not in (tasks, tasks_per_node(job, srun))
         shared = "allow-task-sharing" in flags
-        if several and bound and not shared and (own or (asked and asked.value != "0")):
+        if several and bound and not shared and (own or asked):
             what = "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's"
             right = "--gpus-per-node, or --gres-flags=allow-task-sharing beside it"
-            yield own.line if own else job.line("gpus-per-task"), f"{what} memory", right
+            yield own.line if own else job.line_of("gpus-per-task"), f"{what} memory", right
 
 
 @rule("export-none")
@@ -97,11 +97,11 @@ def export_none(script: Script) -> Places:
     prepares = script.uses("module", "ml", "conda", "source", ".")
     for step, srun in _sruns(script):
         own = srun.get("export")
-        text = own.text if own else ("" if reset else script.job.get("export"))
+        text = own.text if own else ("" if reset else script.job.text("export"))
         lost = step.command.exports or prepares
         if text and lost and "ALL" not in text.upper().split(","):
             what = f"--export={text}: exported variables do not reach the ranks"
-            yield (srun.line if own else script.job.line("export")), what, "--export=ALL"
+            yield (srun.line if own else script.job.line_of("export")), what, "--export=ALL"
 
 
 @rule("late-directive")
@@ -137,9 +137,9 @@ def misspelt_directive(script: Script) -> Places:
 
 @rule("variable-in-directive")
 def variable_in_directive(script: Script) -> Places:
-    for each in script.job.directives if script.job.scheduler == "slurm" else ():
-        if "$" in each.value and each.name not in ("wrap", "comment"):
-            what = f"{each.value} is not expanded in a directive"
+    for each in script.job.options if script.job.scheduler == "slurm" else ():
+        if "$" in each.text and each.name not in ("wrap", "comment"):
+            what = f"{each.text} is not expanded in a directive"
             yield each.line, what, "the value itself, or %u, %x, %j"
 
 
@@ -150,35 +150,36 @@ def output_folder(script: Script) -> Places:
     makes = [command for command in script.content.commands if command.name == "mkdir"]
     made = {word.text.rstrip("/") for command in makes for word in command.arguments}
     for name in ("output", "error"):
-        folder = script.job.get(name).rpartition("/")[0]
+        folder = script.job.text(name).rpartition("/")[0]
         if folder and {folder, f"./{folder}"} & made and script.job.scheduler == "slurm":
             what = f"Slurm opens {folder}/ before this script makes it: without it the job fails"
-            yield script.job.line(name), what, f"mkdir -p {folder} before sbatch"
+            yield script.job.line_of(name), what, f"mkdir -p {folder} before sbatch"
 
 
 @rule("time-limit")
 def time_limit(script: Script) -> Places:
-    job, site, time = script.job, script.site, script.job.get("time")
+    job, site, time = script.job, script.site, script.job.text("time")
     default = next((each.name for each in site.partitions if each.default), "")
-    queue = job.get("partition") or default or "the site"
+    queue = job.text("partition") or default or "the site"
     limits = {each.name: each.time_limit for each in site.partitions}
     rules = site.profile.rules.max_time if site.profile else {}
-    limit = limits.get(queue) or rules.get(queue) or rules.get(job.get("qos")) or rules.get("*", "")
+    of_profile = [rules.get(name, "") for name in (queue, job.text("qos"), "*")]
+    limit = next(filter(None, (limits.get(queue), *of_profile)), "")
     asked, most = (limit_seconds(text) if text else None for text in (time, limit))
     if asked and most and asked > most:
         what = f"--time={time} is more than {limit}, the limit of {queue}"
-        yield job.line("time"), what, f"--time={limit}"
+        yield job.line_of("time"), what, f"--time={limit}"
 
 
 @rule("signal-without-trap")
 def signal_without_trap(script: Script) -> Places:
-    text = script.job.get("signal")
+    text = script.job.text("signal")
     name = text[2:].partition("@")[0].upper().removeprefix("SIG") if text.startswith("B:") else ""
     traps = [command for command in script.content.commands if command.name == "trap"]
     names = {word.text.upper().removeprefix("SIG") for trap in traps for word in trap.arguments}
     if name and not {name, SIGNALS.get(name, name)} & names:
         what = f"there is no trap for {name}: --signal={text} only ends the script"
-        yield script.job.line("signal"), what, f"--signal={text[2:]} for the ranks, or a trap"
+        yield script.job.line_of("signal"), what, f"--signal={text[2:]} for the ranks, or a trap"
 
 
 @rule("pipe-exit-code")
@@ -255,11 +256,8 @@ def stray_blank(script: Script) -> Places:
             what = "this is run as a command of its own: no backslash ends the line before"
             yield command.line, what, "\\ as the last sign of the line before"
         elif command.name == "srun" and command.arguments and _no_program(command):
-            yield (
-                last,
-                "srun gets no program: no backslash ends this line",
-                "a backslash at its end",
-            )
+            what = "srun gets no program: no backslash ends this line"
+            yield last, what, "a backslash at its end"
         elif [word.text for word in command.arguments[:1]] == ["="] and command.name.isidentifier():
             what = f"this starts a program {command.name}, and sets no variable"
             yield command.line, what, f"{command.name}=... without blanks"
