@@ -18,7 +18,7 @@ from ..core.errors import RunnerError, UsageError
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
-from ..injob.trial.interfaces import interfaces
+from ..injob.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
 from ..settings import config

@@ -16,7 +16,7 @@ from ..core import atomic, disk_space, places, shell
 from ..core.errors import Refused, UsageError
 from ..core.site import Partition, Site
 from ..core.toml_check import toml
-from ..injob.trial import interfaces
+from ..injob import interfaces
 from ..schedulers import slurm_calls
 from . import find, load, probe
 

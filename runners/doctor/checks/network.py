@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...core.remedy import command
-from ...injob.trial import interfaces
-from ...injob.trial.interfaces import Interface, Port
+from ...injob import interfaces
+from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
 from ..question import in_time
 

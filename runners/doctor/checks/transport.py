@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...core.remedy import change
-from ...injob.trial.interfaces import Interface, Port
+from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
 from .network import Network, rate, shown, shown_port
 from .world import Record

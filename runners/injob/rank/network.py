@@ -15,7 +15,7 @@ import socket
 from collections.abc import MutableMapping, Sequence
 
 from .. import failure_kinds as kinds
-from ..addresses import LOOPBACK, Address, resolve, source_towards
+from ..interfaces import LOOPBACK, Address, addresses_of, resolve, source_towards
 from .failure import Problem
 from .reports import Inbox
 from .startup import RAS_ADDRESS
@@ -68,17 +68,12 @@ def name_leads_to(own: Sequence[Address], name: str) -> str:
 
     It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
     """
-    try:
-        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return ""
     mine = {one.address for one in own}
-    addresses = [str(entry[4][0]) for entry in entries]
-    return next((one for one in addresses if one in mine or one.startswith("127.")), "")
+    return next((one for one in addresses_of(name) if one in mine or one.startswith("127.")), "")
 
 
 def misleading(own: Sequence[Address], interface: str, address: str, one_host: bool) -> bool:
-    """Whether `address`, to which the host's name leads, is not where Gloo shall talk."""
+    """Whether `address`, to which the host's name leads, is not where Gloo should talk."""
     if one_host or not address:
         return not address
     return address.startswith("127.") or with_address(own, address) != interface

@@ -20,7 +20,7 @@ import time
 from types import FrameType
 from typing import Callable, NamedTuple
 
-from .. import addresses, run_files
+from .. import interfaces, run_files
 from ..processes import end, exit_code, run_module
 from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, tensorboard
 
@@ -157,7 +157,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
     if importlib.util.find_spec(server.needs) is None:
         advice = f"runner build --from IMAGE --requirements FILE, with {server.needs} in the file"
         raise NotServed(f"the image has no {server.needs}\n  try: {advice}")
-    bound = addresses.towards(options.towards) if options.towards else addresses.LOOPBACK
+    bound = interfaces.towards(options.towards) if options.towards else interfaces.LOOPBACK
     argv = server.command(own, options.folder, bound, random.SystemRandom().choice(PORTS))
     token_file = os.path.join(options.private, TOKEN)
     with open(token_file, encoding="ascii") as file:
@@ -170,7 +170,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
             "address": bound,
             "port": port,
             "page": server.opens,
-            "loopback": addresses.is_loopback(bound),
+            "loopback": interfaces.is_loopback(bound),
         }
         run_files.write_json(os.path.join(options.private, ADDRESS), facts, mode=0o600)
         return exit_code(process.wait())

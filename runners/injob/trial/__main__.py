@@ -11,9 +11,9 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .. import run_files
+from .. import interfaces, run_files
 from ..rank.usage import readings
-from . import frameworks, interfaces
+from . import frameworks
 
 # Variables by which somebody chose how the ranks meet
 CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from socket import AF_INET6
 
 import pytest
 
@@ -16,10 +15,9 @@ from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import container_runtime
-from runners.injob.addresses import Address
+from runners.injob import interfaces
+from runners.injob.interfaces import Address, Interface, Port
 from runners.injob.trial import __main__ as trial
-from runners.injob.trial import interfaces
-from runners.injob.trial.interfaces import Interface, Port
 
 
 def tree(root: Path, files: dict[str, str]) -> str:
@@ -102,8 +100,8 @@ def test_interfaces_are_read(tmp_path: Path) -> None:
     files = {f"ens1/{name}": text for name, text in ETHERNET.items()}
     files["ens1/device/driver"] = "-> ../../../drivers/mlx5_core"
     down = {"ib0/type": "32", "ib0/flags": "0x1002", "ib0/speed": "-1"}
-    six = [Address("ens1", "fd00::2", AF_INET6, False, False)]
-    six += [Address("ens1", "fe80::1122", AF_INET6, False, True)]
+    six = [Address("ens1", "fd00::2")]
+    six += [Address("ens1", "fe80::1122")]
     found = interfaces.interfaces(tree(tmp_path / "net", {**files, **down}), six)
     assert found == [
         Interface("ens1", "ethernet", True, True, 25000, ("fd00::2",), "mlx5_core"),

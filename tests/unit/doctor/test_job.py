@@ -15,8 +15,8 @@ from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
+from runners.injob.interfaces import Interface
 from runners.injob.trial import frameworks
-from runners.injob.trial.interfaces import Interface
 
 from .test_checks import named, states, told
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record

@@ -16,7 +16,7 @@ from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.question import Answer
 from runners.images.inspect import Fact, Inspection
-from runners.injob.trial.interfaces import Interface, Port
+from runners.injob.interfaces import Interface, Port
 
 from .test_checks import dumb, named, states, told
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from runners.injob import addresses
 from runners.injob import failure_kinds as kinds
-from runners.injob.addresses import Address
+from runners.injob import interfaces
+from runners.injob.interfaces import Address, is_loopback, own_addresses
 from runners.injob.rank import network, reports
 from runners.injob.rank.failure import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, protocol, roll
@@ -572,7 +572,7 @@ def test_another_hosts_address_that_is_ours_too_is_no_way_to_the_hub(
     (one, two) = connections.listen(["127.0.0.1", "127.0.0.3"])
     connections.publish(run_dir, "42.0", [one, two])
     assert len(connections.published(run_dir, "42.0", own)) == 2
-    monkeypatch.setattr(addresses, "network", lambda: "of another host")
+    monkeypatch.setattr(interfaces, "network", lambda: "of another host")
     assert connections.published(run_dir, "42.0", own) == [two.getsockname()]
 
 
@@ -624,24 +624,18 @@ def test_many_missing_ranks_are_counted() -> None:
     assert text == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more have not started"
 
 
-def has(name: str, address: str) -> Address:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    loopback = address.startswith("127.")
-    return Address(name, address, family, loopback, address.startswith("fe80"))
-
-
 OWN = [
-    has("lo", "127.0.0.1"),
-    has("eth0", "10.1.0.2"),
-    has("ib0", "10.2.0.2"),
-    has("ib0", "fd0::2"),
+    Address("lo", "127.0.0.1"),
+    Address("eth0", "10.1.0.2"),
+    Address("ib0", "10.2.0.2"),
+    Address("ib0", "fd0::2"),
 ]
 
 
 def test_interfaces_of_this_host() -> None:
-    found = addresses.own()
+    found = own_addresses()
     assert ("lo", "127.0.0.1") in [(one.name, one.address) for one in found]
-    assert all(one.loopback == (one.name == "lo") for one in found)
+    assert all(is_loopback(one.address) == (one.name == "lo") for one in found)
 
 
 def test_where_rank_0_listens() -> None:
@@ -694,4 +688,4 @@ def test_names_that_mislead_whatever_the_way(
 
 
 def test_interfaces_that_lead_to_others() -> None:
-    assert network.usable([*OWN, has("usb0", "fe80::1")]) == {"eth0", "ib0"}
+    assert network.usable([*OWN, Address("usb0", "fe80::1")]) == {"eth0", "ib0"}

@@ -25,7 +25,7 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import BindMount, Dataset
 from runners.core.plan import Plan
 from runners.core.site import Site
-from runners.injob import addresses
+from runners.injob import interfaces
 from runners.injob.serve import tensorboard
 from runners.injob.serve.start import (
     http_status,
@@ -334,12 +334,12 @@ class TestDoor:
 
 class TestAddress:
     def test_loopback(self) -> None:
-        assert addresses.is_loopback("127.0.1.1")
-        assert addresses.is_loopback("::1")
-        assert not addresses.is_loopback("10.77.0.2")
+        assert interfaces.is_loopback("127.0.1.1")
+        assert interfaces.is_loopback("::1")
+        assert not interfaces.is_loopback("10.77.0.2")
 
     def test_a_name_that_leads_nowhere(self) -> None:
-        assert addresses.towards("no-such-host.invalid")
+        assert interfaces.towards("no-such-host.invalid")
 
 
 class TestJupyter:

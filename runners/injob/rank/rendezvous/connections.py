@@ -17,7 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
-from ... import addresses, run_files
+from ... import interfaces, run_files
 
 NAME = "rendezvous.json"
 BACKLOG = 1024
@@ -64,7 +64,7 @@ def listen(hosts: Iterable[str]) -> list[socket.socket]:
 def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
     """Write where the hub is, for the user's eyes only."""
     places = [list(sock.getsockname()[:2]) for sock in socks]
-    record = {"job": job, "network": addresses.network(), "places": places}
+    record = {"job": job, "network": interfaces.network(), "places": places}
     run_files.write_json(os.path.join(run_dir, NAME), record, 0o600)
 
 
@@ -84,7 +84,7 @@ def published(run_dir: str, job: str, own: Collection[str] = ()) -> list[tuple[s
         record = json.load(file)  # empty before rank 0 has written it
     if record.get("job") != job:  # of an earlier attempt with the same folder
         return []
-    avoided = () if record["network"] == addresses.network() else own
+    avoided = () if record["network"] == interfaces.network() else own
     return [(address, port) for address, port in record["places"] if address not in avoided]
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
-from ...addresses import LOOPBACK
+from ...interfaces import LOOPBACK
 from .. import network
 from ..failure import Problem
 from . import protocol

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ... import failure_kinds as kinds
-from ...addresses import LOOPBACK
+from ...interfaces import LOOPBACK
 from ..failure import Problem, problem_of
 from . import connections, protocol, roll
 from .connections import Connection, Connections, Talk

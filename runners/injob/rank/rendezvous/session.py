@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
-from ... import addresses
 from ... import failure_kinds as kinds
+from ...interfaces import LOOPBACK, own_addresses
 from .. import network
 from ..failure import Problem, RendezvousError
 from ..task import Task
@@ -54,7 +54,7 @@ class RendezvousSession:
     ) -> None:
         self.task, self.run_dir, self.seconds, self.wanted = task, run_dir, seconds, wanted
         self.job = f"{task.job} {run_dir}"
-        self.own = addresses.own()
+        self.own = own_addresses()
         self.named = network.name_leads_to(self.own, socket.gethostname())
         self.can_rename = False
         self._see_wanted()
@@ -83,7 +83,7 @@ class RendezvousSession:
 
     def _listen(self) -> None:
         task = self.task
-        first: list[str] = [addresses.LOOPBACK]
+        first: list[str] = [LOOPBACK]
         more: list[str] = []
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
@@ -150,7 +150,7 @@ class RendezvousSession:
         master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
-        own = network.first_address(self.own, interface) or addresses.LOOPBACK
+        own = network.first_address(self.own, interface) or LOOPBACK
         return MasterAddress(address, master["port"] if master else 0, interface, own)
 
     def variables(self, place: MasterAddress) -> dict[str, str]:
@@ -196,7 +196,7 @@ class RendezvousSession:
         if not network.misleading(self.own, interface, self.named, self.task.one_host):
             return
         if self.can_rename:
-            socket.sethostname(address or addresses.LOOPBACK)
+            socket.sethostname(address or LOOPBACK)
             return
         problem = (
             f"the name of {self.task.host} leads to {self.named or 'no address of it'}, where "
@@ -223,7 +223,7 @@ class RendezvousSession:
         return Problem(kinds.NOT_MET, text, fields)
 
     def _gloo(self, hub: Connection) -> dict[str, str]:
-        """Return Gloo's interface and address; empty where rank 0's host shall decide.
+        """Return Gloo's interface and address; empty where rank 0's host decides.
 
         A connection from another host has proven that its interface leads to rank 0. One within
         rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.
