@@ -17,7 +17,6 @@ from ..jobs import job_status
 from ..launching import submit as submitting
 from ..planning import execution
 from ..settings import config
-from ..submit.launch import INJOB
 
 MINUTES = "5"
 # Makes the libraries tell what they use. They are set for this job only, and give way to --env.
@@ -56,7 +55,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft, job = submitting.one(plan, typed, packages=(INJOB / TRIAL,))
+    draft, job = submitting.one(plan, typed)
     return draft.paths, job
 
 

@@ -11,4 +11,4 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RANK, MPICHECK, SAMPLE, RAS = "rank", "mpicheck", "sample", "ras"
 STAGE, SERVE = "stage", "serve"
 SSH_AROUND, SSH_ASK = "ssh-around", "ssh-ask"
-TRIAL = "trial"  # a folder, and a module that a rank runs: `-m injob.trial`
+TRIAL = "trial"  # the module that a rank of the doctor's job runs

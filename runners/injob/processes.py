@@ -1,13 +1,16 @@
 """How processes of a job start and end. Python 3.6, for what runs on a node's own."""
 
 import contextlib
+import glob
 import os
 import signal
+
+from .run_files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 # The path is changed before anything is imported that the current folder could have too.
@@ -37,17 +40,28 @@ def end_with(parent: "int") -> None:
         os._exit(128 + signal.SIGKILL)  # it ended before we could ask for that
 
 
-def end_tree(pid: "int") -> None:
-    """End a process and all that it has started, with SIGKILL; it must not have been waited for."""
-    children: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                children += map(int, file.read().split())
-    os.kill(pid, signal.SIGKILL)  # before its children, lest it starts others for them
-    for child in children:
+def tree(root: "int", proc: "str" = "/proc") -> "Iterator[int]":
+    """Yield a process and its descendants, whichever of its threads started them.
+
+    Each may be ended as soon as it has come. On a kernel without CONFIG_PROC_CHILDREN it is the
+    process alone.
+    """
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        for children in glob.glob(f"{proc}/{pid}/task/*/children"):
+            waiting += map(int, read(children).split())
+        yield pid
+
+
+def end_tree(root: "int") -> None:
+    """End a process and all that it has started, with SIGKILL; it must not have been waited for.
+
+    A parent before its children, lest it starts others for them.
+    """
+    for pid in tree(root):
         with contextlib.suppress(ProcessLookupError):
-            end_tree(child)
+            os.kill(pid, signal.SIGKILL)
 
 
 def exit_code(returncode: "int") -> "int":

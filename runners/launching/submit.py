@@ -32,11 +32,11 @@ def raise_if_refused(made: Plan) -> None:
         raise suggest.refused(made.refusals)
 
 
-def one(made: Plan, typed: CommandLine, packages: tuple[Path, ...] = ()) -> tuple[Draft, Job]:
+def one(made: Plan, typed: CommandLine) -> tuple[Draft, Job]:
     """Submit one job; `typed` is the command that asks for it. Raises as `submit_all`."""
 
     def attempt() -> tuple[Draft, Job]:
-        draft = launch.draft(made, packages, typed)
+        draft = launch.draft(made, (), typed)
         return draft, drafted([draft])[0]
 
     return launch.with_retries(attempt)

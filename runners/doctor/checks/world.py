@@ -45,10 +45,9 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
 
 def _places(ranks: list[Record]) -> Finding:
     """Local ranks are numbered on each node, cross ranks among those with one local rank."""
-    wrong = [
-        *_wrong(ranks, "host", "local", "{}"),
-        *_wrong(ranks, "local_rank", "cross", "local rank {}"),
-    ]
+    wrong = _wrong(ranks, "host", "local", "{}")
+    if all("cross_rank" in record for record in ranks):  # Horovod's alone
+        wrong += _wrong(ranks, "local_rank", "cross", "local rank {}")
     lines = [_place(record) for record in sorted(ranks, key=lambda r: r["rank"])]
     return ABOUT.either(
         not wrong,
@@ -62,9 +61,9 @@ def _places(ranks: list[Record]) -> Finding:
 
 
 def _place(record: Record) -> str:
-    local = f"local {record['local_rank']} of {record['local_size']}"
-    cross = f"cross {record['cross_rank']} of {record['cross_size']}"
-    return f"rank {record['rank']}@{record['host']}: {local}, {cross}"
+    kinds = [kind for kind in ("local", "cross") if f"{kind}_rank" in record]
+    numbers = [f"{kind} {record[f'{kind}_rank']} of {record[f'{kind}_size']}" for kind in kinds]
+    return f"rank {record['rank']}@{record['host']}: {', '.join(numbers)}"
 
 
 def _wrong(ranks: list[Record], by: str, kind: str, who: str) -> list[str]:

@@ -7,6 +7,7 @@ folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
-from ..processes import run_module
+from ..processes import run_module, tree
 
 if TYPE_CHECKING:
     from .start import ShimOptions
@@ -157,15 +158,10 @@ def _trainer(command: Sequence[str]) -> list[str]:
 
 def pid_of_trainer(child: int, command: Sequence[str]) -> int:
     """Return the trainer below a profiler, which may not pass signals on; else the profiler."""
-    from .usage.readings import tree  # here, because `runner` imports this module too
-
-    words = _trainer(command)
+    line = b"".join(os.fsencode(word) + b"\0" for word in _trainer(command))
     for pid in tree(child):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                command_line = file.read().split(b"\0")[:-1]
-        except OSError:  # it has just ended
-            continue
-        if command_line == [os.fsencode(word) for word in words]:
-            return pid
+        # It may have just ended.
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            if file.read() == line:
+                return pid
     return child

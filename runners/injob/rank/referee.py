@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
 from .. import run_files
-from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, scorecard, usage
+from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, usage, weight_reports
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
 from .reports import Inbox, Report
-from .scorecard import Scorecard
 from .usage import summary
 from .usage.by_node import JobUse
+from .weight_reports import WeightReports
 from .weights import LAST_TRACED, Result, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge, why_several
 
@@ -64,13 +64,15 @@ class Referee:
         self.settings, self.inbox, self.session, self.end = settings, inbox, session, end
         self.code = 0
         self.worlds: dict[str, ReportedWorld] = {}  # by the framework
-        self.card, self.used = Scorecard(), JobUse()
+        self.weights, self.used = WeightReports(), JobUse()
         if not settings.task.rank:
-            run_files.forget(settings.run_dir, scorecard.FILE)
+            run_files.forget(settings.run_dir, weight_reports.FILE)
             run_files.forget(settings.run_dir, usage.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
-            session.wake = lambda: reports.wake(inbox.name, inbox.token)
+            session.wake = lambda: reports.tell(
+                inbox.name, inbox.token, "", reports.MAIL, wait=False
+            )
 
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""
@@ -155,7 +157,7 @@ class Referee:
         elif report.state == reports.FORMED:
             self._formed(task, report)
         elif report.state == reports.WEIGHTS:
-            self.card.hear(report.fields)
+            self.weights.hear(report.fields)
             if report.fields["step"] == LAST_TRACED:
                 self._judge_weights(over=False)
 
@@ -186,17 +188,17 @@ class Referee:
             self._refuse(*next(iter(verdicts.items())))
 
     def _judge_weights(self, over: bool) -> None:
-        verdict, facts = self.card.verdict(over)
+        verdict, facts = self.weights.verdict(over)
         if verdict.result is Result.DIFFERENT:
             self._refuse_weights(verdict, facts)
         elif over:
-            print(scorecard.line(verdict), flush=True)
+            print(weight_reports.line(verdict), flush=True)
         if over or verdict.result is Result.DIFFERENT:
-            scorecard.keep(verdict, self.settings.run_dir)
+            weight_reports.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
         framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
-        cause, remedy = scorecard.cause_of(verdict, framework, facts)
+        cause, remedy = weight_reports.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
         problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)

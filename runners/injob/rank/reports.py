@@ -134,20 +134,17 @@ def parse(data: bytes) -> Report | None:
     return Report(state, framework, value) if known else None
 
 
-def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> None:
-    """Send a state to the shim's Inbox; one that has ended need not know."""
-    text = Report(state, framework, fields).as_text()
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with sock, contextlib.suppress(ConnectionRefusedError):
-        sock.sendto(bytes.fromhex(token) + text.encode(), f"\0{name}")
+def tell(
+    name: str, token: str, framework: str, state: str, wait: bool = True, **fields: Any
+) -> None:
+    """Send a state to the shim's Inbox; one that has ended need not know.
 
-
-def wake(name: str, token: str) -> None:
-    """Wake the shim that reads this Inbox, without a wait: a full one wakes it anyway."""
-    text = Report(MAIL).as_text()
+    Without `wait` a full one is let alone: it wakes the shim anyway.
+    """
+    data = bytes.fromhex(token) + Report(state, framework, fields).as_text().encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with sock, contextlib.suppress(OSError):
-        sock.sendto(bytes.fromhex(token) + text.encode(), socket.MSG_DONTWAIT, f"\0{name}")
+    with sock, contextlib.suppress(ConnectionRefusedError if wait else OSError):
+        sock.sendto(data, 0 if wait else socket.MSG_DONTWAIT, f"\0{name}")
 
 
 def _drop_others(sock: socket.socket, token: bytes) -> None:

@@ -47,14 +47,18 @@ HEAD = 3 * NUMBER
 memories: "list[int]" = []  # the descriptor of this process's memory
 
 
+def begin(wrap: "Callable[[str, ModuleType], None]") -> None:
+    """Let this process answer, and hand what it imports of HOOKS to `wrap`."""
+    answer()
+    sys.meta_path.insert(0, Finder(wrap))
+    complete_pwd()
+
+
 class Finder:
     """Finds what others find; `wrap` is called with the hook's name and the module of HOOKS."""
 
     def __init__(self, wrap: "Callable[[str, ModuleType], None]") -> None:
         self.wrap = wrap
-
-    def install(self) -> None:
-        sys.meta_path.insert(0, self)
 
     def find_spec(
         self,

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
-from . import (
-    EXIT_STOPPED,
-    HOROVOD,
-    commands,
-    failure,
-    gate,
-    network,
-    rank_environment,
-    signals,
-)
+from . import EXIT_STOPPED, HOROVOD, commands, failure, gate, network, rank_environment, signals
 from .failure import Problem, RendezvousError, problem_of
 from .gate import EXIT_WORLD_SIZE, GateSettings, Worlds
 from .referee import Referee

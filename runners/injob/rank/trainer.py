@@ -12,15 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import (
-    EXIT_STOPPED,
-    HOROVOD,
-    commands,
-    failure,
-    gate,
-    rank_environment,
-    startup,
-)
+from . import EXIT_STOPPED, HOROVOD, commands, failure, gate, rank_environment, startup
 from .commands import AGENTS, Node, is_python
 from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
@@ -74,13 +66,10 @@ def _hold_the_gate(settings: GateSettings) -> None:
     """Watch the imports of this process, and of each Python that it will start."""
     os.environ[VARIABLE] = settings.as_text()
     os.environ[startup.RANK] = str(settings.task.rank)
-    startup.answer()
-    theirs = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = f"{HOOK}:{theirs}" if theirs else HOOK
+    os.environ["PYTHONPATH"] = ":".join(filter(None, [HOOK, os.environ.get("PYTHONPATH")]))
     from . import frameworks
 
-    startup.Finder(frameworks.wrap).install()
-    startup.complete_pwd()
+    startup.begin(frameworks.wrap)
 
 
 def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | None) -> list[str]:
@@ -142,8 +131,7 @@ def _find_module_as_ranks_do(command: list[str]) -> None:
     """Let a Python that another program starts find `-m MODULE` as `_as_python_does`."""
     if command[0] == "-m":
         os.environ["PYTHONSAFEPATH"] = "1"  # from Python 3.11 on: not in the current folder
-        theirs = os.environ.get("PYTHONPATH", "")
-        os.environ["PYTHONPATH"] = f"{theirs}:{CODE}" if theirs else CODE
+        os.environ["PYTHONPATH"] = ":".join(filter(None, [os.environ.get("PYTHONPATH"), CODE]))
 
 
 def _become(command: list[str]) -> NoReturn:

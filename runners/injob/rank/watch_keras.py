@@ -12,7 +12,7 @@ import zlib
 from typing import Any, Callable
 
 from .hardware import cpu_model
-from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES
+from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, told_if_it_fails
 
 LOCAL = "variables are local to a rank (register_local_var)"
 SETS = "there are process sets of some of the ranks"
@@ -41,14 +41,11 @@ class Watch:
 
     def _end(self, number: int, optimizer: Any, variables: list[Any]) -> None:
         name = f"keras {number}"
-        try:
+        with told_if_it_fails(self.tell, name):
             steps = int(_array(optimizer.iterations))  # a MirroredVariable is no number
             if steps and self.told.get(number) != steps and variables:
                 self.told[number] = steps
                 self._report(name, optimizer, variables, steps)
-        except Exception as error:  # the training is right as it is
-            reason = f"the check failed ({type(error).__name__}: {error})"[:200]
-            self.tell(optimizer=name, step=END, traces={}, losses=[], sharded=reason)
 
     def _report(self, name: str, optimizer: Any, variables: list[Any], steps: int) -> None:
         arrays = [_array(one) for one in variables]
@@ -59,9 +56,6 @@ class Watch:
             step=END,
             steps=steps,
             changed=False,
-            traces={},
-            losses=[],
-            sharded="",
             may_differ=_may_differ(optimizer),
             shapes=zlib.crc32(repr(shapes).encode()),
             processor=cpu_model(),

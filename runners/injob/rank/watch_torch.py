@@ -13,12 +13,12 @@ import os
 import sys
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, Callable
 
+from . import weights
 from .hardware import cpu_model
-from .weights import END, FEW, FIRST_COMPARED, KEPT_BYTES, LAST_TRACED, MANY, OPTIMIZERS, VALUES
 
 LOSSES = 3
 KEY = "_runner_training"
@@ -34,7 +34,7 @@ class Training:
         self.name, self.optimizer = f"torch {number}", weakref.ref(optimizer)
         parameters = parameters_of(optimizer)
         size = sum(one.numel() * one.element_size() for one in parameters)
-        self.kept = parameters if size < KEPT_BYTES else None
+        self.kept = parameters if size < weights.KEPT_BYTES else None
         self.steps, self.told = 0, -1
         self.version = 0
         self.traces: dict[int, int] = {}
@@ -92,8 +92,8 @@ class Watch:
         self.frame = frame
         training = optimizer.__dict__.get(KEY) or self._begin(optimizer)
         training.steps += 1
-        if training.steps == 1 or FIRST_COMPARED <= training.steps <= LAST_TRACED:
-            with self._told_if_it_fails(training):
+        if training.steps == 1 or weights.FIRST_COMPARED <= training.steps <= weights.LAST_TRACED:
+            with weights.told_if_it_fails(self.tell, training.name, training.about):
                 self._trace(training)
 
     def after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -116,31 +116,21 @@ class Watch:
                 one.kept = None
         training = Training(len(self.trainings), optimizer)
         optimizer.__dict__[KEY] = training
-        if len(self.trainings) < OPTIMIZERS:
+        if len(self.trainings) < weights.OPTIMIZERS:
             self.trainings.append(training)
         return training
-
-    @contextlib.contextmanager
-    def _told_if_it_fails(self, training: Training) -> Iterator[None]:
-        """Say in the verdict that the check failed: the training is right as it is."""
-        try:
-            yield
-        except Exception as error:
-            reason = f"the check failed ({type(error).__name__}: {error})"[:200]
-            training.about = {"sharded": reason}
-            self.tell(optimizer=training.name, step=END, traces={}, losses=[], sharded=reason)
 
     def _trace(self, training: Training) -> None:
         if training not in self.trainings or captures(self.torch):
             return
         parameters, step = training.parameters(), training.steps
         if not training.about:
-            training.about = describe(self.torch, parameters)
+            training.about.update(describe(self.torch, parameters))
         if training.about["sharded"]:
             return
-        training.traces[step] = zlib.crc32(b"".join(pieces(self.torch, parameters, FEW)))
-        if step in (FIRST_COMPARED, LAST_TRACED):
-            if step == FIRST_COMPARED:
+        training.traces[step] = zlib.crc32(b"".join(pieces(self.torch, parameters, weights.FEW)))
+        if step in (weights.FIRST_COMPARED, weights.LAST_TRACED):
+            if step == weights.FIRST_COMPARED:
                 training.about.update(details(training.optimizer(), parameters))
             self._send(training, step, parameters)
 
@@ -158,16 +148,17 @@ class Watch:
             self._end(one)
 
     def _end(self, training: Training) -> None:
-        with self._told_if_it_fails(training):
+        with weights.told_if_it_fails(self.tell, training.name, training.about):
             parameters = training.parameters()
             if training.told == training.steps or not parameters:
                 return
             training.told = training.steps
             changed = version(parameters) != training.version
-            training.about = training.about or describe(self.torch, parameters)
-            if training.steps < FIRST_COMPARED and not training.about["sharded"]:
+            if not training.about:
+                training.about.update(describe(self.torch, parameters))
+            if training.steps < weights.FIRST_COMPARED and not training.about["sharded"]:
                 training.about.update(details(training.optimizer(), parameters))
-            self._send(training, END, parameters, steps=training.steps, changed=changed)
+            self._send(training, weights.END, parameters, steps=training.steps, changed=changed)
 
 
 def version(parameters: Sequence[Any]) -> int:
@@ -208,10 +199,10 @@ def spread(tensor: Any, count: int) -> Any:
 
 def checked(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
     """Return a checksum of each parameter, and some of its values; of many, for groups of them."""
-    data = pieces(torch, parameters, MANY)
+    data = pieces(torch, parameters, weights.MANY)
     width = -(-len(data) // MOST)
     sums = [zlib.crc32(b"".join(data[at : at + width])) for at in range(0, len(data), width)]
-    each = max(1, VALUES // len(sums))
+    each = max(1, weights.VALUES // len(sums))
     some = [spread(one.detach(), each).double().tolist() for one in parameters[::width]]
     return {"checksums": sums, "values": some}
 

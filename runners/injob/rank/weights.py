@@ -1,4 +1,4 @@
-"""Whether the ranks train one model: the verdict on what they report of their weights. Pure.
+"""Whether the ranks train one model: the verdict on what they report of their weights.
 
 Of each optimizer a rank reports a checksum of its parameters before steps 1, 4, 5, ... 66
 (`traces`), and at the 4th, the 66th and at the end one for each parameter, with some of its values
@@ -8,11 +8,12 @@ were equal at no step tell of a wrong training, and only where each rank has all
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Callable
 
 FIRST_COMPARED, LAST_TRACED = 4, 66
 END = 0  # in place of a step: after the last one
@@ -88,6 +89,23 @@ class WeightsVerdict:
 
 
 OPEN = WeightsVerdict(Result.OPEN)
+
+
+@contextlib.contextmanager
+def told_if_it_fails(
+    tell: Callable[..., None], optimizer: str, about: dict[str, Any] | None = None
+) -> Iterator[None]:
+    """Report why an optimizer's weights could not be read, which is no fault of the training.
+
+    From then on it is all that there is to know `about` them.
+    """
+    try:
+        yield
+    except Exception as error:
+        about = {} if about is None else about
+        about.clear()
+        about["sharded"] = f"the check failed ({type(error).__name__}: {error})"[:200]
+        tell(optimizer=optimizer, step=END, **about)
 
 
 def not_checked(reason: str) -> WeightsVerdict:

@@ -15,9 +15,8 @@ from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.question import Subject
 from runners.images import container_runtime
-from runners.injob import interfaces
+from runners.injob import interfaces, trial
 from runners.injob.interfaces import Address, Interface, Port
-from runners.injob.trial import __main__ as trial
 
 
 def tree(root: Path, files: dict[str, str]) -> str:

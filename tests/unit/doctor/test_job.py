@@ -15,8 +15,8 @@ from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import Words
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
+from runners.injob import trial as injob_trial
 from runners.injob.interfaces import Interface
-from runners.injob.trial import frameworks
 
 from .test_checks import named, states, told
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record
@@ -41,16 +41,16 @@ class Sums:
 
 
 def test_bandwidth_of_four_ranks() -> None:
-    row = frameworks.result(16 * 2**20, 0.1, 4, right=True)
+    row = injob_trial.result(16 * 2**20, 0.1, 4, right=True)
     assert row["algorithm"] == pytest.approx(16 * 2**20 / 0.1)
     assert row["bus"] == pytest.approx(row["algorithm"] * 1.5)
-    table = frameworks.measure(Sums(), 4)
+    table = injob_trial.measure(Sums(), 4)
     assert [row["bytes"] for row in table] == [65536, 2**20, 16 * 2**20]
     assert all(row["right"] for row in table)
 
 
 def test_wrong_sums_are_seen() -> None:
-    assert not frameworks.measure(Sums(wrong=1), 4)[0]["right"]
+    assert not injob_trial.measure(Sums(wrong=1), 4)[0]["right"]
 
 
 # The world

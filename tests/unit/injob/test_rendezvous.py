@@ -506,7 +506,7 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:
 def test_the_hub_serves_on_when_nobody_reads_the_inbox_that_it_wakes() -> None:
     """As when the trainer of rank 0 has ended: its shim looks at the mail alone."""
     world, inbox = World(2, seconds=60), Inbox()
-    world.wake = lambda: reports.wake(inbox.name, inbox.token)
+    world.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL, wait=False)
     second = world.proxy(1)
     for number in range(50):
         assert request(second, "PUT", f"{second.prefix}{LAST}", str(number).encode())[0] == 200

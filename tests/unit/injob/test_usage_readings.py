@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from runners.injob import processes
 from runners.injob.rank.usage import readings, sampler
-from runners.injob.rank.usage.readings import GpuSample, Nvml
+from runners.injob.rank.usage.readings import Nvml
 
 STAT = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 1 0 1 1 1"
 
@@ -54,7 +55,7 @@ def test_a_tree_of_processes_is_added_up(tmp_path: Path) -> None:
 def test_the_own_process_can_be_read() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert child.pid in readings.tree(os.getpid())
+        assert child.pid in processes.tree(os.getpid())
         use = readings.of_tree(os.getpid())
         assert use is not None
         assert use.cpu > 0
@@ -207,8 +208,8 @@ def test_nvml_tells_use_memory_power_and_clock() -> None:
     nvml = Nvml({}, Library())
     assert nvml.names == {"GPU-1": "H200", "GPU-2": "H200"}
     seen = nvml.sample()
-    assert seen["GPU-1"] == GpuSample(0.25, 1 << 36, 1 << 37, 350.5, 1500, 1980)
-    assert seen["GPU-2"].use == 0.5
+    assert [*seen["GPU-1"].values()] == [0.25, 1 << 36, 1 << 37, 350.5, 1500, 1980]
+    assert seen["GPU-2"]["use"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_what_a_gpu_does_not_tell_is_none_and_not_zero() -> None:
     three = 3  # NVML_ERROR_NOT_SUPPORTED, as of a GPU that MIG divides
     library = Library(nvmlDeviceGetUtilizationRates=three, nvmlDeviceGetPowerUsage=three)
     seen = Nvml({}, library).sample()["GPU-1"]
-    assert (seen.use, seen.power, seen.clock) == (None, None, 1500)
+    assert (seen["use"], seen["power"], seen["clock"]) == (None, None, 1500)
 
 
 def test_a_driver_that_does_not_answer_is_no_gpu() -> None:

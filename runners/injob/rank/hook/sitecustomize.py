@@ -18,14 +18,12 @@ def _gate() -> None:
         startup = importlib.import_module("injob.rank.startup")
     finally:
         sys.path.remove(code)
-    startup.answer()
 
     def wrap(hook, module):  # type: ignore[no-untyped-def]
         # By now the package is loaded, and knows its folder.
         importlib.import_module("injob.rank.frameworks").wrap(hook, module)
 
-    startup.Finder(wrap).install()
-    startup.complete_pwd()
+    startup.begin(wrap)
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
         importlib.import_module("injob.rank.frameworks").watch_end()
     if startup.below_an_agent():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...processes import tree
 from ...run_files import read
 
 if TYPE_CHECKING:
     import ctypes
 
     Files = tuple[int, ...]  # the numbers of IO
+    GpuSample = dict[str, float | None]
     Traffic = dict[str, tuple[int, int]]  # bytes received and sent, by interface
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -61,19 +63,6 @@ def _of_process(pid: int, proc: str) -> TreeUse | None:
     if not stat or not pages:  # it has just ended
         return None
     return TreeUse(cpu_seconds(stat), int(pages[1]) * PAGE, files_of(pid, proc))
-
-
-def tree(root: int, proc: str = PROC) -> Iterator[int]:
-    """Yield a process and its descendants, whichever of its threads started them.
-
-    On a kernel without CONFIG_PROC_CHILDREN it is the process alone.
-    """
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        for children in glob.glob(f"{proc}/{pid}/task/*/children"):
-            waiting += map(int, read(children).split())
 
 
 def cpu_seconds(stat: str) -> float:
@@ -191,18 +180,6 @@ def _fields(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
-@dataclass(frozen=True)
-class GpuSample:
-    """One look at a GPU: the share of time with a kernel running, bytes, watts and MHz."""
-
-    use: float | None
-    memory: int | None
-    memory_total: int | None
-    power: float | None
-    clock: int | None
-    clock_highest: int | None
-
-
 class Nvml:
     """The GPUs that this process may use, by the driver's own library, which `--nv` brings along.
 
@@ -240,21 +217,22 @@ class Nvml:
         return any(one == str(place) or (one and uuid.startswith(one)) for one in wanted)
 
     def sample(self) -> dict[str, GpuSample]:
-        """Return a look at each GPU, by UUID."""
+        """Return a look at each GPU, by UUID; None is what it does not tell."""
         return {uuid: self._look(handle) for uuid, handle in self.handles.items()}
 
     def _look(self, handle: ctypes.c_void_p) -> GpuSample:
+        """Return the share of time with a kernel running, bytes, watts and MHz."""
         use = self._numbers("nvmlDeviceGetUtilizationRates", handle, self.ctypes.c_uint, 2)
         memory = self._numbers("nvmlDeviceGetMemoryInfo", handle, self.ctypes.c_ulonglong, 3)
         power = self._number("nvmlDeviceGetPowerUsage", handle)
-        return GpuSample(
-            use=use[0] / 100 if use else None,
-            memory=memory[2] if memory else None,
-            memory_total=memory[0] if memory else None,
-            power=None if power is None else power / 1000,
-            clock=self._number("nvmlDeviceGetClockInfo", handle, CLOCK_SM),
-            clock_highest=self._number("nvmlDeviceGetMaxClockInfo", handle, CLOCK_SM),
-        )
+        return {
+            "use": use[0] / 100 if use else None,
+            "memory": memory[2] if memory else None,
+            "memory_total": memory[0] if memory else None,
+            "power": None if power is None else power / 1000,
+            "clock": self._number("nvmlDeviceGetClockInfo", handle, CLOCK_SM),
+            "clock_highest": self._number("nvmlDeviceGetMaxClockInfo", handle, CLOCK_SM),
+        }
 
     def _number(self, name: str, *arguments: Any) -> int | None:
         """Return the unsigned int that a function gives; None where it gives none."""

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import readings
@@ -50,28 +50,18 @@ class Series:
         return self.total / self.count if self.count else None
 
 
-@dataclass
-class GpuSeries:
-    name: str
-    memory_total: int | None = None
-    clock_highest: int | None = None
-    use: Series = field(default_factory=Series)
-    memory: Series = field(default_factory=Series)
-    power: Series = field(default_factory=Series)
-    clock: Series = field(default_factory=Series)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "use_mean": self.use.mean,
-            "use_peak": self.use.peak,
-            "memory_peak_bytes": self.memory.peak,
-            "memory_total_bytes": self.memory_total,
-            "power_mean_watts": self.power.mean,
-            "power_peak_watts": self.power.peak,
-            "clock_mean_mhz": self.clock.mean,
-            "clock_highest_mhz": self.clock_highest,
-        }
+def _of_gpu(name: str, series: Mapping[str, Series]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "use_mean": series["use"].mean,
+        "use_peak": series["use"].peak,
+        "memory_peak_bytes": series["memory"].peak,
+        "memory_total_bytes": series["memory_total"].peak,
+        "power_mean_watts": series["power"].mean,
+        "power_peak_watts": series["power"].peak,
+        "clock_mean_mhz": series["clock"].mean,
+        "clock_highest_mhz": series["clock_highest"].peak,
+    }
 
 
 class Sampler:
@@ -91,7 +81,8 @@ class Sampler:
         self.limit: tuple[int, str] | None = None
         self.before: Traffic | None = None
         self.now: Traffic | None = None
-        self.series: dict[str, GpuSeries] = {}
+        self.gpu_names: Mapping[str, str] = {}  # by UUID, as the series of what they tell
+        self.series: dict[str, dict[str, Series]] = {}
 
     def start(self) -> None:
         with contextlib.suppress(RuntimeError):  # no more threads are allowed: not measured
@@ -126,11 +117,12 @@ class Sampler:
             self._add(use)
         if self.first:
             self._sample_node()
-        for uuid, seen in nvml.sample().items() if nvml else ():
-            series = self.series.setdefault(uuid, GpuSeries(nvml.names[uuid] if nvml else ""))
-            series.memory_total, series.clock_highest = seen.memory_total, seen.clock_highest
-            for name in ("use", "memory", "power", "clock"):
-                getattr(series, name).add(getattr(seen, name))
+        if nvml is not None:
+            self.gpu_names = nvml.names
+            for uuid, seen in nvml.sample().items():
+                series = self.series.setdefault(uuid, {name: Series() for name in seen})
+                for name, value in seen.items():
+                    series[name].add(value)
 
     def _add(self, use: TreeUse) -> None:
         self.cpu, self.files = max(use.cpu, self.cpu or 0.0), use.files
@@ -165,7 +157,9 @@ class Sampler:
             "cpus": f"{cpus:x}",
             "memory": {"mean": self.resident.mean, "peak": self.resident.peak},
             "files": self.files,
-            "gpus": {uuid: each.as_json() for uuid, each in list(self.series.items())},
+            "gpus": {
+                uuid: _of_gpu(self.gpu_names[uuid], each) for uuid, each in [*self.series.items()]
+            },
         }
         return {**values, "node": self._of_node()} if self.first else values
 
@@ -206,12 +200,8 @@ class Use:
     def __init__(
         self, settings: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        self.task, self.workers, self.child, self.tell = (
-            settings.task,
-            settings.workers,
-            child,
-            tell,
-        )
+        self.task, self.workers = settings.task, settings.workers
+        self.child, self.tell = child, tell
         first = self.task.local_rank == 0
         ranks = self.task.local_size
         gpus = samples_gpus(settings.gpus, os.environ, first, ranks)

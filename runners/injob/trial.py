@@ -1,15 +1,121 @@
-"""Whatever forms the trial's world in the image, and how fast the ranks sum numbers by it."""
+"""The doctor's short job, one rank: what it sees, and how fast and over what the ranks talk.
+
+It records the node, joins the process group, measures, and sends all to rank 0. It runs inside any
+image: standard library of Python 3.8 or newer, and Horovod or torch.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import resource
+import socket
+import sys
 import time
+from dataclasses import asdict
 from typing import Any, Callable
 
+from . import interfaces, run_files
+from .rank.usage import readings
+
+# Variables by which somebody chose how the ranks meet
+CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
+# Of the image file:
+WHOLE = 64 * 2**20  # up to this size every byte is read; above it, samples
+SAMPLES, SAMPLE = 64, 64 * 1024
+# A SIF's header and its table of 48 descriptors of 585 bytes lie before this (SIF specification).
+TABLE = 32 * 1024
 # Bytes and repetitions; every rank must do the same.
 SIZES = ((64 * 1024, 15), (2**20, 10), (16 * 2**20, 5))
 WARM_UP = 2
 Action = Callable[[], Any]
+
+
+def main(image_path: str, started: int, controller: str) -> None:
+    """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
+    here = look_around()
+    framework, problems = find(controller)
+    if framework is None:
+        write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**here, "problems": problems})
+        return
+    world = framework.world
+    world.init()
+    here.update(place(world))
+    if world.local_rank() == 0:
+        here["image"] = view_of_image(image_path)
+    before = readings.traffic()
+    speeds = measure(framework, world.size())
+    carried = readings.growth(before, readings.traffic()) or {}
+    here["sent"] = {name: sent for name, (_, sent) in carried.items()}
+    here["threads"], here["device"] = framework.threads(), framework.device()
+    here["gpu"] = framework.gpu()
+    everybody = framework.gather(json.dumps(here).encode() + b"\n")
+    if world.rank() == 0:
+        ranks = [json.loads(line) for line in everybody.splitlines()]
+        facts = {"framework": framework.name, "started": started}
+        write("result.json", {**facts, "bandwidth": speeds, "ranks": ranks})
+    world.shutdown()
+
+
+def look_around() -> dict[str, Any]:
+    """Return CPUs, limits, variables and interfaces of this rank, before it joins the others."""
+    shared_memory = os.statvfs("/dev/shm")
+    return {
+        "host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        "pid": os.getpid(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "cpus_of_node": os.cpu_count(),
+        "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        "shared_memory": shared_memory.f_bavail * shared_memory.f_frsize,
+        "variables": {name: os.environ[name] for name in CHOSEN if name in os.environ},
+        "interfaces": [asdict(item) for item in interfaces.interfaces()],
+        "ports": [asdict(port) for port in interfaces.ports()],
+    }
+
+
+def place(world: Any) -> dict[str, int]:
+    """Return rank and size, global, local and across nodes, as far as the framework has them."""
+    names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
+    return {name: int(getattr(world, name)()) for name in names if hasattr(world, name)}
+
+
+def view_of_image(path: str) -> dict[str, Any]:
+    """Return what this node sees of the file: device, inode, size, time and a digest, and of what.
+
+    A folder has no digest, nor has what cannot be read: then `problem` says why.
+    """
+    try:
+        facts = os.stat(path)
+        seen: dict[str, Any] = {
+            "path": path,
+            "device": facts.st_dev,
+            "inode": facts.st_ino,
+            "size": facts.st_size,
+            "mtime": facts.st_mtime,
+        }
+        if os.path.isdir(path):
+            return {**seen, "problem": "a folder has no digest"}
+        digest, of = _digest(path, facts.st_size)
+        return {**seen, "sha256": digest, "of": of}
+    except OSError as error:
+        return {"path": path, "problem": str(error)}
+
+
+def _digest(path: str, size: int) -> tuple[str, str]:
+    """Digest every byte, or the header with its table and samples at equal distances to the end."""
+    with open(path, "rb") as file:
+        if size <= WHOLE:
+            return hashlib.sha256(file.read()).hexdigest(), "every byte"
+        digest = hashlib.sha256(file.read(TABLE))
+        for number in range(1, SAMPLES + 1):
+            file.seek(max(0, size * number // SAMPLES - SAMPLE))
+            digest.update(file.read(SAMPLE))
+    return digest.hexdigest(), f"header, table and {SAMPLES} samples of {SAMPLE // 1024} KiB"
+
+
+def write(name: str, value: Any) -> None:
+    run_files.write_json(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
 
 
 class Torch:
@@ -54,13 +160,15 @@ class Torch:
 
 
 class Ranks:
-    """The world of torch.distributed, which the shim's variables lead to, under Horovod's names."""
+    """The world of torch.distributed, which the shim's variables lead to, under Horovod's names.
+
+    It has no cross ranks.
+    """
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.rank, self.size = torch.distributed.get_rank, torch.distributed.get_world_size
         self.shutdown = torch.distributed.destroy_process_group
-        self.column: list[int] = []  # the ranks with this one's local rank, one on each node
 
     def init(self) -> None:
         """Form the world; NCCL wants each rank's GPU to be chosen before."""
@@ -69,21 +177,12 @@ class Ranks:
             backend = "nccl"
             self.torch.cuda.set_device(self.local_rank() % self.torch.cuda.device_count())
         self.torch.distributed.init_process_group(backend)
-        every: list[Any] = [None] * self.size()
-        self.torch.distributed.all_gather_object(every, self.local_rank())
-        self.column = [rank for rank, local in enumerate(every) if local == self.local_rank()]
 
     def local_rank(self) -> int:
         return int(os.environ["LOCAL_RANK"])
 
     def local_size(self) -> int:
         return int(os.environ["LOCAL_WORLD_SIZE"])
-
-    def cross_rank(self) -> int:
-        return self.column.index(self.rank())
-
-    def cross_size(self) -> int:
-        return len(self.column)
 
 
 class Distributed(Torch):
@@ -98,7 +197,7 @@ class Distributed(Torch):
         self.torch, self.world = torch, Ranks(torch)
 
     def summing(self, count: int, name: str) -> Action:
-        """Return the same; it sums in place, so each time begins with a copy."""
+        """Return the same; it sums in place, hence the copies."""
         data = self.torch.full((count,), float(self.world.rank() + 1), device=self.device())
 
         def act() -> Any:
@@ -109,7 +208,6 @@ class Distributed(Torch):
         return act
 
     def gather(self, data: bytes) -> bytes:
-        """Return every rank's bytes, one after the other."""
         every: list[Any] = [b""] * self.world.size()
         self.torch.distributed.all_gather_object(every, data)
         return b"".join(every)
@@ -134,13 +232,11 @@ class TensorFlow:
         return f"GPU:{self.world.local_rank() % gpus}" if gpus else "cpu"
 
     def gpu(self) -> str:
-        """Return "": TensorFlow does not name the GPU itself."""
-        return ""
+        return ""  # it does not name the GPU itself
 
     def threads(self) -> int:
-        """Return how many threads one operation takes; 0 means one for each CPU."""
         chosen = int(self.tf.config.threading.get_intra_op_parallelism_threads())
-        return chosen or len(os.sched_getaffinity(0))
+        return chosen or len(os.sched_getaffinity(0))  # 0 means one for each CPU
 
     def summing(self, count: int, name: str) -> Action:
         with self.tf.device(self.device()):
@@ -174,23 +270,25 @@ def measure(framework: Any, ranks: int) -> list[dict[str, Any]]:
     (nccl-tests, doc/PERFORMANCE.md). `right` is whether every sum was; `moved` are the bytes of
     them all, of which each node sends at least as many.
     """
-    return [_measured(framework, ranks, size, times) for size, times in SIZES]
-
-
-def _measured(framework: Any, ranks: int, size: int, times: int) -> dict[str, Any]:
-    act = framework.summing(size // 4, f"trial.{size}")
-    expected = ranks * (ranks + 1) / 2
-    right = all(act() == expected for _ in range(WARM_UP))
-    seconds = []
-    for _ in range(times):
-        began = time.perf_counter()
-        right = act() == expected and right
-        seconds.append(time.perf_counter() - began)
-    row = result(size, sorted(seconds)[times // 2], ranks, right)
-    return {**row, "moved": size * (WARM_UP + times)}
+    expected, rows = ranks * (ranks + 1) / 2, []
+    for size, times in SIZES:
+        act = framework.summing(size // 4, f"trial.{size}")
+        right = all(act() == expected for _ in range(WARM_UP))
+        seconds = []
+        for _ in range(times):
+            began = time.perf_counter()
+            right = act() == expected and right
+            seconds.append(time.perf_counter() - began)
+        row = result(size, sorted(seconds)[times // 2], ranks, right)
+        rows.append({**row, "moved": size * (WARM_UP + times)})
+    return rows
 
 
 def result(size: int, seconds: float, ranks: int, right: bool) -> dict[str, Any]:
     rate = size / seconds
     bus = rate * 2 * (ranks - 1) / ranks
     return {"bytes": size, "seconds": seconds, "algorithm": rate, "bus": bus, "right": right}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

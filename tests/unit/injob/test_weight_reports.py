@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runners.injob import run_files
-from runners.injob.rank import scorecard
-from runners.injob.rank.scorecard import Scorecard, cause_of
+from runners.injob.rank import weight_reports
+from runners.injob.rank.weight_reports import WeightReports, cause_of
 from runners.injob.rank.weights import END, LAST_TRACED, Result, WeightsVerdict
 
 TRACED = [1, *range(4, LAST_TRACED + 1)]
@@ -28,60 +28,60 @@ def fields(rank: int, sum_: int, process: int = 0, **more: Any) -> dict[str, Any
 
 
 def test_reports_of_all_ranks_are_put_together() -> None:
-    card = Scorecard()
-    card.hear(fields(0, 1))
-    assert card.verdict(over=False)[0].result is Result.OPEN
-    card.hear(fields(1, 2, facts={"ddp": 1}))
-    assert card.verdict(over=False)[0].result is Result.DIFFERENT
+    reports = WeightReports()
+    reports.hear(fields(0, 1))
+    assert reports.verdict(over=False)[0].result is Result.OPEN
+    reports.hear(fields(1, 2, facts={"ddp": 1}))
+    assert reports.verdict(over=False)[0].result is Result.DIFFERENT
 
 
 def test_ranks_that_were_started_again_are_not_compared_with_their_former_selves() -> None:
-    card = Scorecard()
-    card.hear(fields(0, 1, process=10))
-    card.hear(fields(1, 1, process=20))
-    card.hear(fields(0, 2, process=11))
-    assert card.verdict(over=False)[0].result is Result.OPEN
-    card.hear(fields(1, 2, process=21))
-    assert card.verdict(over=True)[0].result is Result.EQUAL
+    reports = WeightReports()
+    reports.hear(fields(0, 1, process=10))
+    reports.hear(fields(1, 1, process=20))
+    reports.hear(fields(0, 2, process=11))
+    assert reports.verdict(over=False)[0].result is Result.OPEN
+    reports.hear(fields(1, 2, process=21))
+    assert reports.verdict(over=True)[0].result is Result.EQUAL
 
 
 def test_the_worst_of_several_optimizers_counts() -> None:
-    card = Scorecard()
+    reports = WeightReports()
     for rank in (0, 1):
-        card.hear(fields(rank, 1))
-        card.hear(fields(rank, 5 + rank, optimizer="torch 1"))
-    assert card.verdict(over=False)[0].result is Result.DIFFERENT
+        reports.hear(fields(rank, 1))
+        reports.hear(fields(rank, 5 + rank, optimizer="torch 1"))
+    assert reports.verdict(over=False)[0].result is Result.DIFFERENT
 
 
 def test_a_check_that_failed_is_said() -> None:
-    card = Scorecard()
+    reports = WeightReports()
     for rank in (0, 1):
         value = fields(rank, 1, step=END, sharded="the check failed (ValueError: x)")
-        card.hear(value)
-    verdict, _ = card.verdict(over=True)
-    assert scorecard.line(verdict) == (
+        reports.hear(value)
+    verdict, _ = reports.verdict(over=True)
+    assert weight_reports.line(verdict) == (
         "runner: weights not checked: the check failed (ValueError: x)"
     )
 
 
 def test_a_job_without_an_optimizer_is_not_checked() -> None:
-    verdict, _ = Scorecard().verdict(over=True)
-    assert scorecard.line(verdict).startswith("runner: weights not checked: no optimizer of")
+    verdict, _ = WeightReports().verdict(over=True)
+    assert weight_reports.line(verdict).startswith("runner: weights not checked: no optimizer of")
 
 
 def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
-    card = Scorecard()
+    reports = WeightReports()
     for rank in (0, 1):
-        card.hear(fields(rank, 1))
-    verdict, _ = card.verdict(over=True)
-    scorecard.keep(verdict, str(tmp_path))
+        reports.hear(fields(rank, 1))
+    verdict, _ = reports.verdict(over=True)
+    weight_reports.keep(verdict, str(tmp_path))
     kept = json.loads((tmp_path / "weights.json").read_text())
     assert kept == {"version": 1, "result": "equal", "text": "after 65 steps"}
     for text, expected in (('{"loss": 1}', {"loss": 1, "weights": kept}), ("[1]", [1])):
         (tmp_path / "result.json").write_text(text)
-        scorecard.keep(verdict, str(tmp_path))
+        weight_reports.keep(verdict, str(tmp_path))
         assert json.loads((tmp_path / "result.json").read_text()) == expected
-    run_files.forget(str(tmp_path), scorecard.FILE)
+    run_files.forget(str(tmp_path), weight_reports.FILE)
     assert not (tmp_path / "weights.json").exists()
 
 

@@ -36,7 +36,7 @@ KERAS = "optimizer = hvd.DistributedOptimizer(optimizer) before compile(), or "
 TAPE = "tape = hvd.DistributedGradientTape(tape)"
 
 
-class Scorecard:
+class WeightReports:
     """Reports by the optimizer, and by rank.
 
     Of each rank one process after another may train, where a launcher has started it again: only
@@ -49,7 +49,7 @@ class Scorecard:
         self.size = 1
 
     def hear(self, fields: Mapping[str, Any]) -> None:
-        """Add a report, of which a part may be known."""
+        """Add a report; it has the fields that are new since the last one."""
         self.size = max(self.size, int(fields["size"]))
         rank, process = int(fields["rank"]), int(fields["process"])
         processes = self.processes.setdefault(rank, [])
@@ -58,7 +58,8 @@ class Scorecard:
         start = processes.index(process)
         ranks = self.reports.setdefault((start, str(fields["optimizer"])), {})
         report = ranks.setdefault(rank, OptimizerReport(rank))
-        report.traces.update({int(step): int(sum_) for step, sum_ in fields["traces"].items()})
+        traces = fields.get("traces", {})
+        report.traces.update({int(step): int(sum_) for step, sum_ in traces.items()})
         if "checksums" in fields:
             report.checks[int(fields["step"])] = Check(fields["checksums"], fields["values"])
         for name in ("shapes", "names", "sharded", "may_differ", "processor", "losses", "facts"):
