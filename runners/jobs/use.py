@@ -11,8 +11,8 @@ from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
 from ..core.remedy import Remedy, change
-from ..injob.rank.usage import by_node, summary
-from ..injob.rank.usage.by_node import NodeUse
+from ..injob.rank.usage import node_use, summary
+from ..injob.rank.usage.node_use import NodeUse
 from ..injob.rank.usage.summary import Finding
 
 
@@ -39,7 +39,7 @@ def of_run(paths: JobPaths) -> RunUse | None:
     if value is None:
         return None
     try:
-        nodes = tuple(by_node.read(value))
+        nodes = tuple(node_use.read(value))
         findings = tuple(summary.findings(nodes))
         # All that will be shown is made here: a record of another user's may hold anything.
         sentences = tuple(map(summary.sentence, findings))

@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ..core import signals
@@ -36,7 +35,7 @@ def one(made: Plan, typed: CommandLine) -> tuple[Draft, Job]:
     """Submit one job; `typed` is the command that asks for it. Raises as `submit_all`."""
 
     def attempt() -> tuple[Draft, Job]:
-        draft = launch.draft(made, (), typed)
+        draft = launch.draft(made, typed=typed)
         return draft, drafted([draft])[0]
 
     return launch.with_retries(attempt)

@@ -25,9 +25,9 @@ from runners.injob.rank import network, rank_environment
 from runners.injob.rank.failure import Problem
 from runners.injob.rank.rendezvous import protocol
 from runners.injob.rank.rendezvous.hub import Hub, HubSettings
+from runners.injob.rank.rendezvous.hub_state import SIZE, RankTable
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
 from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
-from runners.injob.rank.rendezvous.roll import SIZE, Roll
 
 from .login.meeting import Url
 
@@ -51,9 +51,9 @@ def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
     held = network.hold_port()
     settings = HubSettings([sock], [], SECRET, JOB, {"127.0.0.1"}, PATIENCE, held)
-    hub = Hub(settings, Roll(size), print, print)
+    hub = Hub(settings, RankTable(size), print, print)
     hub.start()
-    while len(hub.roll.members) < size or not all(one.ended for one in hub.roll.members.values()):
+    while len(hub.table.members) < size or not all(one.ended for one in hub.table.members.values()):
         time.sleep(0.05)
     return {**used("hub"), "frames": float(hub.received)}
 

@@ -20,6 +20,8 @@ from ..processes import run_module, tree
 
 if TYPE_CHECKING:
     from .start import ShimOptions
+    from .task import Task
+
 OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N
 ALL = "all"
 
@@ -130,26 +132,20 @@ def is_profiled(options: ShimOptions, rank: int) -> bool:
     return bool(options.profile_with) and (chosen is None or any(rank in one for one in chosen))
 
 
-def profiler(options: ShimOptions) -> str | None:
-    """Return the profiler's file: the image's, or the one that was mounted; None without both."""
-    name = shlex.split(options.profile_with)[0]
-    return shutil.which(name) or shutil.which(options.profile_tool)
+def with_profiler(options: ShimOptions, task: Task) -> list[str]:
+    """Return the rank's whole command: the image's profiler, or the one that was mounted.
 
-
-def no_profiler(options: ShimOptions, host: str) -> str:
-    """Return the message for a profiler that is not there."""
-    name = shlex.split(options.profile_with)[0]
-    where = f"no executable file {name}" if "/" in name else f"no {name} on the PATH of the image"
-    return f"--profile-with: {where} on {host}"
-
-
-def with_profiler(options: ShimOptions, rank: int, program: str) -> list[str]:
-    """Return the whole command of a rank whose profiler is `program`."""
+    Raises FileNotFoundError, with a message, where there is neither.
+    """
+    name, *words = shlex.split(options.profile_with)
+    program = shutil.which(name) or shutil.which(options.profile_tool)
+    if program is None:
+        what = f"executable file {name}" if "/" in name else f"{name} on the PATH of the image"
+        raise FileNotFoundError(f"--profile-with: no {what} on {task.host}")
     folder = os.path.join(options.run_dir, "profile")
     os.makedirs(folder, 0o755, exist_ok=True)
-    output = os.path.join(folder, f"rank-{rank}")
-    words = [word.replace(OUTPUT, output) for word in shlex.split(options.profile_with)[1:]]
-    return [program, *words, *_trainer(options.command)]
+    output = os.path.join(folder, f"rank-{task.rank}")
+    return [program, *(word.replace(OUTPUT, output) for word in words), *_trainer(options.command)]
 
 
 def _trainer(command: Sequence[str]) -> list[str]:

@@ -89,7 +89,6 @@ class Gate:
         self.settings, self.task = settings, settings.task
         self.calling: set[str] = set()
         self.told: set[str] = set()
-        self.in_a_world = False
         self.world = (0, 1)  # rank and size
         self.may_differ = ""  # why each rank may have weights of its own
         self.watches: list[Any] = []
@@ -125,7 +124,7 @@ class Gate:
             return
         if self.settings.check and not fits(self.settings, size, os.environ):
             self.refuse(framework, size, rank, self.settings.ranks)
-        self.in_a_world, self.world = True, max(self.world, (rank, size), key=lambda one: one[1])
+        self.world = max(self.world, (rank, size), key=lambda one: one[1])
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
@@ -156,7 +155,7 @@ class Gate:
 
     def left(self) -> None:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
-        if self.in_a_world or self.settings.ranks == 1 or not self.settings.check:
+        if self.world[1] > 1 or self.settings.ranks == 1 or not self.settings.check:
             return
         text, problem = never_formed(self.settings, (), imported())
         print(text, file=sys.stderr, flush=True)

@@ -50,7 +50,7 @@ def _name_user(env: MutableMapping[str, str]) -> None:
         env.setdefault("LOGNAME", name)
 
 
-def place(task: Task) -> dict[str, str]:
+def torch_place(task: Task) -> dict[str, str]:
     """Return PyTorch's variables of a rank's place. They win over the user's.
 
     One that was exported where the job was submitted would be the same on all ranks.
@@ -64,7 +64,7 @@ def place(task: Task) -> dict[str, str]:
     }
 
 
-def usual(task: Task) -> dict[str, str]:
+def launcher_variables(task: Task) -> dict[str, str]:
     """Return what others set for each rank, and programs read: Open MPI's mpirun, and sbatch.
 
     `srun --mpi=pmix` does not set the first. Lightning takes SLURM_NTASKS_PER_NODE for the number

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
 from .. import run_files
-from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, usage, weight_reports
+from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, weight_reports
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
 from .reports import Inbox, Report
-from .usage import summary
-from .usage.by_node import JobUse
+from .usage import node_use, summary
 from .weight_reports import WeightReports
 from .weights import LAST_TRACED, Result, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge, why_several
@@ -64,10 +63,10 @@ class Referee:
         self.settings, self.inbox, self.session, self.end = settings, inbox, session, end
         self.code = 0
         self.worlds: dict[str, ReportedWorld] = {}  # by the framework
-        self.weights, self.used = WeightReports(), JobUse()
+        self.weights, self.used = WeightReports(), node_use.JobUse()
         if not settings.task.rank:
             run_files.forget(settings.run_dir, weight_reports.FILE)
-            run_files.forget(settings.run_dir, usage.FILE)
+            run_files.forget(settings.run_dir, node_use.FILE)
         self.gone = {0}  # tasks that have told their last
         if session is not None:
             session.wake = lambda: reports.tell(
@@ -110,7 +109,7 @@ class Referee:
 
     def _show_use(self) -> None:
         self.used.keep(self.settings.run_dir, in_result=True)
-        nodes, file = self.used.nodes(), f"{self.settings.run_dir}/{usage.FILE}"
+        nodes, file = self.used.nodes(), f"{self.settings.run_dir}/{node_use.FILE}"
         print(*summary.lines(nodes, summary.findings(nodes), file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
@@ -123,15 +122,16 @@ class Referee:
 
     def _all_told(self) -> bool:
         """Whether each rank has told its last, or none will."""
+        if self.session is None or self.session.hub is None:
+            return True
         others_failed = failure.of_others(self.settings.task, self.settings.run_dir)
-        alone = self.session is None or self.session.hub is None
-        return alone or others_failed or len(self.gone) >= self.settings.task.size
+        return others_failed or len(self.gone) >= self.settings.task.size
 
     def _all_gone(self) -> bool:
         """Whether no other rank is there to tell more."""
         if self.session is None or self.session.hub is None:
             return True
-        left = {rank for rank, one in self.session.hub.roll.members.items() if one.ended}
+        left = {rank for rank, one in self.session.hub.table.members.items() if one.ended}
         return self._all_told() or len(self.gone | left) >= self.settings.task.size
 
     def _send(self, report: Report, last: bool = False) -> None:

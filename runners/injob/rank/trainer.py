@@ -48,15 +48,15 @@ def run(
     if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
     if commands.is_profiled(options, task.rank):
-        program = commands.profiler(options)
-        if program is None:
-            text = f"error: {commands.no_profiler(options, task.host)}"
-            print(text, flush=True)
-            problem = failure.of_exit(EXIT_NOT_FOUND, text)
+        try:
+            command = commands.with_profiler(options, task)
+        except FileNotFoundError as error:
+            print(f"error: {error}", flush=True)
+            problem = failure.of_exit(EXIT_NOT_FOUND, f"error: {error}")
             failure.record(task, EXIT_NOT_FOUND, problem, options.run_dir)
             return EXIT_NOT_FOUND
         _find_module_as_ranks_do(options.command)
-        _become(commands.with_profiler(options, task.rank, program))
+        _become(command)
     if not is_python(command):
         _become(command)
     return _run_python(command, settings)
@@ -119,8 +119,8 @@ def _placed(
         )  # fmt: skip
         return AGENTS[options.agent](node, options.command)
     if task.size > 1:
-        os.environ.update(rank_environment.place(task))
-        for name, value in rank_environment.usual(task).items():
+        os.environ.update(rank_environment.torch_place(task))
+        for name, value in rank_environment.launcher_variables(task).items():
             os.environ.setdefault(name, value)
     if options.tf_config and task.size > 1 and "TF_CONFIG" not in os.environ:
         os.environ.update(rank_environment.tf_config(session.cluster(place), task.rank))

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from runners.injob.rank import task
-from runners.injob.rank.rendezvous.roll import SIZE
+from runners.injob.rank.rendezvous.hub_state import SIZE
 from runners.injob.rank.rendezvous.session import RendezvousSession, meet
 from runners.injob.rank.task import Task
 

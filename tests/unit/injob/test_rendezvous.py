@@ -22,9 +22,10 @@ from runners.injob import interfaces
 from runners.injob.interfaces import Address, is_loopback, own_addresses
 from runners.injob.rank import network, reports
 from runners.injob.rank.failure import Problem, RendezvousError
-from runners.injob.rank.rendezvous import connections, hub, protocol, roll
+from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol
 from runners.injob.rank.rendezvous import proxy as proxy_module
 from runners.injob.rank.rendezvous.hub import Hub, HubSettings
+from runners.injob.rank.rendezvous.hub_state import Member, RankTable
 from runners.injob.rank.rendezvous.protocol import (
     HEAD,
     HELLO,
@@ -37,7 +38,6 @@ from runners.injob.rank.rendezvous.protocol import (
     Opening,
 )
 from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
-from runners.injob.rank.rendezvous.roll import Member, Roll
 from runners.injob.rank.rendezvous.session import meet
 from runners.injob.rank.reports import Inbox
 
@@ -46,7 +46,7 @@ SECRET = b"s" * protocol.SECRET_BYTES
 
 def address(number: int) -> bytes:
     """One of Gloo's addresses: family, then something that tells it from the others."""
-    return struct.pack("=HI", socket.AF_INET, number).ljust(roll.SIZE, b"\0")
+    return struct.pack("=HI", socket.AF_INET, number).ljust(hub_state.SIZE, b"\0")
 
 
 def nobody(places: Sequence[tuple[str, int]]) -> Problem:
@@ -110,10 +110,10 @@ class World:
             listening, further, SECRET, self.job, {"127.0.0.1"}, seconds, network.hold_port(),
             one_host,
         )  # fmt: skip
-        roll = Roll(size, [f"n{rank // 2 + 1}" for rank in range(size)])
+        table = RankTable(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.mail: list[tuple[int | None, bytes]] = []  # of rank 0, and verdicts
         self.wake: Callable[[], None] = lambda: None
-        self.hub = Hub(settings, roll, self.said.append, self.deliver)
+        self.hub = Hub(settings, table, self.said.append, self.deliver)
         self.hub.start()
 
     def deliver(self, sender: int | None, value: bytes) -> None:
@@ -196,7 +196,7 @@ def leave_lists(proxies: list[Proxy], more: int = 0) -> None:
 
 
 def test_lists_reach_all_in_the_part_that_is_needed(three: list[Proxy]) -> None:
-    nothing = bytes(roll.SIZE)  # its address for another rank stayed away
+    nothing = bytes(hub_state.SIZE)  # its address for another rank stayed away
     for more in (0, 100):  # the second time after hvd.shutdown()
         together(three)
         leave_lists(three, more)
@@ -283,7 +283,7 @@ def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
     assert not admitted(world.places[0], b"wrong" * 8, world.job)
     assert not admitted(world.places[0], SECRET, "another job")
     assert admitted(world.places[0], SECRET, world.job)
-    assert world.hub.roll.members == {}
+    assert world.hub.table.members == {}
 
 
 def test_proofs_that_were_made_for_another_place_are_no_good() -> None:
@@ -324,7 +324,7 @@ def test_the_hub_serves_on_after_odd_lists() -> None:
     for slot in (0, 1, 7):
         link.send(Frame(f"LIST odd/{slot}", address(slot) * 2))
     answers = [link.receive() for _ in range(3)]
-    assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * roll.SIZE]
+    assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * hub_state.SIZE]
 
 
 @pytest.mark.parametrize("said", [b"5", b"{}", b"[" * 100_000])
@@ -612,15 +612,15 @@ def test_a_frame_without_end_is_refused() -> None:
 
 def test_places_of_uneven_hosts() -> None:
     """As mpirun --host n2:1,n1:3 starts them, and with local ranks that are none."""
-    roll = Roll(4)
+    table = RankTable(4)
     for rank, host in enumerate(("n2", "n1", "n1", "n1")):
-        roll.members[rank] = Member(host, local_rank=0)
-    places = [tuple(place.values()) for _, place in sorted(roll.places().items())]
+        table.members[rank] = Member(host, local_rank=0)
+    places = [tuple(place.values()) for _, place in sorted(table.places().items())]
     assert places == [(0, 1, 0, 2), (0, 3, 1, 2), (1, 3, 0, 1), (2, 3, 0, 1)]
 
 
 def test_many_missing_ranks_are_counted() -> None:
-    text = Roll(100).missing("silent")
+    text = RankTable(100).missing("silent")
     assert text == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more have not started"
 
 

@@ -16,7 +16,7 @@ import pytest
 from runners import injob
 from runners.core.job_record import JobPaths
 from runners.injob.rank.usage import summary
-from runners.injob.rank.usage.by_node import JobUse, NodeUse, RankUse
+from runners.injob.rank.usage.node_use import JobUse, NodeUse, RankUse
 from runners.jobs import use
 from tests.unit.injob.test_usage_readings import Library
 

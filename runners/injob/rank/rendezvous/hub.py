@@ -1,4 +1,4 @@
-"""Rank 0's side: it calls the roll, lets the ranks go together, and keeps what they leave.
+"""Rank 0's side: it knows which ranks are there, lets them go together, and keeps what they leave.
 
 Each rank keeps one connection here and sends a handful of requests, whatever the number of ranks.
 What must grow with its square is only what Gloo itself publishes: an address for each pair.
@@ -23,8 +23,8 @@ from .. import network
 from ..failure import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
+from .hub_state import Answer, KeyValueStore, Member, RankTable
 from .protocol import Frame, Opening
-from .roll import Answer, Member, Roll, Values
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
@@ -59,13 +59,13 @@ class Hub:
     def __init__(
         self,
         settings: HubSettings,
-        roll: Roll,
+        table: RankTable,
         say: Callable[[str], None],
         deliver: Callable[[int, bytes], None],
     ) -> None:
-        self.settings, self.roll, self.say, self.deliver = settings, roll, say, deliver
-        self.values = Values()
-        self.connections = Connections(roll.size, self._talk, self._ended)
+        self.settings, self.table, self.say, self.deliver = settings, table, say, deliver
+        self.store = KeyValueStore()
+        self.connections = Connections(table.size, self._talk, self._ended)
         self.more = settings.more
         self.ranks: dict[int, Connection] = {}
         self.asking: list[Connection] = []  # where rank 0 is
@@ -89,7 +89,7 @@ class Hub:
                 self._tick(now)
                 due = now + TICK_SECONDS
             self.connections.turn(due - now if self._watching else None)
-            if self.told >= self.roll.size:
+            if self.told >= self.table.size:
                 self.all_told.set()
 
     @property
@@ -120,7 +120,7 @@ class Hub:
 
     def _ended(self, connection: Connection) -> None:
         if connection.rank is not None:
-            self.roll.members[connection.rank].ended = True
+            self.table.members[connection.rank].ended = True
             self._check()
             self._check_lists()
 
@@ -135,7 +135,7 @@ class Hub:
             self.asking.append(connection)
             self._tell_place()
         elif name == protocol.MEET:
-            self._meet(self.roll.members[connection.rank], frame.value.decode())
+            self._meet(self.table.members[connection.rank], frame.value.decode())
         elif name == protocol.VERDICT:
             for rank, other in self.ranks.items():
                 if rank and not connection.rank:
@@ -150,22 +150,22 @@ class Hub:
     def _serve_values(self, method: str, name: str, value: bytes, answer: Answer) -> None:
         if method == protocol.LIST:
             scope, _, slot = name.rpartition("/")
-            self.values.put_list(scope, int(slot), value, answer)
+            self.store.put_list(scope, int(slot), value, answer)
             self._check_lists()
         elif method == "PUT":
-            self.values.put(name, value)
+            self.store.put(name, value)
         elif method == "GET":
-            self.values.get(name, answer)
+            self.store.get(name, answer)
         elif method == "DELETE":
-            self.values.drop(name)
+            self.store.drop(name)
             answer(b"")
 
     def _hello(self, connection: Connection, who: dict[str, Any]) -> None:
         self.connections.know(connection)
         rank, size, host = who["rank"], who["size"], who["host"]
-        before = self.roll.members.get(rank)
-        if size != self.roll.size:
-            text = f"rank {rank}@{host} counts {size} ranks, rank 0 {self.roll.size}"
+        before = self.table.members.get(rank)
+        if size != self.table.size:
+            text = f"rank {rank}@{host} counts {size} ranks, rank 0 {self.table.size}"
             self._fail(Problem(kinds.RENDEZVOUS, text), connection)
         elif before is not None:
             text = f"there are two ranks {rank}: on {before.host} and on {host}"
@@ -173,9 +173,9 @@ class Hub:
         else:
             connection.rank = rank
             self.ranks[rank] = connection
-            self.roll.members[rank] = Member(host, who["local_rank"], who["address"])
+            self.table.members[rank] = Member(host, who["local_rank"], who["address"])
             self._tell_place()
-        if self.roll.started:
+        if self.table.started:
             self.connections.shut()
 
     def _meet(self, member: Member, server: str) -> None:
@@ -192,32 +192,32 @@ class Hub:
             self._fail(self.problem)
         elif problem := self._death():
             self._fail(problem)
-        elif self.roll.complete and (families := self.roll.families()):
+        elif self.table.complete and (families := self.table.families()):
             self._fail(Problem(kinds.RENDEZVOUS, families))
-        elif self.roll.complete:
+        elif self.table.complete:
             self._go()
 
     def _check_lists(self) -> None:
         """Tell the ranks that wait for the list of one that has ended."""
         if problem := self._death():
             ended = [rank for rank, _ in problem.fields["ended"]]
-            for rank in self.values.left_waiting(ended, self.roll.size):
+            for rank in self.store.left_waiting(ended, self.table.size):
                 self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
 
     def _death(self) -> Problem | None:
         """Return the problem of the ranks that have ended; None where none has."""
-        if not any(one.ended for one in self.roll.members.values()):
+        if not any(one.ended for one in self.table.members.values()):
             return None
-        fields = {**self.roll.absent(), "late": [], "silent": []}
-        return Problem(kinds.NOT_MET, self.roll.missing("ended"), fields)
+        fields = {**self.table.absent(), "late": [], "silent": []}
+        return Problem(kinds.NOT_MET, self.table.missing("ended"), fields)
 
     def _go(self) -> None:
-        members = self.roll.members
-        servers = [members[rank].server for rank in range(self.roll.size)]
-        for rank, place in self.roll.places().items():
+        members = self.table.members
+        servers = [members[rank].server for rank in range(self.table.size)]
+        for rank, place in self.table.places().items():
             value = {"place": place, "servers": servers if any(servers) else []}
             self._send_json(self.ranks[rank], f"GET {protocol.MEET}", value)
-        self.values.lists.clear()  # of a process set that was given up
+        self.store.lists.clear()  # of a process set that was given up
         self._dismiss()
 
     def _tell_place(self) -> None:
@@ -255,14 +255,14 @@ class Hub:
         if problem != self.problem:
             self.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
-        waiting = [self.ranks[rank] for rank, one in self.roll.members.items() if one.waits]
+        waiting = [self.ranks[rank] for rank, one in self.table.members.items() if one.waits]
         for connection in (*waiting, *connections):
             self._send_json(connection, protocol.PROBLEM, problem.as_json())
         self._dismiss()
 
     def _dismiss(self) -> None:
         self.waiting_since = None
-        self.roll.dismiss()
+        self.table.dismiss()
 
     def _tick(self, now: float) -> None:
         """Send strangers away, listen on more addresses, lose patience, or name the missing."""
@@ -273,11 +273,11 @@ class Hub:
         waits = self.waiting_since is not None
         since = self.began if self.waiting_since is None else self.waiting_since
         if self.waiting_since is not None and now - self.waiting_since > self.settings.seconds:
-            text = self.roll.missing("silent", "late", "ended")
+            text = self.table.missing("silent", "late", "ended")
             text = f"after {self.settings.seconds:.0f} s {text}"
-            self._fail(Problem(kinds.NOT_MET, text, self.roll.absent()))
+            self._fail(Problem(kinds.NOT_MET, text, self.table.absent()))
         elif now - max(self.warned, since) > max(WARN_SECONDS, self.warned - since):
             self.warned = now
-            late = self.roll.missing(*(("silent", "late", "ended") if waits else ("silent",)))
+            late = self.table.missing(*(("silent", "late", "ended") if waits else ("silent",)))
             if late:
                 self.say(f"runner: waiting for {now - since:.0f} s: {late}")

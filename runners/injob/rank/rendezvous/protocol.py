@@ -8,8 +8,8 @@ that nobody elsewhere can pass them on. The rank speaks first, so a stranger nev
 
 Then the rank says who it is (HELLO), and each frame is a request, of a name and a value, or the
 answer to the request of that name. Requests are Horovod's, such as `GET scope/key`; a LIST, which
-is answered with this rank's column of all lists (see roll.py); and the shims' own: where rank 0 is
-(PLACE), that a rank is in hvd.init() (MEET), what it tells rank 0 (TELL, LAST), and what rank 0
+is answered with this rank's column of all lists (hub_state.py); and the shims' own: where rank 0
+is (PLACE), that a rank is in hvd.init() (MEET), what it tells rank 0 (TELL, LAST), and what rank 0
 tells the others (VERDICT). PROBLEM says that the ranks will not meet.
 """
 

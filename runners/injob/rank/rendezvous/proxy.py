@@ -24,10 +24,10 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
 from ..failure import Problem, problem_of
-from . import connections, protocol, roll
+from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk
+from .hub_state import NOBODY_ABSENT
 from .protocol import Frame, Opening
-from .roll import NOBODY_ABSENT
 
 # How long a request waits for its answer; in between Horovod looks at its own time limit.
 HOLD_SECONDS = 5.0
@@ -146,10 +146,8 @@ class Proxy:
     def _asked(self, connection: Connection, method: str, path: str, body: bytes) -> None:
         """Answer a request, or pass it on."""
         scope, _, key = path.rpartition("/")
-        name = f"{method} {path}"
-        now = time.monotonic()
-        if self.asked is None:
-            self.asked = now
+        name, now = f"{method} {path}", time.monotonic()
+        self.asked = now if self.asked is None else self.asked
         if key.startswith("rank_"):
             # A rank's host name, with which Gloo only counts neighbours, for nobody.
             self._answer(connection, OK if method == "PUT" else NOT_FOUND)
@@ -171,7 +169,7 @@ class Proxy:
 
     def _put(self, scope: str, key: str, value: bytes) -> None:
         name = f"PUT {scope}/{key}"
-        if key.isdecimal() and roll.is_list(value):
+        if key.isdecimal() and hub_state.is_list(value):
             name = self.lists[scope] = f"{protocol.LIST} {scope}/{key}"
             self.columns.pop(name, None)
         self._send(Frame(name, value))
@@ -194,11 +192,9 @@ class Proxy:
 
     def _finish(self, ready: Callable[[PendingRequest], bool], value: bytes | None) -> None:
         """Answer those requests that are ready; None: the hub has said nothing."""
-        pending, self.pending = self.pending, []
-        for one in pending:
-            if not ready(one):
-                self.pending.append(one)
-                continue
+        finished = [one for one in self.pending if ready(one)]
+        self.pending = [one for one in self.pending if one not in finished]
+        for one in finished:
             body = self._body(one, value)
             # After three failures Horovod gives up, instead of asking on until its time limit.
             status = OK if body is not None else FAILED if self.problem else NOT_FOUND
@@ -212,7 +208,7 @@ class Proxy:
             return json.dumps({**answer, "gloo": self.link.gloo}).encode()
         if value and one.name in self.columns:
             owner, reader = (int(path.rpartition("/")[2]) for path in (one.path, one.name))
-            return roll.filled(value, owner, reader)
+            return hub_state.filled(value, owner, reader)
         return value
 
     def _answer(self, connection: Connection, status: str, body: bytes = b"") -> None:

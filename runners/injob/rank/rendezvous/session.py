@@ -1,6 +1,14 @@
 """One rank's part in the rendezvous: opened before the fork, and served by the parent.
 
-The child asks its parent's proxy over loopback: at once where rank 0 is, and in hvd.init() to meet.
+    Horovod -- HTTP, loopback --> its rank's proxy -- one proven link --> the hub of rank 0
+
+The parent of each task keeps the `proxy`, with a link to the hub; rank 0's also the `hub`: who is
+there, and who left what for whom (`hub_state`). `connections` serves both in one thread each, and
+`protocol` is what they say to each other, and keeps others out. The child asks its parent's proxy
+over loopback: at once where rank 0 is, and in hvd.init() to meet.
+
+What remains open is Gloo's own: the sockets between ranks, which Horovod opens without any proof,
+and everything in clear text. Root and the same user can read the secret.
 """
 
 from __future__ import annotations
@@ -20,8 +28,8 @@ from ..failure import Problem, RendezvousError
 from ..task import Task
 from . import connections, protocol
 from .connections import Connection
+from .hub_state import NOBODY_ABSENT, RankTable
 from .proxy import LinkSettings, Proxy
-from .roll import NOBODY_ABSENT, Roll
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -107,8 +115,8 @@ class RendezvousSession:
                 held=self.held,
                 one_host=task.one_host,
             )
-            roll = Roll(task.size, task.hosts)
-            self.hub = Hub(settings, roll, _say, self._deliver)
+            table = RankTable(task.size, task.hosts)
+            self.hub = Hub(settings, table, _say, self._deliver)
             self.hub.start()
         who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.proxy.start(

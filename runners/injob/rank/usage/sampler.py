@@ -1,5 +1,8 @@
 """Samples what one rank's trainer uses, in a thread of its shim; at its end the kernel's own count.
 
+Each shim samples its own trainer, as no other process of the node may read /proc/PID/io of a
+container's; that of the first rank of each node also samples what all of them share.
+
 A thread, because a question to a broken GPU may never be answered, and the shim has signals to pass
 on. It never ends by itself: small images lack the libgcc that Python needs for that, and the shim
 leaves by os._exit (see supervise.py).

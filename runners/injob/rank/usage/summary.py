@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .by_node import NodeUse
+    from .node_use import NodeUse
 
 IDLE_GPU, IDLE_CPUS, MEMORY = "idle-gpu", "idle-cpus", "memory-near-limit"
 LEAST_SECONDS = 60.0  # a shorter job is mostly its own start

@@ -48,7 +48,7 @@ class Member:
 
 
 @dataclass
-class Roll:
+class RankTable:
     """All ranks of a job of `size`; `hosts` is the node on which each should be, or empty."""
 
     size: int
@@ -160,7 +160,7 @@ def filled(entries: bytes, owner: int, reader: int) -> bytes:
     return bytes(before) + entry + bytes(max(0, len(entries) - 2 * SIZE - before))
 
 
-class Values:
+class KeyValueStore:
     """What ranks leave for each other. Each `answer` is called at once or later."""
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""`use.json`: what the ranks report of their use, put together by node."""
+"""`use.json`: what the ranks report of their use, put together by node on rank 0.
+
+What could not be read is None, which people read as "not measured".
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ... import run_files
-from . import FILE, VERSION, summary
+from . import summary
 
+FILE = "use.json"
+VERSION = 1  # of its form
 FILES = ("read_bytes", "written_bytes", "read_from_storage_bytes", "written_to_storage_bytes")
 
 
