@@ -11,8 +11,8 @@ import click
 from runners.cli import cli
 from runners.cli.options import parameter
 from runners.core.job_record import ArrayPaths, JobPaths, PathBelow
-from runners.explain import judge, signatures
-from runners.explain.signatures import Entry
+from runners.explain import judge, message_signatures
+from runners.explain.message_signatures import Entry
 from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
@@ -197,7 +197,7 @@ def _files(paths: type) -> Iterator[str]:
 
 def failures_page() -> str:
     """Return the failures that `runner explain` knows: messages as data, and what the run tells."""
-    data = signatures.entries()
+    data = message_signatures.entries()
     names = sorted({one.name for one in judge.SIGNATURES if one.name})
     parts = [
         f"{MADE}\n\n# Known failures\n\nBy name, as in `runner explain --json`. "

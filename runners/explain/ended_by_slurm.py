@@ -16,7 +16,7 @@ from ..schedulers.base import clock, limit_seconds
 from .explanation import Alternative, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .finding_helpers import AGAIN, finding, go_on, logs_of, resume, saves, since
-from .table import Row, of_kind, signatures
+from .signature_rows import Row, of_kind, signatures
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")

@@ -21,7 +21,7 @@ from .finding_helpers import (
     on_node,
     who,
 )
-from .table import Named, Row, in_error, signatures
+from .signature_rows import Named, Row, in_error, signatures
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = "No space left on device"

@@ -12,14 +12,14 @@ from ..core.remedy import LAUNCH, Remedy
 from . import (
     container,
     ended_by_slurm,
+    fallback,
     file_errors,
-    imports,
+    import_errors,
+    message_signatures,
     read_facts,
     rendezvous,
     signals,
-    signatures,
-    training,
-    unrecognised,
+    trainer_errors,
 )
 from .explanation import (
     AUTHOR,
@@ -36,21 +36,21 @@ from .facts import Facts, LogPattern
 from .finding_helpers import EDITOR
 
 # What only repeats an error, or names its family
-LAST = (*unrecognised.NO_SPACE, signatures.GENERAL, *unrecognised.SIGNATURES)
+LAST = (*fallback.NO_SPACE, message_signatures.GENERAL, *fallback.SIGNATURES)
 # What the run's facts tell comes before other programs' messages, and these before what is general
 SIGNATURES: tuple[Signature, ...] = (
     *container.SIGNATURES,
     *ended_by_slurm.SIGNATURES,
     signals.OUT_OF_MEMORY,
-    *imports.FROM_OUTSIDE,
+    *import_errors.FROM_OUTSIDE,
     *rendezvous.BY_PLAN,
-    signatures.PARTICULAR,
+    message_signatures.PARTICULAR,
     *ended_by_slurm.NOT_STARTED,
     *rendezvous.SIGNATURES,
-    *imports.SIGNATURES,
+    *import_errors.SIGNATURES,
     *file_errors.SIGNATURES,
-    *training.SIGNATURES,
-    signatures.BEFORE_A_CRASH,
+    *trainer_errors.SIGNATURES,
+    message_signatures.BEFORE_A_CRASH,
     *signals.SIGNATURES,
     *LAST,
     signals.ENDED,
@@ -89,7 +89,7 @@ def judge(facts: Facts) -> Explanation:
             return _explanation(finding.name or one.name, finding, facts)
         if finding and unsure is None:
             unsure = _explanation(finding.name or one.name, finding, facts)
-    return unsure or nothing or _explanation("unknown", unrecognised.unknown(facts), facts)
+    return unsure or nothing or _explanation("unknown", fallback.unknown(facts), facts)
 
 
 def _nothing(facts: Facts) -> Explanation | None:

@@ -23,7 +23,7 @@ from .finding_helpers import (
     record_of,
     who,
 )
-from .table import Row, of_kind, signatures
+from .signature_rows import Row, of_kind, signatures
 
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")

@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from runners.explain import signatures
+from runners.explain import message_signatures
 from runners.explain.facts import Line
+from runners.explain.message_signatures import OF_IMAGES, ORDER, REMEDIES, Entry, Match
+from runners.explain.searched_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.sentences import WORDS
-from runners.explain.signature_text import ERROR, HARMLESS, LOG, Text, parted
-from runners.explain.signatures import ORDER, REMEDIES, Entry, Match
 from runners.settings.table import SETTINGS
 
-ENTRIES = signatures.entries()
+ENTRIES = message_signatures.entries()
 FOR_IMAGES = re.compile(
     r"runner (?:build (?!env\b)|pull|verify|inspect)|shell --image|--apptainer-arg"
     r"|--(?:bind|stage-image|host-mpi)\b"
@@ -47,7 +47,7 @@ def known(text: Text) -> list[str]:
 
 
 def everything(text: Text) -> list[Match]:
-    return [each for general in (False, True) for each in signatures.matches(text, general)]
+    return [each for general in (False, True) for each in message_signatures.matches(text, general)]
 
 
 # Each table is one test, which names all that fail: as a test of its own, each of 700 examples
@@ -84,7 +84,7 @@ def faults(entry: Entry) -> Iterator[str]:
     """Yield what is wrong with a signature itself."""
     named = {"0", "who", "host", "image", "error", "user"}
     groups = (re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match)
-    named.update(name.rstrip(signatures.DIGITS) for names in groups for name in names)
+    named.update(name.rstrip(message_signatures.DIGITS) for names in groups for name in names)
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
     rules = {
         "id": re.fullmatch(r"[a-z0-9-]+", entry.id),
@@ -114,12 +114,12 @@ def test_no_advice_names_a_folder_that_others_can_make_first() -> None:
 
 def test_without_an_image_no_signature_tells_a_command_for_one() -> None:
     wrong = []
-    for entry in signatures.entries(has_image=False):
+    for entry in message_signatures.entries(has_image=False):
         of_image = entry.about == "apptainer"  # whose own options are what has failed
         causes = () if of_image else (entry.cause, entry.because, entry.tell)
         texts = (*causes, entry.command, *entry.fix)
         wrong += [f"{entry.id}: {text}" for text in texts if FOR_IMAGES.search(text)]
-        wrong += [f"{entry.id}: {option}" for option in signatures.OF_IMAGES & {*entry.change}]
+        wrong += [f"{entry.id}: {option}" for option in OF_IMAGES & {*entry.change}]
         wrong += [f"{entry.id}: {word}" for word in WORDS if f"{{{word}}}" in " ".join(texts)]
         if not of_image and not entry.fix:
             wrong.append(f"{entry.id}: nothing to do")
@@ -127,7 +127,7 @@ def test_without_an_image_no_signature_tells_a_command_for_one() -> None:
 
 
 def test_without_an_image_packages_are_installed_into_the_environment() -> None:
-    by_id = {entry.id: entry for entry in signatures.entries(has_image=False)}
+    by_id = {entry.id: entry for entry in message_signatures.entries(has_image=False)}
     assert "{image}/bin/python -m pip install -r more.txt" in by_id["deepspeed-missing"].fix[0]
 
 

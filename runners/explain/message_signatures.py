@@ -37,9 +37,9 @@ from .finding_helpers import (
     without_own_address,
     without_own_tf_config,
 )
-from .imports import keras_2
+from .import_errors import keras_2
+from .searched_text import Text, text_of
 from .sentences import filled, inside, typed, worded
-from .signature_text import Text, text_of
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -15,7 +15,7 @@ from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
 from .finding_helpers import EDITOR, PLACE, certain, doctor, edit, host, in_image, place, who
-from .table import Named, Row, in_error, of_kind, signatures
+from .signature_rows import Named, Row, in_error, of_kind, signatures
 
 MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")

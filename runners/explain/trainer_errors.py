@@ -18,7 +18,7 @@ from .finding_helpers import (
     own_code,
     who,
 )
-from .table import Row, in_error, signatures
+from .signature_rows import Row, in_error, signatures
 
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
 # argparse's, in the packaged trainers and in others
