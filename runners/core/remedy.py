@@ -80,7 +80,7 @@ def command(*words: object) -> Remedy:
     return Remedy(COMMAND, shlex.join(map(str, words)))
 
 
-def line(text: str) -> Remedy:
+def shell_line(text: str) -> Remedy:
     """Return the remedy that is a line for the shell, quoted already."""
     return Remedy(COMMAND, text)
 

@@ -13,7 +13,8 @@ from ..injob import failure_kinds as kinds
 from ..script.ranks import EXIT_NOT_VERIFIED
 from .explanation import Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, certain, likely, signal_of, who
+from .findings import certain, likely, signal_of, who
+from .fixes import AGAIN
 
 # What reading from it leads to: a fault of the memory it is mapped to, or files that are not there
 SIGNS = re.compile(

@@ -15,8 +15,8 @@ from ..jobs.stalls import MISSING, TITLE
 from ..schedulers.base import clock, limit_seconds
 from .explanation import Alternative, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import AGAIN, finding, go_on, logs_of, resume, saves, since
-from .signature_rows import Row, of_kind, signatures
+from .findings import certain, finding, host
+from .fixes import AGAIN, go_on, logs_of, resume, saves, since
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
@@ -86,10 +86,9 @@ def _ended(
     fix: Remedy,
     *evidence: object,
     because: str = "",
-    host: str = "",
     others: Sequence[Alternative] = (),
 ) -> Explanation:
-    """Return what Slurm itself says of the job's end; `host` is the node that it blames.
+    """Return what Slurm itself says of the job's end.
 
     How the ranks ended is no part of it: Slurm ended them, and their containers.
     """
@@ -97,7 +96,7 @@ def _ended(
     shown = (f"the scheduler's state of the job: {facts.state.value}", *lines)
     because = because or "that is the final state of the job"
     said = finding(cause, shown, fix, Certainty.CERTAIN, because)
-    return replace(said, host=host or _node(facts), others=tuple(others), of_job=True)
+    return replace(said, host=_node(facts), others=tuple(others), of_job=True)
 
 
 def _node(facts: Facts) -> str:
@@ -185,13 +184,12 @@ def stopped(facts: Facts) -> Explanation:
     return _ended(facts, cause, go_on(facts), because="the ranks recorded it")
 
 
-NOT_STAGED = Row(
-    "staging-failed",
-    kinds.NOT_STAGED,
-    "{host} could not stage the {what} on its own disk: {how}",
-    lambda _, named: change({f"stage-{named['what']}": "none"}),
-    "the node recorded it before any rank was started",
-)
+def not_staged(facts: Facts) -> Explanation:
+    """A node could not copy the data or the image to its own disk."""
+    what = facts.fields["what"]
+    cause = f"{host(facts)} could not stage the {what} on its own disk: {facts.how}"
+    because = "the node recorded it before any rank was started"
+    return certain(facts, cause, change({f"stage-{what}": "none"}), because=because)
 
 
 def runs_folder(facts: Facts) -> Explanation | None:
@@ -253,7 +251,7 @@ NOT_STARTED = (
 )
 SIGNATURES = (
     Signature("stall", stall, (WAITED, MISSED, NAMED)),
-    *signatures((NOT_STAGED,), of_kind),
+    Signature("staging-failed", not_staged, kind=kinds.NOT_STAGED),
     Signature("node-lost", node_lost, (NODE, CANCELLED)),
     Signature("no-step", no_step_yet, (NO_STEP, NEVER, WAITS, STEP), early=True),
     Signature("time-limit", time_limit, state=JobState.TIMEOUT),

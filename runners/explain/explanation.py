@@ -28,8 +28,6 @@ class Alternative(NamedTuple):
 
 # Who can fix a failure; NOBODY where it is a node that is broken
 YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
-# The names of explanations of jobs that have not failed.
-PENDING, RUNNING, COMPLETED = "pending", "running", "completed"
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,7 @@ class Explanation:
     fixed_by: str = ""
     tell: str = ""
     of_job: bool = False
-
-    @property
-    def failed(self) -> bool:
-        return self.name not in (PENDING, RUNNING, COMPLETED)
+    failed: bool = True
 
 
 @dataclass(frozen=True)

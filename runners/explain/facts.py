@@ -195,6 +195,11 @@ class Facts:
         return self.record.error if self.record else ""
 
     @property
+    def how(self) -> str:
+        """How the first rank ended; "" where none failed."""
+        return self.first.how if self.first else ""
+
+    @property
     def fields(self) -> Mapping[str, Any]:
         """The fields that the first rank's record has of its kind; none without a record."""
         return self.record.fields if self.record else {}

@@ -11,7 +11,8 @@ from ..injob.run_files import OF_A_TYPE
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import all_logs, certain, edit, finding, likely, logs, own_code, who
+from .findings import certain, finding, likely, own_code, who
+from .fixes import all_logs, edit, logs
 
 EXCEPTION = re.compile(OF_A_TYPE)
 SHOWN = 8  # lines of a failure that nobody knows

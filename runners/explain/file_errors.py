@@ -6,27 +6,20 @@ import os
 import re
 from shlex import quote
 
-from ..core.remedy import Remedy, change, command
-from ..core.remedy import line as typed_line
+from ..core.remedy import Remedy, change, command, shell_line
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .finding_helpers import (
-    FETCH,
-    ITSELF,
-    before,
-    certain,
-    dataset_in,
-    edit,
-    likely,
-    on_node,
-    who,
-)
-from .signature_rows import Named, Row, in_error, signatures
+from .findings import ITSELF, before, certain, dataset_in, likely, who
+from .fixes import FETCH, edit, on_node
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = "No space left on device"
 QUOTA = "Disk quota exceeded"
 SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
+DATA_MISSING = re.compile(
+    r"error: (?:on rank [^:]+: )?(.*(?:the data folder \S+ does not exist|no MNIST in|no CIFAR|"
+    r"cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|no tokens in).*)"
+)
 MISSING = re.compile(r"(?:No such file or directory|NotADirectoryError: .*): '([^']+)'")
 PATH = re.compile(r"'(/[^']*)'")
 
@@ -77,11 +70,16 @@ def _elsewhere(facts: Facts, check: Remedy) -> Remedy:
     return change(runs_dir=f"{facts.scratch or 'FOLDER'}/runs", first=check.text)
 
 
-def _data(facts: Facts, named: Named) -> Remedy:
+def data_missing(facts: Facts) -> Explanation | None:
+    """The packaged trainers' words for data that is not there."""
+    match = DATA_MISSING.search(facts.error)
+    if not match:
+        return None
+    name = dataset_in(match[1])
+    fix = change(data=name, first=f"runner data fetch {name}") if name else FETCH
     if data := facts.job.typed.text("data"):
-        return command("ls", "-l", data.rpartition("=")[2])
-    name = dataset_in(named["what"])
-    return change(data=name, first=f"runner data fetch {name}") if name else FETCH
+        fix = command("ls", "-l", data.rpartition("=")[2])
+    return certain(facts, f"the trainer found no usable dataset: {match[1]}", fix)
 
 
 def missing_file(facts: Facts) -> Explanation | None:
@@ -95,46 +93,40 @@ def missing_file(facts: Facts) -> Explanation | None:
         return certain(facts, cause, edit(facts))
     cause = f"{who(facts)} opens {path}, which does not exist in the container"
     if (path + "/").startswith("/data/"):
-        because = f"{ITSELF}; --data binds it there"
-        return certain(facts, cause, change(data="FOLDER"), because=because)
+        return certain(facts, cause, change(data="FOLDER"), note="; --data binds it there")
     folder = os.path.dirname(path)
     if not path.startswith("/") or folder == "/":
         return certain(facts, cause, edit(facts))
     cause += "; the container shows only its own files, your home and what is bound"
     bind = change(bind=folder, first=f"ls -l {quote(path)}")
-    return certain(facts, cause, bind, because=f"{ITSELF}; if it is on the node, bind its folder")
+    return certain(facts, cause, bind, note="; if it is on the node, bind its folder")
 
 
-def _look(_: Facts, named: Named) -> Remedy:
-    path = named["path"]
-    return typed_line(f"ls -ld {quote(path)} {quote(os.path.dirname(path))}; id")
+def read_only(facts: Facts) -> Explanation | None:
+    match = re.search("Read-only file system((?:: '[^']+')?)", facts.error)
+    if not match:
+        return None
+    cause = (
+        f"{who(facts)} writes to a read-only file system{match[1]}; an image cannot be written to, "
+        "and OUTPUT_DIR is the folder for what a trainer writes"
+    )
+    return certain(facts, cause, edit(facts))
 
 
-ROWS = (
-    Row(  # the packaged trainers' words for data that is not there
-        "data-missing",
-        r"error: (?:on rank [^:]+: )?(?P<what>.*(?:the data folder \S+ does not exist|no MNIST in|"
-        r"no CIFAR|cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|"
-        r"no tokens in).*)",
-        "the trainer found no usable dataset: {what}",
-        _data,
-    ),
-    Row(
-        "read-only",
-        r"Read-only file system(?P<path>(?:: '[^']+')?)",
-        "{who} writes to a read-only file system{path}; an image cannot be written to, and "
-        "OUTPUT_DIR is the folder for what a trainer writes",
-    ),
-    Row(
-        "permission-denied",
-        r"Permission denied: '(?P<path>[^']+)'",
-        "{who} cannot open {path}: permission denied",
-        _look,
-    ),
-)
+def permission_denied(facts: Facts) -> Explanation | None:
+    match = re.search("Permission denied: '([^']+)'", facts.error)
+    if not match:
+        return None
+    look = f"ls -ld {quote(match[1])} {quote(os.path.dirname(match[1]))}; id"
+    cause = f"{who(facts)} cannot open {match[1]}: permission denied"
+    return certain(facts, cause, shell_line(look))
+
+
 SIGNATURES = (
     Signature("quota", quota),
     Signature("disk-full", full_disk),
-    *signatures(ROWS, in_error),
+    Signature("data-missing", data_missing),
     Signature("file-missing", missing_file),
+    Signature("read-only", read_only),
+    Signature("permission-denied", permission_denied),
 )

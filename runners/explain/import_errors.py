@@ -5,17 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from pathlib import Path
 from shlex import quote
 
-from ..core.remedy import Remedy, change
-from ..core.remedy import line as typed_line
+from ..core.remedy import Remedy, change, shell_line
 from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .finding_helpers import EDITOR, PLACE, certain, doctor, edit, host, in_image, place, who
-from .signature_rows import Named, Row, in_error, of_kind, signatures
+from .findings import PLACE, certain, host, who
+from .fixes import doctor, edit, in_image
 
 MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
@@ -44,63 +42,45 @@ NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 
 
-LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
-KERAS_3 = re.compile(r"\s*(?:import|from) keras\b")
+GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found \(required by ((?!/\.sing)[^)]+)\)")
 
 
-def keras_2(facts: Facts) -> Remedy | None:
-    """Return how the script gets Keras 2: by another import, or by a variable for `tf.keras`.
-
-    None where that variable was set and there is no import to change.
-    """
-    where = place(facts)
-    file = Path(where[1]) if where else None
-    if file and file.is_file():
-        for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
-            if KERAS_3.match(line):
-                return change(first=f"{EDITOR} +{number} {quote(str(file))}")
-    given = LEGACY_KERAS in facts.job.typed.values("env")
-    return None if given else change(env=[LEGACY_KERAS])
-
-
-def _driver(facts: Facts, named: Named) -> Remedy:
-    if named["reason"] == kinds.NO_DRIVER:
-        return change(nv=False, leave_out=["force"])
-    return doctor(facts, "--nodelist", host(facts), "--gpus-per-node", 1)
+def glibc(facts: Facts) -> Explanation | None:
+    """A library was built on a newer system than the image."""
+    match = GLIBC.search(facts.error)
+    if not match:
+        return None
+    version, by = match.groups()
+    cause = (
+        f"{by} needs {version}, which the {facts.environment}'s own C library does not have: it "
+        f"was built on a newer system than the {facts.environment}"
+    )
+    fix = _without_bind(facts, by)
+    return certain(facts, cause, fix, because="the dynamic loader reports it")
 
 
-def _without_bind(facts: Facts, named: Named) -> Remedy:
+def _without_bind(facts: Facts, library: str) -> Remedy:
     """Return the launch without the only folder that is bound, if the library is below it."""
     binds = [str(value).split(":") for value in facts.job.typed.values("bind")]
     targets = [words[min(1, len(words) - 1)] for words in binds]
-    if len(targets) == 1 and named["by"].startswith(targets[0].rstrip("/") + "/"):
+    if len(targets) == 1 and library.startswith(targets[0].rstrip("/") + "/"):
         return change(leave_out=["bind"])
     return in_image(facts, "ldd", "--version")
 
 
-GLIBC = Row(
-    "glibc-mismatch",
-    r"version [`'](?P<version>GLIBC_[\d.]+)' not found \(required by (?P<by>(?!/\.sing)[^)]+)\)",
-    "{by} needs {version}, which the {environment}'s own C library does not have: it was built on "
-    "a newer system than the {environment}",
-    _without_bind,
-    "the dynamic loader reports it",
-)
-# The shim looked before the trainer whether the node's driver fits the image.
-DRIVER = Row(
-    "driver-mismatch",
-    kinds.DRIVER,
-    "{how}",
-    _driver,
-    "the rank tried to load the driver's library before the trainer began",
-)
-CPU = Row(
-    "cpu-too-old",
-    kinds.CPU,
-    "{how}",
-    lambda facts, _: change(exclude=host(facts)),
-    "the rank compared the CPU with the image's label before the trainer began",
-)
+def driver(facts: Facts) -> Explanation:
+    """The shim looked before the trainer whether the node's driver fits the image."""
+    fix = doctor(facts, "--nodelist", host(facts), "--gpus-per-node", 1)
+    if facts.fields["reason"] == kinds.NO_DRIVER:
+        fix = change(nv=False, leave_out=["force"])
+    because = "the rank tried to load the driver's library before the trainer began"
+    return certain(facts, facts.how, fix, *facts.fields.get("evidence", ()), because=because)
+
+
+def old_cpu(facts: Facts) -> Explanation:
+    because = "the rank compared the CPU with the image's label before the trainer began"
+    fix = change(exclude=host(facts))
+    return certain(facts, facts.how, fix, *facts.fields.get("evidence", ()), because=because)
 
 
 def import_leak(facts: Facts) -> Explanation | None:
@@ -166,7 +146,7 @@ def environment_module(facts: Facts) -> Explanation | None:
     cause = f"the module {name} could not be loaded on the node"
     cause += ": its shells have no `module` command" if shell else ""
     names = " ".join(map(quote, name.split("|")))
-    fix = typed_line(f"module spider {names} || module avail")
+    fix = shell_line(f"module spider {names} || module avail")
     fix = change(leave_out=["module"]) if shell else fix
     before = (shell,) if shell else facts.log.last[-6:-1]
     because = "the job's script ended there, before any rank"
@@ -178,9 +158,10 @@ def environment_module(facts: Facts) -> Explanation | None:
 FROM_OUTSIDE = (
     Signature("import-leak", import_leak),
     Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
-    *signatures((GLIBC,), in_error),
+    Signature("glibc-mismatch", glibc),
 )
 SIGNATURES = (
-    *signatures((DRIVER, CPU), of_kind),
+    Signature("driver-mismatch", driver, kind=kinds.DRIVER),
+    Signature("cpu-too-old", old_cpu, kind=kinds.CPU),
     Signature("python-module-missing", python_module),
 )

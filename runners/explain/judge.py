@@ -21,19 +21,9 @@ from . import (
     signals,
     trainer_errors,
 )
-from .explanation import (
-    AUTHOR,
-    COMPLETED,
-    NOBODY,
-    PENDING,
-    RUNNING,
-    YOU,
-    Certainty,
-    Explanation,
-    Signature,
-)
+from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import EDITOR
+from .fixes import EDITOR
 
 # What only repeats an error, or names its family
 LAST = (*fallback.NO_SPACE, message_signatures.GENERAL, *fallback.SIGNATURES)
@@ -59,9 +49,9 @@ PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in 
 # What only repeats an error, or how a rank ended
 REPEATING = (signals.CRASHED, *LAST)
 NOTHING = {
-    JobState.PENDING: (PENDING, "the job has not started"),
-    JobState.RUNNING: (RUNNING, "nothing has failed so far"),
-    JobState.COMPLETED: (COMPLETED, "nothing failed"),
+    JobState.PENDING: "the job has not started",
+    JobState.RUNNING: "nothing has failed so far",
+    JobState.COMPLETED: "nothing failed",
 }
 
 
@@ -95,8 +85,8 @@ def judge(facts: Facts) -> Explanation:
 def _nothing(facts: Facts) -> Explanation | None:
     if facts.state not in NOTHING or (facts.state == JobState.RUNNING and facts.first):
         return None
-    name, cause = NOTHING[facts.state]
-    return Explanation(name, cause, (), None, Certainty.CERTAIN, "that is its state")
+    said = facts.state.value, NOTHING[facts.state]
+    return Explanation(*said, (), None, Certainty.CERTAIN, "that is its state", failed=False)
 
 
 def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanation:

@@ -9,35 +9,18 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from ..core.remedy import Remedy, advice, change
-from ..core.remedy import line as typed_line
+from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
 from .facts import Facts
-from .finding_helpers import (
-    all_logs,
-    as_sure_as_told,
-    edit,
-    exclude,
-    go_on,
-    host,
-    logs,
-    own_code,
-    place,
-    record_of,
-    signal_of,
-    smaller_batch,
-    who,
-    without_own_address,
-    without_own_tf_config,
-)
-from .import_errors import keras_2
+from .findings import as_sure_as_told, host, own_code, place, record_of, signal_of, who
+from .fixes import REMEDIES, edit, logs
 from .searched_text import Text, text_of
 from .sentences import filled, inside, typed, worded
 
@@ -51,12 +34,7 @@ DIGITS = "123456789"  # of names in several alternatives of one expression, such
 # Of a regular expression: its parts, and those that stand for one character and no other.
 PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
 PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
-CERTAINTIES = {
-    "certain": Certainty.CERTAIN,
-    "likely": Certainty.LIKELY,
-    "possible": Certainty.UNSURE,
-}
-ORDER = tuple(CERTAINTIES.values())
+ORDER = tuple(Certainty)
 BECAUSE = {
     Certainty.CERTAIN: "no other failure is known to have this message",
     Certainty.LIKELY: "this message is known, and now and then has another cause",
@@ -67,19 +45,9 @@ CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
-OF_IMAGES = {"image", "stage-image", "bind", "apptainer-arg", "host-mpi"}  # options
-PROPAGATE = "`--sbatch-arg=--propagate=NONE`"  # for what sbatch submits
-# What can only be told from the run: the name in an entry, and what makes the command of it
-REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
-    "edit": edit,
-    "exclude": exclude,
-    "go-on": go_on,
-    "keras-2": keras_2,
-    "logs": all_logs,
-    "smaller-batch": smaller_batch,
-    "without-own-address": without_own_address,
-    "without-own-tf-config": without_own_tf_config,
-}
+# Options that only a run with an image has, and those of a job that sbatch submits
+OF_IMAGES = {"image", "stage-image", "bind", "apptainer-arg", "host-mpi"}
+OF_SBATCH = {"sbatch-arg"}
 
 
 @dataclass(frozen=True)
@@ -130,37 +98,40 @@ class Match:
 
 
 @cache
-def entries(has_image: bool = True) -> tuple[Entry, ...]:
-    """Return all signatures, by the order of the files' names, in words for such a run."""
-    return tuple(each for file in sorted(FOLDER.glob("*.toml")) for each in _read(file, has_image))
+def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[Entry, ...]:
+    """Return all signatures, by the order of the files' names, as they read for such a job."""
+    files = sorted(FOLDER.glob("*.toml"))
+    return tuple(each for file in files for each in _read(file, has_image, by_sbatch))
 
 
-def _read(file: Path, has_image: bool) -> Iterator[Entry]:
+def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[Entry]:
+    has = {"image" if has_image else "environment", *["sbatch"] * by_sbatch}
+    lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in tomllib.loads(worded(file.read_text(encoding="utf-8"), has_image))["signature"]:
         example = row.pop("example")
-        row["fix"] = list(filter(None, (_said(step, has_image) for step in row["fix"])))
-        row["command"] = _said(row.get("command", ""), has_image)
-        if not (has_image or OF_IMAGES.isdisjoint(row.get("change", {}))):
+        row["fix"] = [step for step in (_said(one, has) for one in row["fix"]) if step]
+        row["command"] = _said(row.get("command", ""), has)
+        if not lacking.isdisjoint(row.get("change", {})):
             del row["change"]
         values: dict[str, Any] = {
             key: tuple(one) if isinstance(one, list) else one for key, one in row.items()
         }
         values["where"] = values.pop("in", "any")
-        values["certainty"] = CERTAINTIES[values["certainty"]]
+        values["certainty"] = Certainty(values["certainty"])
         values["examples"] = tuple([example] if isinstance(example, str) else example)
         yield Entry(**values, about=file.stem)
 
 
-def _said(text: str | Mapping[str, str], has_image: bool) -> str:
-    """Return a text that may be another without an image; "" where it has no sense there."""
+def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
+    """Return a text, or of several the one for what the job has; "" where there is none."""
     if isinstance(text, str):
         return text
-    return text.get("image" if has_image else "environment", "")
+    return next((each for name, each in text.items() if name in has), "")
 
 
-def matches(text: Text, general: bool = False, has_image: bool = True) -> list[Match]:
+def matches(text: Text, general: bool = False, of: Sequence[Entry] = ()) -> list[Match]:
     """Return all particular entries that fit, or all general ones, the best first."""
-    ours = [entry for entry in entries(has_image) if entry.general is general]
+    ours = [entry for entry in of or entries() if entry.general is general]
     texts = {where: text.of(where) for where in {entry.where for entry in ours}}
     fit = (_match(entry, texts[entry.where]) for entry in ours)
     return sorted(filter(None, fit), key=lambda each: each.rank)
@@ -217,7 +188,7 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
     if not follows and facts.kind not in ENDED:
         return None
     text = text_of(facts)
-    fit = matches(text, general, facts.has_image)
+    fit = matches(text, general, entries(facts.has_image, facts.job.scheduler == "slurm"))
     best = next((one for one in fit if not only or one.entry.id in only), None)
     return _explanation(best, text, facts) if best else None
 
@@ -230,9 +201,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)
-    of_slurm = facts.job.scheduler == "slurm"
-    fix = (step for step in entry.fix if of_slurm or not step.endswith(PROPAGATE))
-    steps = tuple(filled(step, named) for step in fix)
+    steps = tuple(filled(step, named) for step in entry.fix)
     in_words = advice("\n".join(steps)) if steps else logs(facts)
     return Explanation(
         entry.id,
@@ -273,9 +242,8 @@ def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> 
     if remedy:
         return remedy
     if entry.command:
-        return typed_line(typed(entry.command, named))
-    of_sbatch = "sbatch-arg" in entry.change and facts.job.scheduler != "slurm"
-    if (entry.change or entry.leave_out) and not of_sbatch:
+        return shell_line(typed(entry.command, named))
+    if entry.change or entry.leave_out:
         options = {name: inside(value, named) for name, value in entry.change.items()}
         return change(options, leave_out=entry.leave_out)
     if entry.fixed_by == NOBODY and node:

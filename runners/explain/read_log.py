@@ -113,7 +113,7 @@ class _Reader:
     def _begin(self) -> None:
         self.hits: dict[LogPattern, list[Line]] = {}
         self.counts: dict[tuple[LogPattern, int | None], int] = {}
-        self.last: list[Line] = []
+        self.last: deque[Line] = deque(maxlen=LAST)
         self.first_of_nobody: list[Line] = []
         self.last_of_nobody: deque[Line] = deque(maxlen=OF_NOBODY_LAST)
 
@@ -128,7 +128,7 @@ class _Reader:
         for pattern, words, regex in self.patterns:
             self._search(piece, pattern, words, regex)
         self._keep_of_nobody(piece)
-        self.last = (self.last + self._tail(piece))[-LAST:]
+        self.last += self._lines(piece, [*islice(_from_the_end(piece, self.label), LAST)][::-1])
         self.lines += piece.count(b"\n")
         self.size += len(piece)
 
@@ -157,22 +157,16 @@ class _Reader:
         """Keep the first and the last lines without a label."""
         spans = [match.span() for match in OF_NOBODY.finditer(piece)]
         room = OF_NOBODY_FIRST - len(self.first_of_nobody)
-        number, end = self.lines + 1, 0
-        for start, stop in (*spans[:room], *spans[room:][-OF_NOBODY_LAST:]):
-            number, end = number + piece.count(b"\n", end, start), start
-            kept = self.first_of_nobody if room > 0 else self.last_of_nobody
-            kept.append(Line(number, _parted(piece, start, stop)[2], file=self.name))
-            room -= 1
+        self.first_of_nobody += self._lines(piece, spans[:room])
+        self.last_of_nobody += self._lines(piece, spans[room:][-OF_NOBODY_LAST:])
 
-    def _tail(self, piece: bytes) -> list[Line]:
-        """Return the piece's last lines of the rank that is looked at."""
-        lines: list[Line] = []
-        number, end = self.lines + piece.count(b"\n") + 1, len(piece)
-        for start, stop in islice(_from_the_end(piece, self.label), LAST):
-            number, end = number - piece.count(b"\n", start, end), start
+    def _lines(self, piece: bytes, spans: Sequence[tuple[int, int]]) -> Iterator[Line]:
+        """Yield the lines of a piece that start and stop there, in its order."""
+        number, end = self.lines + 1, 0
+        for start, stop in spans:
+            number, end = number + piece.count(b"\n", end, start), start
             rank, host, text = _parted(piece, start, stop)
-            lines.append(Line(number, text, rank, host, self.name))
-        return lines[::-1]
+            yield Line(number, text, rank, host, self.name)
 
     def facts(self) -> LogFacts:
         hits = {pattern: tuple(lines) for pattern, lines in self.hits.items()}

@@ -11,19 +11,8 @@ from ..injob.rank import MPI
 from ..injob.rank.worlds import why_alone, why_several
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import (
-    AGAIN,
-    certain,
-    doctor,
-    finding,
-    host,
-    likely,
-    logs,
-    logs_of,
-    record_of,
-    who,
-)
-from .signature_rows import Row, of_kind, signatures
+from .findings import certain, finding, host, likely, record_of, who
+from .fixes import AGAIN, doctor, logs, logs_of
 
 NO_PMI = LogPattern("SLURM's PMI support")
 PMIX_ERROR = LogPattern("PMIX ERROR")
@@ -205,39 +194,41 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
     return replace(said, rank=line.rank, host=line.host)
 
 
-KINDS = (
-    Row(
-        "different-weights",
-        kinds.DIFFERENT_WEIGHTS,
-        "the ranks train different models ({parameter} differs): {cause}",
-        lambda facts, named: advice(named["remedy"]),
-        likely="the ranks' weights were compared, and differ; why is told by what the trainer made "
-        "of the wrappers of Horovod, PyTorch or Keras",
-    ),
-    Row(
-        "misleading-host-name",
-        kinds.MISLEADING_NAME,
-        "the host name {host} does not resolve to its interface {interface}, and Gloo uses "
-        "the name",
-        change(controller="mpi"),
-    ),
-    Row(
-        "port-taken",
-        kinds.PORT_TAKEN,
-        "another user of {host} listens on port {port}, which was held for rank 0's server "
-        "(MASTER_PORT) or this rank's (TF_CONFIG)",
-        AGAIN,
+def different_weights(facts: Facts) -> Explanation:
+    parameter, why, remedy = (facts.fields[name] for name in ("parameter", "cause", "remedy"))
+    because = (
+        "the ranks' weights were compared, and differ; why is told by what the trainer made of the "
+        "wrappers of Horovod, PyTorch or Keras"
+    )
+    cause = f"the ranks train different models ({parameter} differs): {why}"
+    return likely(facts, cause, advice(remedy), because=because)
+
+
+def misleading_name(facts: Facts) -> Explanation:
+    """Gloo listens where the host's name leads."""
+    name = f"the host name {host(facts)} does not resolve to its interface"
+    cause = f"{name} {facts.fields['interface']}, and Gloo uses the name"
+    return certain(facts, cause, change(controller="mpi"))
+
+
+def port_taken(facts: Facts) -> Explanation:
+    cause = (
+        f"another user of {host(facts)} listens on port {facts.fields['port']}, which was held for "
+        "rank 0's server (MASTER_PORT) or this rank's (TF_CONFIG)"
+    )
+    because = (
         "the rank saw it in /proc/net/tcp, and ended before it talked to a stranger; the next "
-        "start has another port, at random",
-    ),
-    Row(
-        "host-mpi-mismatch",
-        kinds.HOST_MPI,
-        "the host's MPI libraries do not work in the image: {error}",
-        change(leave_out=["host-mpi"]),
-        "the check before the job proper tried them",
-    ),
-)
+        "start has another port, at random"
+    )
+    return certain(facts, cause, AGAIN, because=because)
+
+
+def host_mpi(facts: Facts) -> Explanation:
+    cause = f"the host's MPI libraries do not work in the image: {facts.error}"
+    because = "the check before the job proper tried them"
+    return certain(facts, cause, change(leave_out=["host-mpi"]), because=because)
+
+
 # The plan tells more than the words of MPI and Gloo.
 BY_PLAN = (
     Signature("controller-changed", controller_changed, (MPI_ENDED, AFTER_END, NO_PLUGIN)),
@@ -249,7 +240,10 @@ SIGNATURES = (
     Signature("several-worlds", several_worlds, kind=kinds.SEVERAL_WORLDS),
     Signature("ranks-alone", no_world_formed, kind=kinds.NO_WORLD_FORMED),
     Signature("wrong-interface", interface, kind=kinds.NO_INTERFACE),
-    *signatures(KINDS, of_kind),
+    Signature("different-weights", different_weights, kind=kinds.DIFFERENT_WEIGHTS),
+    Signature("misleading-host-name", misleading_name, kind=kinds.MISLEADING_NAME),
+    Signature("port-taken", port_taken, kind=kinds.PORT_TAKEN),
+    Signature("host-mpi-mismatch", host_mpi, kind=kinds.HOST_MPI),
     Signature("rank-did-not-come", not_met, kind=kinds.NOT_MET),
     Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),
     Signature("no-world", no_world),

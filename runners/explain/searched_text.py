@@ -11,7 +11,7 @@ from itertools import accumulate, takewhile
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_RANK, TIME, plain
 from .facts import Facts, Line
-from .finding_helpers import CHAINED
+from .findings import CHAINED
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and

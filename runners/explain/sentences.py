@@ -66,10 +66,6 @@ def _quoted(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return _cut(text) or NOTHING
-
-
-def _cut(text: str) -> str:
     """Return text of a log as one line that is not too long."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
+    return (line if len(line) <= LONGEST else f"{line[:LONGEST]} ...") or NOTHING

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping
 
 from ..core.job_record import JobState
 from ..core.model import Controller, ImageAccess
 from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .finding_helpers import (
-    all_logs,
-    certain,
-    finding,
-    go_on,
-    likely,
-    logs,
-    record_of,
-    resume,
-    signal_of,
-    since,
-    who,
-)
+from .findings import certain, finding, likely, record_of, signal_of, who
+from .fixes import all_logs, go_on, logs, resume, since
 
 # slurmstepd, where Slurm limits memory by control groups: `Detected 1 oom_kill event in StepId=...`
 OOM = LogPattern("oom_kill event", r"^slurmstepd.*: error: Detected \d+ oom_kill events?")
 OOM_TASK = LogPattern("Out Of Memory", r"^srun: error: \S+: tasks? [\d,-]+: Out Of Memory")
 ONE_WORLD = LogPattern("runner: one world of")
 UNIT = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
-FAULTS = {
+FAULTS: Mapping[int, str] = {
     signal.SIGSEGV: "invalid memory access",
     signal.SIGBUS: "a memory-mapped file was truncated or overwritten, or shared memory is full",
     signal.SIGABRT: "a library aborted; the lines above say why",
@@ -37,7 +27,7 @@ FAULTS = {
     signal.SIGILL: "its CPU lacks an instruction that the program was compiled for",
 }
 # What neither a fault nor SIGKILL is
-SENT = {
+SENT: Mapping[int, str] = {
     signal.SIGXCPU: "used up the limit of CPU time (ulimit -t) of the shell that launched the job",
     signal.SIGXFSZ: "wrote a file larger than the limit (ulimit -f) of the shell that launched it",
     signal.SIGHUP: "was ended by SIGHUP: the session or program that had started it was closed",
@@ -45,7 +35,7 @@ SENT = {
     signal.SIGINT: "was interrupted by SIGINT, as by Ctrl-C, `scancel --signal INT` or a launcher",
     signal.SIGPIPE: "was ended by SIGPIPE: it wrote to a program or connection that had ended",
 }
-LIMITS = {signal.SIGXCPU: "-t", signal.SIGXFSZ: "-f"}  # options of ulimit
+LIMITS: Mapping[int, str] = {signal.SIGXCPU: "-t", signal.SIGXFSZ: "-f"}  # options of ulimit
 
 
 def out_of_memory(facts: Facts) -> Explanation | None:
@@ -98,7 +88,7 @@ def crashed(facts: Facts) -> Explanation | None:
     name = signal.Signals(number).name
     return likely(
         facts,
-        f"{who(facts)} crashed with {name}: {FAULTS[signal.Signals(number)]}",
+        f"{who(facts)} crashed with {name}: {FAULTS[number]}",
         logs(facts),
         *facts.log.last[-5:],
         because="the signal is raised by the program's own fault; it does not tell the line",
@@ -143,9 +133,9 @@ def ended(facts: Facts) -> Explanation | None:
     number = signal_of(facts)
     if number not in SENT:
         return None
-    limit = LIMITS.get(signal.Signals(number), "")
+    limit = LIMITS.get(number, "")
     return finding(
-        f"{who(facts)} {SENT[signal.Signals(number)]}",
+        f"{who(facts)} {SENT[number]}",
         (*record_of(facts), *facts.log.errors[:3]),
         _without_limit(facts, limit) if limit else all_logs(facts),
         Certainty.LIKELY if limit else Certainty.UNSURE,

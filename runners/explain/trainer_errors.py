@@ -7,18 +7,8 @@ import re
 from ..core.remedy import Remedy, advice, change
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .finding_helpers import (
-    FETCH,
-    certain,
-    dataset_in,
-    edit,
-    in_image,
-    likely,
-    logs,
-    own_code,
-    who,
-)
-from .signature_rows import Row, in_error, signatures
+from .findings import certain, dataset_in, likely, own_code, who
+from .fixes import FETCH, edit, in_image, logs
 
 NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
 # argparse's, in the packaged trainers and in others
@@ -48,21 +38,18 @@ def not_a_number(facts: Facts) -> Explanation | None:
     return likely(facts, cause, edit(facts), because="the rank's last error names it")
 
 
-def _lower_rate(facts: Facts, _: object) -> Remedy:
+def diverged(facts: Facts) -> Explanation | None:
+    match = re.search("training diverged: .*", facts.error)
+    return certain(facts, match[0], _lower_rate(facts)) if match else None
+
+
+def _lower_rate(facts: Facts) -> Remedy:
     """Return the launch with a tenth of the learning rate, and no more than one hundredth."""
     try:
         rate = min(float(facts.job.typed.argument("--base-lr")) / 10, 0.01)
     except ValueError:
         rate = 0.01
     return change(arguments={"--base-lr": f"{rate:g}"})
-
-
-DIVERGED = Row(
-    "training-diverged",
-    r"training diverged: (?P<what>.*)",
-    "training diverged: {what}",
-    _lower_rate,
-)
 
 
 def bad_argument(facts: Facts) -> Explanation | None:
@@ -111,7 +98,7 @@ def network(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    *signatures((DIVERGED,), in_error),
+    Signature("training-diverged", diverged),
     Signature("training-diverged", not_a_number),
     Signature("bad-argument", bad_argument),
     Signature("no-network", network),

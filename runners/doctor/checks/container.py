@@ -16,7 +16,7 @@ from pathlib import Path
 from containers import build_modes, process
 
 from ...core import files
-from ...core.remedy import advice, command, line
+from ...core.remedy import advice, command, shell_line
 from ...core.site import Site
 from ...images.container_runtime import SQUASHFUSE, parse_config, setuid, tools_path
 from ..finding import FAILURE, WARNING, About, Finding, Fix
@@ -145,12 +145,12 @@ ABOUT = About("containers")
 LOAD = command("module", "load", "apptainer")
 # Words of the runtime when it starts a container, and what helps.
 CAUSES: dict[str, Fix] = {
-    "mount source": line(
+    "mount source": shell_line(
         "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH"
     ),
     "unknown userid": "getent passwd $(id -u)    (the runtime needs a name for your number)",
     "no space left on device": "export APPTAINER_TMPDIR=FOLDER, on scratch",
-    "setting up user namespace": line("sudo sysctl -w user.max_user_namespaces=15000"),
+    "setting up user namespace": shell_line("sudo sysctl -w user.max_user_namespaces=15000"),
 }
 
 
@@ -244,7 +244,7 @@ def _builds(container: Container) -> list[Finding]:
 def run(tried: Run) -> Finding:
     state, detour = FAILURE, advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
     if tried.what == MAKING:
-        state, detour = WARNING, line("sudo apt-get install squashfs-tools")
+        state, detour = WARNING, shell_line("sudo apt-get install squashfs-tools")
     if tried.answer.problem:
         fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown

@@ -6,7 +6,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ...core.remedy import command, line
+from ...core.remedy import command, shell_line
 from ...core.site import Partition, Site
 from ...schedulers import slurm_calls
 from ..finding import About, Finding
@@ -78,7 +78,7 @@ def profile(site: Site) -> Finding:
 def problems(site: Site) -> list[Finding]:
     """Return a warning for each command that hung or was not understood."""
     return [
-        ABOUT.warning("answers", problem, "", line(f"time {problem.partition(':')[0]}"))
+        ABOUT.warning("answers", problem, "", shell_line(f"time {problem.partition(':')[0]}"))
         for problem in site.problems
     ]
 
@@ -98,7 +98,7 @@ def _types(site: Site) -> Finding:
 def _plugins(config: dict[str, str], answer: Answer) -> Finding:
     if not config:
         says = answer.problem or "scontrol show config is in words that are not understood"
-        return ABOUT.warning("plugins", says, answer.shown, line("scontrol show config"))
+        return ABOUT.warning("plugins", says, answer.shown, shell_line("scontrol show config"))
     names = ("SelectType", "SelectTypeParameters", "TaskPlugin", "ProctrackType")
     binds = config.get("TaskPlugin", "")
     return ABOUT.either(

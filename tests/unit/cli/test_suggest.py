@@ -27,7 +27,7 @@ from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
 from runners.core.plan import Refusal
-from runners.core.remedy import Remedy, advice, change, command, line, option_words
+from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
 from runners.launching import suggest
 
 
@@ -205,7 +205,7 @@ def test_for_programs() -> None:
     found = suggest.as_json(change(nodes=1, first="make"), typed("plan", "t"))
     assert (found["kind"], found["text"]) == ("launch", "make && runner launch --nodes 1 t")
     assert (found["options"], found["before"]) == ((("nodes", 1),), "make")
-    assert suggest.as_json(line("a | b"), None) == {"kind": "command", "text": "a | b"}
+    assert suggest.as_json(shell_line("a | b"), None) == {"kind": "command", "text": "a | b"}
 
 
 def test_a_run_of_another_runner(tmp_path: Path) -> None:

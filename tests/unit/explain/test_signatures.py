@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from runners.explain import message_signatures
 from runners.explain.facts import Line
-from runners.explain.message_signatures import OF_IMAGES, ORDER, REMEDIES, Entry, Match
+from runners.explain.fixes import REMEDIES
+from runners.explain.message_signatures import OF_IMAGES, ORDER, Entry, Match
 from runners.explain.searched_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.sentences import WORDS
 from runners.settings.table import SETTINGS

@@ -1,19 +1,15 @@
-"""Helpers of the signatures: findings, and parts of commands."""
+"""What signatures make of facts: findings and how sure they are, and what is known of the rank."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from shlex import quote
 
-from ..core.remedy import Remedy, advice, change, command, together
+from ..core.remedy import Remedy
 from ..jobs.logs import exit_code as exit_code_of
-from ..settings import trainers
 from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
-AGAIN = change()  # as a fix: the same command once more
-FETCH = advice("download it here, where there is a network, and bind it: --data FOLDER")
 # Words of an error or an address, and what `runner data fetch` calls that dataset
 DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
 PLACE = re.compile(r'^(?:\[rank\d+\]: )?\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -23,8 +19,6 @@ OTHERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<|/bin/[^/]+$"
     r"|/__autograph_generated_file|\.pyx$"
 )
-RUN_BY = {"podman": ("run", "--rm"), "podman-hpc": ("run", "--rm"), "shifter": ("--image",)}
-EDITOR = "${EDITOR:-vi}"
 # What Python prints between an error and the one that came of it
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
@@ -40,12 +34,15 @@ def finding(
 
 
 def certain(
-    facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = ITSELF
+    facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str = "", note: str = ""
 ) -> Explanation:
-    """Return what is known for sure; the record of the first rank to fail is evidence too."""
+    """Return what is known for sure; the record of the first rank to fail is evidence too.
+
+    Without `because` it is known by the rank's own error, to which `note` adds something.
+    """
     sure = Certainty.CERTAIN
-    if because.startswith(ITSELF):
-        sure, because = as_sure_as_told(facts, sure, because)
+    if not because:
+        sure, because = as_sure_as_told(facts, sure, ITSELF + note)
     return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
 
 
@@ -125,97 +122,3 @@ def before(facts: Facts) -> list[Line]:
     last = facts.log.last
     ends = [at for at, line in enumerate(last) if line.text.startswith(CHAINED)]
     return [line for at in ends for line in last[max(0, at - 3) : at] if ERROR.match(line.text)]
-
-
-def edit(facts: Facts, _: object = None) -> Remedy:
-    """Return the fix of a fault in the user's own code: open it there, then launch again."""
-    where = place(facts)
-    if not where:
-        return logs(facts)
-    return change(first=f"{EDITOR} +{where[2]} {quote(where[1])}")
-
-
-def without_own_address(facts: Facts) -> Remedy:
-    """Return the launch without the user's own MASTER_*: the shim knows an address and a port."""
-    return _without(facts, "MASTER_") or edit(facts)
-
-
-def without_own_tf_config(facts: Facts) -> Remedy:
-    """Return the launch with the TF_CONFIG that the shim makes, and without the user's own."""
-    return together([change(tf_config=True), _without(facts, "TF_CONFIG=") or change()])
-
-
-def _without(facts: Facts, beginning: str) -> Remedy | None:
-    """Return the launch without the variables that begin so; None where none was given."""
-    given = [str(value) for value in facts.job.typed.values("env")]
-    kept = [each for each in given if not each.startswith(beginning)]
-    return change(env=kept, leave_out=["env"]) if kept != given else None
-
-
-def logs(facts: Facts, _: object = None) -> Remedy:
-    """Return the command that shows what the first rank to fail said."""
-    return logs_of(facts, facts.first.rank if facts.first else None)
-
-
-def all_logs(facts: Facts) -> Remedy:
-    """Return the command that shows what all ranks said, where another one is to be looked at."""
-    return command("runner", "logs", "--all", facts.job.id)
-
-
-def logs_of(facts: Facts, rank: int | None) -> Remedy:
-    """Return the command that shows what a rank said, or rank 0 where it is not known which."""
-    which = [] if rank is None else ["--rank", rank]
-    return command("runner", "logs", *which, facts.job.id)
-
-
-def since(facts: Facts) -> str:
-    """Return what is saved of a job, as the end of a sentence."""
-    return "" if facts.saved is None else f"; the checkpoint of step {facts.saved} is complete"
-
-
-def resume(facts: Facts) -> dict[str, object]:
-    """Return the arguments to resume from the newest checkpoint, none where there is none."""
-    return {} if facts.saved is None else {"--resume": facts.paths.root}
-
-
-def saves(facts: Facts) -> bool:
-    """Whether the trainer is known to save checkpoints from which it resumes."""
-    return facts.saved is not None or trainers.source(facts.job.typed.trainer) is not None
-
-
-def go_on(facts: Facts) -> Remedy:
-    """Return how to launch it again: from its newest checkpoint, if there is one."""
-    return change(arguments=resume(facts))
-
-
-def exclude(facts: Facts) -> Remedy | None:
-    """Return the launch without the node of the first rank to fail."""
-    return change(exclude=facts.first.host) if facts.first else None
-
-
-def on_node(facts: Facts, *words: object) -> Remedy:
-    return command("srun", "-w", host(facts), *words)
-
-
-def in_image(facts: Facts, *words: object) -> Remedy:
-    """Return the command that runs another one in the image, or in the environment on the host."""
-    runtime = facts.plan.launching.runtime if facts.plan.launching else "apptainer"
-    if runtime == "none":
-        first, *rest = map(str, words)
-        return command(f"{facts.image}/bin/python" if first == "python3" else first, *rest)
-    if runtime == "pyxis":
-        return command("srun", f"--container-image={facts.image}", *words)
-    return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image, *words)
-
-
-def doctor(facts: Facts, *nodes: object) -> Remedy:
-    """Return the command that looks at nodes from within a job; `nodes` are options of Slurm's."""
-    return command("runner", "doctor", "--job", *nodes, "--image", facts.image)
-
-
-def smaller_batch(facts: Facts) -> Remedy | None:
-    """Return the fix that halves the batch size that was given; None when none was."""
-    given = facts.job.typed.argument("--batch-size")
-    if not given.isdigit():
-        return None
-    return change(arguments={"--batch-size": max(1, int(given) // 2)})
