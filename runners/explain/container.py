@@ -76,13 +76,11 @@ def overwritten(facts: Facts) -> Explanation | None:
         because += (
             "; `mv new.sif old.sif` instead of `cp` would have left the running ranks the old one"
         )
-    return likely(
-        facts,
+    cause = (
         f"the {facts.environment} {facts.image} was overwritten after the job was submitted, and "
-        f"{who(facts)} could not read what it was before: {first.how}",
-        AGAIN,
-        because=because,
+        f"{who(facts)} could not read what it was before: {first.how}"
     )
+    return likely(facts, cause, AGAIN, because=because)
 
 
 def not_verified(facts: Facts) -> Explanation | None:

@@ -68,15 +68,11 @@ def stall(facts: Facts) -> Explanation | None:
     who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
     rank = int(ranks[0]) if len(ranks) == 1 else None
     host = next((one.host for one in facts.failures if one.rank == rank), "")
+    cause = f"the ranks waited for {who}, which did not join a collective operation that all"
+    fix = logs_of(facts, int(ranks[0]) if ranks else 0)
     shown = (*facts.lines(WAITED)[:1], *named[:2])
-    said = finding(
-        f"the ranks waited for {who}, which did not join a collective operation that all "
-        "others had started",
-        shown,
-        logs_of(facts, int(ranks[0]) if ranks else 0),
-        Certainty.LIKELY,
-        "Horovod's stall inspector reports it; only that rank's own log may tell why",
-    )
+    because = "Horovod's stall inspector reports it; only that rank's own log may tell why"
+    said = finding(f"{cause} others had started", shown, fix, Certainty.LIKELY, because)
     return replace(said, rank=rank, host=host)
 
 
@@ -101,9 +97,8 @@ def _ended(
 
 def _node(facts: Facts) -> str:
     """Return the node that was lost, where srun names it."""
-    line = next(iter(facts.lines(NODE)), None)
-    match = re.search(NODE.pattern, line.text) if line else None
-    return match[1].rstrip(".,") if match else ""
+    seen = facts.match(NODE)
+    return seen[1][1].rstrip(".,") if seen else ""
 
 
 def node_lost(facts: Facts) -> Explanation | None:
@@ -233,14 +228,12 @@ def folder_deleted(facts: Facts) -> Explanation | None:
 
 def no_word(facts: Facts) -> Explanation:
     """The scheduler has forgotten the job, and it left no record."""
-    return finding(
+    cause = (
         "the scheduler has forgotten the job, and its script could not record its end: it was "
-        "killed, its node was lost, or the run's folder was not writable",
-        (facts.reason, *facts.log.last[-3:]),
-        command("sacct", "-j", _of_slurm(facts)),
-        Certainty.UNSURE,
-        "only the ranks' log is left",
+        "killed, its node was lost, or the run's folder was not writable"
     )
+    fix, shown = command("sacct", "-j", _of_slurm(facts)), (facts.reason, *facts.log.last[-3:])
+    return finding(cause, shown, fix, Certainty.UNSURE, "only the ranks' log is left")
 
 
 # What a message of Slurm's own tells better comes before these.

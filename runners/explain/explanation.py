@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Callable, NamedTuple
 
@@ -84,4 +84,5 @@ class Signature:
     def ask(self, facts: Facts) -> Explanation | None:
         if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
             return None
-        return self.judge(facts)
+        said = self.judge(facts)
+        return replace(said, name=said.name or self.name) if said else None

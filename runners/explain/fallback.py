@@ -27,17 +27,12 @@ def full(facts: Facts) -> Explanation | None:
     lines = facts.lines(WARNED)
     if not now and (not lines or facts.error):
         return None
-    root = str(facts.paths.root)
-    free = (
-        [f"{facts.free // 1024} KiB are free there now"] if now and facts.free is not None else []
-    )
-    return finding(
-        f"no space left where the run writes, {root}: records and the end of the log are lost",
-        (*free, *(lines[:3] or facts.log.last[-3:])),
-        command("df", "-h", root),
-        Certainty.LIKELY,
-        "the job failed, and nothing points to another cause",
-    )
+    root = facts.paths.root
+    free = [f"{(facts.free or 0) // 1024} KiB are free there now"] if now else []
+    cause = f"no space left where the run writes, {root}: records and the end of the log are lost"
+    because = "the job failed, and nothing points to another cause"
+    shown, fix = (*free, *(lines[:3] or facts.log.last[-3:])), command("df", "-h", root)
+    return finding(cause, shown, fix, Certainty.LIKELY, because)
 
 
 def records_lost(facts: Facts) -> Explanation | None:
@@ -50,13 +45,11 @@ def records_lost(facts: Facts) -> Explanation | None:
     ran = any(line.rank is not None for line in facts.log.last)
     if facts.record or not (unsaid and ran):
         return None
-    return finding(
-        f"no rank could record why it failed: {facts.paths.root} was full, or at its quota",
-        facts.log.last[-3:],
-        command("df", "-h", str(facts.paths.root)),
-        Certainty.UNSURE,
-        "the shim of each rank records how it failed, and none did",
-    )
+    root = facts.paths.root
+    cause = f"no rank could record why it failed: {root} was full, or at its quota"
+    because = "the shim of each rank records how it failed, and none did"
+    shown, fix = facts.log.last[-3:], command("df", "-h", root)
+    return finding(cause, shown, fix, Certainty.UNSURE, because)
 
 
 def exception(facts: Facts) -> Explanation | None:

@@ -88,8 +88,8 @@ def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
     earliest = min(logged, key=lambda rank: logged[rank])
     if any(one.rank == earliest and one.alike(record) for one in rivals):
         return ""  # it is this one, or says the very same
-    told = f"rank {record.rank} was first by the nodes' clocks, rank {earliest} by the order of the"
-    return f"{told} log"
+    by_clock = f"rank {record.rank} was first by the nodes' clocks"
+    return f"{by_clock}, rank {earliest} by the order of the log"
 
 
 def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:

@@ -13,7 +13,7 @@ from .facts import Facts
 from .findings import host, place
 
 AGAIN = change()  # as a fix: the same command once more
-FETCH = advice("download it here, where there is a network, and bind it: --data FOLDER")
+FETCH = advice("download it here, where there is a network, and give its folder: --data FOLDER")
 RUN_BY = {"podman": ("run", "--rm"), "podman-hpc": ("run", "--rm"), "shifter": ("--image",)}
 EDITOR = "${EDITOR:-vi}"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
@@ -83,7 +83,7 @@ def go_on(facts: Facts) -> Remedy:
 
 def exclude(facts: Facts) -> Remedy | None:
     """Return the launch without the node of the first rank to fail."""
-    return change(exclude=facts.first.host) if facts.first else None
+    return change(exclude=facts.first.host) if facts.first and facts.first.host else None
 
 
 def on_node(facts: Facts, *words: object) -> Remedy:

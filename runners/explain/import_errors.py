@@ -137,12 +137,10 @@ def _install(facts: Facts, package: str) -> Remedy:
 
 
 def environment_module(facts: Facts) -> Explanation | None:
-    line = next(iter(facts.lines(NOT_LOADED)), None)
-    if line is None or facts.first:
+    seen = None if facts.first else facts.match(NOT_LOADED)
+    if not seen:
         return None
-    match = re.search(NOT_LOADED.pattern, line.text)
-    name = match[1] if match else facts.job.typed.text("module")
-    shell = next(iter(facts.lines(NO_COMMAND)), None)
+    line, name, shell = seen[0], seen[1][1], facts.line(NO_COMMAND)
     cause = f"the module {name} could not be loaded on the node"
     cause += ": its shells have no `module` command" if shell else ""
     names = " ".join(map(quote, name.split("|")))

@@ -23,7 +23,8 @@ from . import (
 )
 from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .fixes import EDITOR
+from .findings import place
+from .fixes import edit
 
 # What only repeats an error, or names its family
 LAST = (*fallback.NO_SPACE, message_signatures.GENERAL, *fallback.SIGNATURES)
@@ -74,12 +75,13 @@ def judge(facts: Facts) -> Explanation:
     for one in signatures:
         if unsure and one in REPEATING:
             break
-        finding = one.ask(facts)
-        if finding and finding.certainty != Certainty.UNSURE:
-            return _explanation(finding.name or one.name, finding, facts)
-        if finding and unsure is None:
-            unsure = _explanation(finding.name or one.name, finding, facts)
-    return unsure or nothing or _explanation("unknown", fallback.unknown(facts), facts)
+        said = one.ask(facts)
+        if said and said.certainty != Certainty.UNSURE:
+            return _completed(said, facts)
+        unsure = unsure or said
+    if nothing and not unsure:
+        return nothing
+    return _completed(unsure or fallback.unknown(facts), facts)
 
 
 def _nothing(facts: Facts) -> Explanation | None:
@@ -89,8 +91,8 @@ def _nothing(facts: Facts) -> Explanation | None:
     return Explanation(*said, (), None, Certainty.CERTAIN, "that is its state", failed=False)
 
 
-def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanation:
-    """Return what a signature said with its name, and with the rank that it is about."""
+def _completed(explanation: Explanation, facts: Facts) -> Explanation:
+    """Return what a signature said with the rank that it is about, and who can fix it."""
     first, rank, host = facts.first, explanation.rank, explanation.host
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
@@ -100,19 +102,19 @@ def _explanation(name: str, explanation: Explanation, facts: Facts) -> Explanati
         traceback = first.record.traceback if first.record else ()
     return replace(
         explanation,
-        name=name,
+        name=explanation.name or "unknown",
         evidence=tuple(dict.fromkeys(explanation.evidence)),
         because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),
         rank=rank,
         host=host if rank is not None or not first or first.alike == 1 else "",
         who=who,
         traceback=traceback,
-        fixed_by=explanation.fixed_by or _fixed_by(explanation.fix),
+        fixed_by=explanation.fixed_by or _fixed_by(explanation.fix, facts),
     )
 
 
-def _fixed_by(fix: Remedy | None) -> str:
+def _fixed_by(fix: Remedy | None, facts: Facts) -> str:
     """Return who can do what a fix says."""
     if fix and fix.kind == LAUNCH and any(name == "exclude" for name, _ in fix.options):
         return NOBODY
-    return AUTHOR if fix and fix.text.startswith(EDITOR) else YOU
+    return AUTHOR if place(facts) and fix == edit(facts) else YOU

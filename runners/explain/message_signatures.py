@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -17,18 +16,15 @@ from typing import Any
 
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
+from ..settings.config import read_toml
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
 from .facts import Facts
 from .findings import as_sure_as_told, host, own_code, place, record_of, signal_of, who
-from .fixes import REMEDIES, edit, logs
+from .fixes import REMEDIES, edit, exclude, logs
 from .searched_text import Text, text_of
 from .sentences import filled, inside, typed, worded
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+TEXTS = ("cause", "because", "tell", "command")
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
 # Of a regular expression: its parts, and those that stand for one character and no other.
@@ -105,28 +101,25 @@ def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[Entry, ...]
 
 
 def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[Entry]:
-    has = {"image" if has_image else "environment", *["sbatch"] * by_sbatch}
+    has = ("image" if has_image else "environment", *["sbatch"] * by_sbatch)
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
-    for row in tomllib.loads(worded(file.read_text(encoding="utf-8"), has_image))["signature"]:
-        example = row.pop("example")
-        row["fix"] = [step for step in (_said(one, has) for one in row["fix"]) if step]
-        row["command"] = _said(row.get("command", ""), has)
+    for row in read_toml(file)["signature"]:
+        row.update({name: _said(row.get(name, ""), has) for name in TEXTS})
+        row["fix"] = [said for step in row["fix"] if (said := _said(step, has))]
         if not lacking.isdisjoint(row.get("change", {})):
             del row["change"]
-        values: dict[str, Any] = {
-            key: tuple(one) if isinstance(one, list) else one for key, one in row.items()
-        }
-        values["where"] = values.pop("in", "any")
-        values["certainty"] = Certainty(values["certainty"])
-        values["examples"] = tuple([example] if isinstance(example, str) else example)
-        yield Entry(**values, about=file.stem)
+        example = row.pop("example")
+        row["examples"] = [example] if isinstance(example, str) else example
+        row["where"], row["certainty"] = row.pop("in", "any"), Certainty(row["certainty"])
+        row.update({key: tuple(one) for key, one in row.items() if isinstance(one, list)})
+        yield Entry(**row, about=file.stem)
 
 
 def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
-    """Return a text, or of several the one for what the job has; "" where there is none."""
-    if isinstance(text, str):
-        return text
-    return next((each for name, each in text.items() if name in has), "")
+    """Return a text, or of several the one for what the job has, in its words; "" for none."""
+    if not isinstance(text, str):
+        text = next((text[name] for name in has if name in text), "")
+    return worded(text, "image" in has)
 
 
 def matches(text: Text, general: bool = False, of: Sequence[Entry] = ()) -> list[Match]:
@@ -197,7 +190,6 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     entry = match.entry
     known = {"who": who(facts), "host": host(facts), "image": facts.image, "user": facts.user}
     named = {**known, "error": facts.error, **match.named}
-    node = named.get("node", "") or (facts.first.host if facts.first else "")
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)
@@ -207,7 +199,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
         entry.id,
         filled(entry.cause, named),
         tuple(map(str, (*record_of(facts), *own_code(facts), *lines))),
-        _remedy(entry, named, node, facts) or in_words,
+        _remedy(entry, named, facts) or in_words,
         certainty,
         because,
         steps=steps,
@@ -236,7 +228,7 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     return most, "its log has this line, and it ended without an error of its own"
 
 
-def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> Remedy | None:
+def _remedy(entry: Entry, named: Mapping[str, str], facts: Facts) -> Remedy | None:
     """Return the command that fixes it; None where there is none but advice."""
     remedy = REMEDIES[entry.remedy](facts) if entry.remedy else None
     if remedy:
@@ -246,8 +238,8 @@ def _remedy(entry: Entry, named: Mapping[str, str], node: str, facts: Facts) -> 
     if entry.change or entry.leave_out:
         options = {name: inside(value, named) for name, value in entry.change.items()}
         return change(options, leave_out=entry.leave_out)
-    if entry.fixed_by == NOBODY and node:
-        return change(exclude=node)
+    if entry.fixed_by == NOBODY:
+        return change(exclude=named["node"]) if named.get("node") else exclude(facts)
     return edit(facts) if entry.fixed_by == AUTHOR and place(facts) else None
 
 

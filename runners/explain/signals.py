@@ -43,13 +43,9 @@ def out_of_memory(facts: Facts) -> Explanation | None:
     lines = [*facts.lines(OOM), *facts.lines(OOM_TASK)]
     if not lines and facts.state != JobState.OUT_OF_MEMORY:
         return None
-    return certain(
-        facts,
-        f"{who(facts)} was killed: the job ran out of memory on that node",
-        _more_memory(facts),
-        *lines[:3],
-        because="Slurm saw the kernel's out-of-memory killer in the job's control group",
-    )
+    cause = f"{who(facts)} was killed: the job ran out of memory on that node"
+    because = "Slurm saw the kernel's out-of-memory killer in the job's control group"
+    return certain(facts, cause, _more_memory(facts), *lines[:3], because=because)
 
 
 def _more_memory(facts: Facts) -> Remedy:
@@ -85,14 +81,9 @@ def crashed(facts: Facts) -> Explanation | None:
     number = signal_of(facts)
     if number not in FAULTS:
         return None
-    name = signal.Signals(number).name
-    return likely(
-        facts,
-        f"{who(facts)} crashed with {name}: {FAULTS[number]}",
-        logs(facts),
-        *facts.log.last[-5:],
-        because="the signal is raised by the program's own fault; it does not tell the line",
-    )
+    cause = f"{who(facts)} crashed with {signal.Signals(number).name}: {FAULTS[number]}"
+    because = "the signal is raised by the program's own fault; it does not tell the line"
+    return likely(facts, cause, logs(facts), *facts.log.last[-5:], because=because)
 
 
 def killed(facts: Facts) -> Explanation | None:
@@ -106,26 +97,21 @@ def killed(facts: Facts) -> Explanation | None:
             "or the node was short of memory"
         )
         return finding(cause, record_of(facts), go_on(facts), Certainty.UNSURE, because)
-    return likely(
-        facts,
-        cause,
-        go_on(facts),
-        because="no program sends that to itself; Slurm says nothing of memory, so it was the "
-        "node's administrator, a clean-up of the node's, or its kernel for want of memory",
+    because = (
+        "no program sends that to itself; Slurm says nothing of memory, so it was the node's "
+        "administrator, a clean-up of the node's, or its kernel for want of memory"
     )
+    return likely(facts, cause, go_on(facts), because=because)
 
 
 def unanswered(facts: Facts) -> Explanation | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
     if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in facts.fields.get("asked", ()):
         return None
-    return certain(
-        facts,
-        f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle",
-        change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts),
-        because="the signal came through the job's script, and its default action ended the "
-        "trainer",
-    )
+    asked = f"{who(facts)} was asked to save and stop by SIGUSR1"
+    fix = change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts)
+    because = "the signal came through the job's script, and its default action ended the trainer"
+    return certain(facts, f"{asked}, which its trainer does not handle", fix, because=because)
 
 
 def ended(facts: Facts) -> Explanation | None:
