@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from .. import __version__
 from . import atomic
@@ -61,14 +62,22 @@ def read_text(path: Path) -> str:
 def tail(path: Path, size: int) -> bytes:
     """Return the last bytes of a file, `size` at most; none of one that does not exist."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read()
     except FileNotFoundError:
         return b""
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file, None when it does not exist; raise SystemFault."""
+    value = read_any_json(path)
+    if value is not None and not isinstance(value, dict):
+        raise SystemFault(f"cannot read {path}", "it is not a JSON object")
+    return value
+
+
+def read_any_json(path: Path) -> Any:
     """Return a JSON file's content, None when it does not exist."""
     try:
         return json.loads(read_bytes(path))
@@ -76,6 +85,18 @@ def read_json(path: Path) -> Any:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file that may be another user's, such as a log. Raises OSError.
+
+    A pipe, on which opening would wait, and a device without an end are as if they were not there.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file", str(path))
+    return open(opened, "rb")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -97,8 +118,6 @@ def read_versioned(path: Path, form: int) -> dict[str, Any] | None:
     record = read_json(path)
     if record is None:
         return None
-    if not isinstance(record, dict):
-        raise SystemFault(f"cannot read {path}", "it is not a JSON object")
     theirs, writer = record.pop("form", 1), record.pop("runner", "0.1.0 or older")
     if theirs != form:
         raise Refused(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .errors import SystemFault
-from .files import DAMAGED, made, read_json, write_json
+from .files import DAMAGED, made, read_any_json, write_json
 from .job_record import JobPaths
 from .model import Controller, ImageAccess
 from .plan import Cpus, Gpus, Interruption, Launching, Plan, Staging, Wireup
@@ -65,7 +65,7 @@ def read(paths: JobPaths) -> PlanRecord:
 
     Raises SystemFault for a file that cannot be read, or has another form.
     """
-    content = read_json(paths.plan)
+    content = read_any_json(paths.plan)
     if content is None:
         return PlanRecord()
     version = content.get("version") if isinstance(content, dict) else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core.digest import digest_of
 from ..core.errors import Refused
-from ..core.files import read_json, read_versioned, write_versioned
+from ..core.files import read_any_json, read_versioned, write_versioned
 from ..core.progress import Progress
 
 FILE = "manifest.json"
@@ -72,7 +72,7 @@ def read(dataset: Path) -> Manifest | None:
 
     A `manifest.json` of somebody else's, without our keys, counts as none.
     """
-    there = read_json(path_of(dataset))
+    there = read_any_json(path_of(dataset))
     if not isinstance(there, dict) or not {"dataset", "files"} <= set(there):
         return None
     content = read_versioned(path_of(dataset), FORM) or {}

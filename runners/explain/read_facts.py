@@ -67,8 +67,11 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
     """
     record_files = sorted(paths.failures.glob("rank-*.json")) if paths.failures.is_dir() else []
     records = [(path, files.read_json(path)) for path in record_files]
-    failures = [_failure(path, record) for path, record in records if record]
-    failures.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
+    try:
+        failures = [_failure(path, record) for path, record in records if record]
+        failures.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
+    except files.DAMAGED as error:
+        raise SystemFault(f"cannot read {paths.failures}", f"{error!r}") from None
     return tuple(failures)
 
 

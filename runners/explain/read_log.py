@@ -13,6 +13,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
+from ..core.files import open_regular
 from ..injob import run_files
 from ..injob.run_files import plain
 from ..jobs import logs
@@ -89,7 +90,7 @@ def read(
 
 def _pieces(path: Path) -> Iterator[bytes]:
     """Yield the file in pieces of whole lines; a line longer than a piece is cut into several."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         rest = b""
         while chunk := file.read(PIECE):
             rest += chunk

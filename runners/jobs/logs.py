@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
+from ..core.files import open_regular
 from ..injob.rank.commands import parse_ranks
 
 MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
@@ -56,7 +57,7 @@ class JobLog:
         A line longer than PIECE comes in several.
         """
         try:
-            file = self.path.open("rb")
+            file = open_regular(self.path)
         except FileNotFoundError:
             return
         with file:

@@ -49,7 +49,7 @@ def of_one(paths: JobPaths, job: Job, used: RunUse | None) -> dict[str, Any]:
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
         found["stalled"] = stalls.in_words(stalled)
     if weights := files.read_json(paths.weights):
-        found["weights"] = f"{weights['result']}: {weights['text']}"
+        found["weights"] = f"{weights.get('result')}: {weights.get('text')}"
     if (spent := effective_time.of_run(paths, job)) and spent.starts > 1:
         found["time_spent"] = asdict(spent)
     if used:

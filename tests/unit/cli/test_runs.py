@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli.runs.jobs import cancel_command
-from runners.cli.runs.status import list_command
-from runners.core.errors import NotFound, UsageError
+from runners.cli.runs.status import list_command, status_command
+from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.injob.rank import failure
 from runners.jobs import find
@@ -54,6 +55,33 @@ def test_the_list_has_the_exit_code_of_wait_and_why_a_run_failed(tmp_path: Path)
     assert "ValueError: boom" in row
     (row,) = [line for line in text.splitlines() if line.startswith("42")]
     assert row.split() == ["42", "off-1", "cancelled", "86"]
+
+
+@pytest.mark.parametrize("name", ["logs/job.log", "metrics.jsonl"])
+@pytest.mark.parametrize("command", ["explain", "status"])
+def test_a_pipe_in_a_run_of_another_user_is_not_waited_for(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    paths = a_run(tmp_path / "runs/bad-1", "41", "FAILED", 1)
+    (paths.root / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(paths.root / name)
+    argv = [sys.executable, "-m", "runners", command, str(paths.root)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    assert "Traceback" not in done.stderr
+    assert "41" in done.stdout or "not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("failures/rank-0.json", '{"rank": 0}'), ("weights.json", "[1]"), ("exit.json", "[]")],
+)
+def test_a_damaged_record_is_named(tmp_path: Path, name: str, text: str) -> None:
+    paths = a_run(tmp_path / "runs/bad-1", "41", "FAILED")
+    paths.failures.mkdir()
+    (paths.root / name).write_text(text)
+    done = CliRunner().invoke(status_command, [str(paths.root)])
+    assert isinstance(done.exception, SystemFault)
+    assert str(paths.root) in str(done.exception)
 
 
 def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
