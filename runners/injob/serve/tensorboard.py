@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -10,7 +11,6 @@ import socket
 import sys
 import types
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
@@ -20,6 +20,7 @@ from .. import HERE, SERVE, run_files
 
 PORT_FILE = "port"
 SECONDS = 60.0
+HALF_REQUESTS = 128  # at a time; the oldest gives way
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
@@ -47,16 +48,26 @@ class Handler(WSGIRequestHandler):
 
     timeout = SECONDS  # who has not asked by then, or does not read, has a thread of ours
 
+    def get_environ(self) -> dict[str, Any]:
+        """Read the head of a request, which is whole now."""
+        self.server.half.pop(self.request, None)  # type: ignore[attr-defined]
+        return super().get_environ()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing."""
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """One thread for each question; over IPv6 where the address is of that kind."""
+    """One thread for each question; over IPv6 where the address is of that kind.
+
+    Strangers may send each a part of one, and no more: `half` are those connections.
+    """
 
     daemon_threads = True
+    request_queue_size = HALF_REQUESTS
 
     def __init__(self, address: str, port: int) -> None:
+        self.half: dict[Any, None] = {}
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, port), Handler)
 
@@ -66,6 +77,18 @@ class Server(ThreadingMixIn, WSGIServer):
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.half[request] = None
+        for oldest in list(self.half)[:-HALF_REQUESTS]:
+            self.half.pop(oldest, None)
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closes it
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.half.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Write nothing of a connection that was cut or late: anybody can have any number."""
@@ -144,11 +167,10 @@ class TokenProxy:
         kind, _, given = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() in ("token", "bearer"):
             return _same(given, self.token)
-        try:
-            cookies = SimpleCookie(environ.get("HTTP_COOKIE", ""))
-        except CookieError:
-            return False
-        return self.name in cookies and _same(cookies[self.name].value, self.cookie)
+        # Not http.cookies, which takes 20 s for some 64 kB (CVE-2024-7592), that anybody may send.
+        parts = environ.get("HTTP_COOKIE", "").split(";")
+        cookies = (part.strip().partition("=") for part in parts)
+        return any(name == self.name and _same(value, self.cookie) for name, _, value in cookies)
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -298,6 +298,21 @@ class TestDoor:
         assert ask(port, "/")[0] == 403
         assert capfd.readouterr().err == ""
 
+    def test_of_too_many_half_requests_the_oldest_gives_way(
+        self, port: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each has a thread and a descriptor, for as long as a byte comes now and then."""
+        monkeypatch.setattr(tensorboard, "HALF_REQUESTS", 2)
+        held = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(3)]
+        assert held[0].recv(100) == b""
+        assert ask(port, "/", Authorization=f"token {TOKEN}")[0] == 200
+        for sock in held:
+            sock.close()
+
+    def test_a_cookie_of_a_stranger_costs_no_time(self, port: int) -> None:
+        """http.cookies would take 10 s for this one, and `ask` waits for 5."""
+        assert ask(port, "/", Cookie='a="' + "\\\\" * 20_000 + '"')[0] == 403
+
     def test_it_does_not_lead_elsewhere(self, port: int) -> None:
         assert ask(port, f"//evil.example/?token={TOKEN}")[1]["Location"].startswith("/evil")
 
