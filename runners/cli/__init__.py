@@ -138,9 +138,10 @@ def main() -> None:
     except Exception as error:
         # Imported now, because `runner --help` needs none of it.
         from ..core.errors import RunnerError
-        from . import exit_codes, printer
+        from ..injob.run_files import harmless
+        from . import exit_codes
 
         if not isinstance(error, RunnerError):
             raise
-        click.echo(f"runner: {printer.harmless(error)}", err=True)
+        click.echo(f"runner: {harmless(error)}", err=True)
         sys.exit(exit_codes.of_error(error))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import shutil
 import sys
 from collections.abc import Collection, Sequence
@@ -14,22 +13,14 @@ from typing import Any
 import click
 
 from ..core.progress import Listener, Progress
-from ..injob.run_files import plain
+from ..injob.run_files import harmless
 
 GAP = 2  # blanks between the columns of a table
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 LEAST = 80  # columns that a terminal is taken to have at least
 
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def harmless(text: object) -> str:
-    """Return text with words of others, such as a registry's, in which no terminal is told to do
-    anything: colours go, and other control characters are escaped.
-    """
-    return CONTROL.sub(lambda found: repr(found[0])[1:-1], plain(str(text)))
 
 
 def tell(text: str) -> None:

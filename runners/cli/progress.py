@@ -16,6 +16,7 @@ from containers.build_steps import Status, unknown
 
 from ..core.disk_space import shown
 from ..core.progress import Progress
+from ..injob.run_files import harmless
 
 if TYPE_CHECKING:  # rich costs 60 ms, which only who waits at a terminal pays
     from rich.progress import Progress as Bars
@@ -84,7 +85,7 @@ class Lines:
         self.began = self.told = time.monotonic()
 
     def say(self, text: str) -> None:
-        click.echo(text, err=True)
+        click.echo(harmless(text), err=True)
 
     def begin(self, what: str, total: int | None = None) -> None:
         self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
@@ -144,7 +145,7 @@ class Bar:
         self.task = bars.add_task("", total=None, visible=False)
 
     def say(self, text: str) -> None:
-        self.bars.console.print(text, markup=False, highlight=False)
+        self.bars.console.print(harmless(text), markup=False, highlight=False)
 
     def begin(self, what: str, total: int | None = None) -> None:
         self.bars.remove_task(self.task)

@@ -30,12 +30,20 @@ OF_A_TYPE = (
     r"\.(?-i:[A-Z]\w+|timeout)(?=: |$))"
 )
 RESULT = "result.json"  # the trainer's own
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
 
 def plain(text: "str") -> "str":
     """Return text without the colours that programs write, some of them into files too."""
     return COLOUR.sub("", text)
+
+
+def harmless(text: "object") -> "str":
+    """Return text with words of others, such as a registry's, in which no terminal is told to do
+    anything: colours go, and other control characters are escaped.
+    """
+    return CONTROL.sub(lambda found: repr(found.group())[1:-1], plain(str(text)))
 
 
 def read(path: "str") -> "str":

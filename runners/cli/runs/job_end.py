@@ -14,6 +14,7 @@ from ...core.job_record import Job, JobPaths, JobState, Status
 from ...core.remedy import ADVICE
 from ...explain import read_facts
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
+from ...injob.run_files import harmless
 from ...jobs import wording
 from ...launching import end, suggest
 from .. import exit_codes, printer
@@ -114,7 +115,7 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     """Return an explanation for people, one fact a line under its word."""
     if not explanation.failed:
         lines = (explanation.cause, *explanation.evidence)
-        return [f"  {printer.harmless(line)}" for line in lines]
+        return [f"  {harmless(line)}" for line in lines]
     who = (
         "failed"
         if explanation.who and explanation.rank is None and not explanation.host
@@ -131,7 +132,7 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     facts += [("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]), ("tell", [explanation.tell])]
     facts += [("certainty", [f"{explanation.certainty.value}: {explanation.because}"])]
     return [
-        f"  {word + ':' if at == 0 else '':<{WIDTH}}{printer.harmless(text)}"
+        f"  {word + ':' if at == 0 else '':<{WIDTH}}{harmless(text)}"
         for word, texts in facts
         for at, text in enumerate(texts)
         if text

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
-from runners.cli.printer import CONTROL
+from runners.injob.run_files import CONTROL
 
 from ..explain.test_facts import made
 from ..failures import leave, words

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from runners.cli import printer
+from runners.cli import printer, progress
+from runners.injob import run_files
 
 HEADERS = ["run", "why", "state", "accuracy", "loss"]
 ROWS = [
@@ -20,6 +21,18 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Print to a terminal, which is taken to have 80 columns at least."""
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+def test_a_terminal_is_told_nothing_by_others_words(capsys: Capture) -> None:
+    """Such as those in a lock file of a shared folder, or of a registry."""
+    text = "waiting for \x1b]0;title\x07\x1b[31mbob\x1b[m"
+    printer.tell(text)
+    printer.table([[text]], ["one"])
+    progress.Lines().say(text)
+    said = capsys.readouterr()
+    assert said.out.count(r"\x1b]0;title\x07bob") == 1
+    assert said.err.count(r"\x1b]0;title\x07bob") == 2
+    assert not run_files.CONTROL.search(said.out + said.err)
 
 
 def test_without_a_terminal_a_row_is_a_line_however_wide(capsys: Capture) -> None:
