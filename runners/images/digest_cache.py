@@ -25,7 +25,6 @@ FORM = 1  # of a small file; those without a number have it too
 READS = 3  # of a file that changes meanwhile: a link, or chmod, touches it and not what is in it
 
 Stamp = list[int]
-DIGEST = "digest"
 
 
 def stamp(path: Path) -> Stamp:
@@ -41,8 +40,7 @@ def at_rest(seen: Stamp, now: float) -> bool:
 
 def digest(path: Path) -> str:
     """Return the file's digest, "sha256:...", remembered or computed."""
-    known = recall(path, DIGEST)
-    return str(known) if known else compute_digest(path)
+    return recall(path) or compute_digest(path)
 
 
 def compute_digest(path: Path, progress: Progress | None = None) -> str:
@@ -57,7 +55,8 @@ def compute_digest(path: Path, progress: Progress | None = None) -> str:
                 progress.begin(f"reading {path}, whose digest is not known", seen[2])
             digest = "sha256:" + file_digest.sha256(path, progress.at if progress else None)
             if stamp(path) == seen:
-                remember(path, seen, now, DIGEST, digest)
+                if at_rest(seen, now):
+                    _remember(path, seen, digest)
                 return digest
     except OSError as error:
         raise SystemFault(f"cannot read {path}", str(error)) from None
@@ -65,29 +64,21 @@ def compute_digest(path: Path, progress: Progress | None = None) -> str:
     raise SystemFault(what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}")
 
 
-def recall(path: Path, name: str) -> Any:
-    """Return a fact that was remembered of the file as it is now, or None."""
-    entry = files.recall(_place(path), FORM)
-    return entry.get(name) if entry.get("stamp") == stamp(path) else None
-
-
-def remember(path: Path, seen: Stamp, began: float, name: str, value: Any) -> None:
-    """Remember a fact of the file that had the stamp `seen` at the time `began`, if at rest."""
-    if at_rest(seen, began):
-        _write(path, seen, name, value)
+def recall(path: Path) -> str:
+    """Return the digest that was remembered of the file as it is now, "" for none."""
+    entry = files.recall(_cache_file(path), FORM)
+    return str(entry.get("digest", "")) if entry.get("stamp") == stamp(path) else ""
 
 
 def record(path: Path, digest: str) -> None:
     """Remember the digest of a file that this process has just written, though not at rest."""
-    _write(path, stamp(path), DIGEST, digest)
+    _remember(path, stamp(path), digest)
 
 
-def _write(path: Path, seen: Stamp, name: str, value: Any) -> None:
-    place = _place(path)
-    entry = files.recall(place, FORM)
-    if entry.get("stamp") != seen:
-        entry = {"path": str(path), "stamp": seen}
-    files.remember(place, FORM, {**entry, name: value})
+def _remember(path: Path, seen: Stamp, digest: str) -> None:
+    files.remember(
+        _cache_file(path), FORM, {"path": str(path), "stamp": seen, "digest": digest}
+    )
 
 
 def recall_content(digest: str) -> dict[str, Any]:
@@ -112,6 +103,6 @@ def folder() -> Path:
     return places.private_cache() / "images"
 
 
-def _place(path: Path) -> Path:
+def _cache_file(path: Path) -> Path:
     name = file_digest.of_text(str(path.resolve()))[:32]
     return folder() / f"path-{name}.json"

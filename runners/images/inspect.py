@@ -148,7 +148,7 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
         if environment.is_one(image.path):
             if not environment.known(image.path):
                 say(f"inspecting {image.path}")
-        elif image.path.is_dir() or digest_cache.recall(image.path, "digest") is None:
+        elif image.path.is_dir() or not digest_cache.recall(image.path):
             say(f"inspecting {image.path.name}, which has no labels of this project")
         return replace(image, found=look(image.path))
     except RunnerError as error:

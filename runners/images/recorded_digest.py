@@ -76,8 +76,8 @@ def check(image: Path, display: Display) -> Recorded:
     recorded = _recorded(image, digests)
     if not digests:
         return recorded
-    digest = digest_cache.recall(image, digest_cache.DIGEST)
-    if digest is None:
+    digest = digest_cache.recall(image)
+    if not digest:
         with display() as progress:
             digest = digest_cache.compute_digest(image, progress)
     for origin, wanted in digests.items():

@@ -204,11 +204,11 @@ def old(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_digest_is_remembered_and_an_altered_file_is_not(old: Path) -> None:
     first = digest_cache.digest(old)
-    assert digest_cache.recall(old, "digest") == first
+    assert digest_cache.recall(old) == first
     times = (old.stat().st_atime_ns, old.stat().st_mtime_ns)
     old.write_bytes(b"CONTENT")
     os.utime(old, ns=times)
-    assert digest_cache.recall(old, "digest") is None
+    assert not digest_cache.recall(old)
     assert digest_cache.digest(old) != first
 
 
@@ -218,14 +218,14 @@ def test_a_file_put_in_its_place_is_another(old: Path) -> None:
     other.write_bytes(b"CONTENT")
     os.utime(other, ns=(0, old.stat().st_mtime_ns))
     other.replace(old)
-    assert digest_cache.recall(old, "digest") is None
+    assert not digest_cache.recall(old)
 
 
 def test_a_file_just_written_is_not_remembered(here: Path) -> None:
     path = here / "a.sif"
     path.write_bytes(b"content")
     digest_cache.digest(path)
-    assert digest_cache.recall(path, "digest") is None
+    assert not digest_cache.recall(path)
     assert digest_cache.at_rest(digest_cache.stamp(path), time.time() + digest_cache.REST + 1)
 
 
@@ -248,14 +248,14 @@ def touched(old: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_link_to_a_file_that_is_read_does_no_harm(old: Path, touched: list[int]) -> None:
     touched[0] = 2
     assert digest_cache.digest(old) == f"sha256:{hashlib.sha256(b'content').hexdigest()}"
-    assert digest_cache.recall(old, "digest"), "remembered by the stamp of the read that counted"
+    assert digest_cache.recall(old), "remembered by the stamp of the read that counted"
 
 
 def test_a_file_that_goes_on_changing_has_no_digest(old: Path, touched: list[int]) -> None:
     touched[0] = digest_cache.READS
     with pytest.raises(SystemFault, match="changed while it was read, 3 times"):
         digest_cache.digest(old)
-    assert digest_cache.recall(old, "digest") is None
+    assert not digest_cache.recall(old)
 
 
 def test_memory_that_others_could_write_is_not_trusted(old: Path) -> None:
@@ -263,7 +263,7 @@ def test_memory_that_others_could_write_is_not_trusted(old: Path) -> None:
     for file in digest_cache.folder().iterdir():
         assert file.stat().st_mode & 0o077 == 0
         file.chmod(0o666)
-    assert digest_cache.recall(old, "digest") is None
+    assert not digest_cache.recall(old)
 
 
 def test_half_a_memory_is_none(old: Path) -> None:
