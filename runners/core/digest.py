@@ -61,6 +61,11 @@ def of_text(text: str) -> str:
     return _sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
+def of_bytes(data: bytes) -> str:
+    """The digest of bytes as registries write it: "sha256:..."."""
+    return f"sha256:{_sha256(data).hexdigest()}"
+
+
 def of_files(files: Iterable[Path], base: Path) -> str:
     """One key over names (relative to `base`) and contents."""
     digests = {str(f.relative_to(base)): sha256(f) for f in files}

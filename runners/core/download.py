@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable
 from urllib.error import HTTPError
 
+from . import digest as digests
 from . import disk_space, http
 from .errors import Refused, SystemFault
 from .files import read_json
@@ -106,7 +107,7 @@ def forget(part: Path) -> None:
 
 def _ask(url: str, name: str, part: Path, size: int | None, have: int) -> HTTPResponse:
     headers, notes = {"Accept-Encoding": "identity"}, read_json(_notes(part)) or {}
-    if have and notes.get("url") == url_mark(url) and notes.get("mark"):
+    if have and notes.get("url") == digests.of_text(url) and notes.get("mark"):
         headers.update({"Range": f"bytes={have}-", "If-Range": notes["mark"]})
     try:
         answer = http.send(url, headers)
@@ -121,17 +122,14 @@ def _ask(url: str, name: str, part: Path, size: int | None, have: int) -> HTTPRe
     # A weak ETag is no promise of the same bytes.
     tag = answer.headers.get("ETag", "W/")
     mark = answer.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
-    _notes(part).write_text(json.dumps({"url": url_mark(url), "mark": mark}), encoding="utf-8")
+    # Not the address itself: it may hold a password, which need not lie on a disk.
+    notes = {"url": digests.of_text(url), "mark": mark}
+    _notes(part).write_text(json.dumps(notes), encoding="utf-8")
     return answer
 
 
 def _notes(part: Path) -> Path:
     return part.with_suffix(".from")
-
-
-def url_mark(url: str) -> str:
-    """An address may hold a password, which need not lie on a disk."""
-    return hashlib.sha256(url.encode()).hexdigest()
 
 
 def _start(answer: HTTPResponse, have: int) -> int:

@@ -76,9 +76,7 @@ def record(path: Path, digest: str) -> None:
 
 
 def _remember(path: Path, seen: Stamp, digest: str) -> None:
-    files.remember(
-        _cache_file(path), FORM, {"path": str(path), "stamp": seen, "digest": digest}
-    )
+    files.remember(_cache_file(path), FORM, {"path": str(path), "stamp": seen, "digest": digest})
 
 
 def recall_content(digest: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ left out: it creates that again from the settings when it pulls the image.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ from typing import Any
 from containers import build_record, trainers
 
 from ..core import atomic, beneath, disk_space, machine, shell, sif
+from ..core.digest import of_bytes
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
 from ..injob.stage import node
@@ -206,9 +206,9 @@ def _manifest(blobs: Path, content: dict[str, Any]) -> Blob:
 def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
     """Write a JSON document, the same bytes for the same content, under its digest."""
     raw = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    digest = hashlib.sha256(raw).hexdigest()
-    (blobs / digest).write_bytes(raw)
-    return Blob(f"sha256:{digest}", len(raw), kind)
+    digest = of_bytes(raw)
+    (blobs / digest.partition(":")[2]).write_bytes(raw)
+    return Blob(digest, len(raw), kind)
 
 
 def archive(made: Layout, name: str, target: Path) -> None:

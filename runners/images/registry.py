@@ -8,7 +8,6 @@ for another architecture silently.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Callable
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
+from ..core import digest as digests
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from ..core.files import DAMAGED
@@ -53,7 +53,7 @@ class Manifest:
 class Registry:
     """One repository of a registry; a token lives as long as this object.
 
-    `plain` is http instead of https, `action` what the token shall allow.
+    `plain` is http instead of https, `action` is what the token is to allow.
     """
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
@@ -103,10 +103,11 @@ class Registry:
         Raises NotFound, Refused for no access and for another architecture, NotVerified for a
         manifest that is not the one asked for, and SystemFault.
         """
-        digest, document = self._manifest(self.reference.place)
+        digest, document = self._document("manifests", self.reference.place)
         try:
             if "manifests" in document:
-                digest, document = self._manifest(self._choose(document["manifests"], arch))
+                chosen = self._choose(document["manifests"], arch)
+                digest, document = self._document("manifests", chosen)
             layers = tuple(_blob(layer) for layer in document["layers"])
             return Manifest(digest, _blob(document["config"]), layers)
         except DAMAGED:
@@ -115,19 +116,11 @@ class Registry:
                 f"its manifest is {document.get('mediaType', 'of schema 1')}",
             ) from None
 
-    def _manifest(self, place: str) -> tuple[str, dict[str, Any]]:
-        """Return the digest and content of a manifest or index; `place` is its tag or digest."""
-        digest, document = self._document(f"manifests/{place}", ACCEPT)
-        if DIGEST.fullmatch(place) and digest != place:
-            raise NotVerified(f"{self.host} answers {digest} for {place}")
-        return digest, document
-
-    def _document(
-        self, path: str, headers: dict[str, str] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def _document(self, kind: str, place: str) -> tuple[str, dict[str, Any]]:
+        """Return the digest and content of a manifest, index or blob at a tag or digest."""
         try:
-            path = f"{self.reference.repository}/{path}"
-            raw = self.ask(path, headers).read(LARGEST_DOCUMENT)
+            path = f"{self.reference.repository}/{kind}/{place}"
+            raw = self.ask(path, ACCEPT if kind == "manifests" else None).read(LARGEST_DOCUMENT)
             document = json.loads(raw)
             if not isinstance(document, dict):
                 raise ValueError(str(document)[:200])
@@ -135,7 +128,10 @@ class Registry:
             raise self.fault(error) from None
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise SystemFault(f"{self.host} does not answer as a registry", str(error)) from None
-        return f"sha256:{hashlib.sha256(raw).hexdigest()}", document
+        digest = digests.of_bytes(raw)
+        if DIGEST.fullmatch(place) and digest != place:
+            raise NotVerified(f"{self.host} answers {digest} for {place}")
+        return digest, document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
         there: dict[str, Any] = {}
@@ -162,10 +158,7 @@ class Registry:
 
     def config(self, manifest: Manifest) -> dict[str, Any]:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
-        digest, document = self._document(f"blobs/{manifest.config.digest}")
-        if digest != manifest.config.digest:
-            raise NotVerified(f"{self.host} answers {digest} for {manifest.config.digest}")
-        return document
+        return self._document("blobs", manifest.config.digest)[1]
 
     def tags(self) -> list[str]:
         """Return the tags of the repository, none where the registry does not tell."""

@@ -6,7 +6,6 @@ In a registry: SOURCE/release:VERSION has the list and signature, SOURCE/NAME:VE
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Union
 from containers.catalogue import IMAGES
 
 from .. import __version__
+from ..core import digest as digests
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, UsageError
 from ..core.toml_check import check, kinds, made
@@ -214,7 +214,7 @@ def read(raw: bytes, version: str, where: str) -> Release:
 def _bytes(server: Registry, blob: Blob) -> bytes:
     with server.blob(blob) as answer:
         raw = http.read(answer, server.host, LARGEST)
-    digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    digest = digests.of_bytes(raw)
     if digest != blob.digest:
         raise NotVerified(f"{server.host} sent something else than {blob.digest}", f"came {digest}")
     return raw

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runners.core import download
+from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.data import catalogue, check, fetch, manifest
 from runners.data.catalogue import DatasetFile, Entry
@@ -102,7 +102,7 @@ def test_the_next_run_goes_on_too(web: Web, tmp_path: Path) -> None:
     entry = web.entry("ok")
     part.parent.mkdir(parents=True)
     part.write_bytes(CONTENT[:1000])
-    mark = f'{{"url": "{download.url_mark(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    mark = f'{{"url": "{digest.of_text(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
     part.with_suffix(".from").write_text(mark)
     web.fetch(entry)
     assert web.asked == ["ok a.bin bytes=1000-"]
@@ -113,7 +113,7 @@ def test_an_older_part_that_does_not_fit_is_begun_anew(web: Web, tmp_path: Path)
     entry = web.entry("ok")
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * 1000)
-    mark = f'{{"url": "{download.url_mark(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
+    mark = f'{{"url": "{digest.of_text(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
     part.with_suffix(".from").write_text(mark)
     done = web.fetch(entry)
     assert (done.path / "a.bin").read_bytes() == CONTENT
