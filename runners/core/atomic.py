@@ -35,7 +35,7 @@ def _part_of(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """The same of a folder that was not there."""
+    """The same of a folder that was not there, or is empty."""
     import tempfile  # slow to load, and of no use to one who writes a file
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import array
 import json
 import random
-import shutil
 import struct
 import sys
 import zlib
@@ -23,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import disk_space
+from ..core import atomic, disk_space
 from ..core.errors import Refused, UsageError
 
 # Bytes of a picture: all red ones, all green ones, all blue ones.
@@ -81,17 +80,8 @@ def write(kind: str, folder: Path, spec: SyntheticSpec) -> None:
     _check(kind, spec)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} already exists and is not an empty folder")
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        with disk_space.writing(folder):
-            part.mkdir(parents=True)
-            KINDS[kind](part, spec)
-            if folder.exists():
-                folder.rmdir()
-            part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with disk_space.writing(folder), atomic.new_folder(folder) as part:
+        KINDS[kind](part, spec)
 
 
 def _check(kind: str, spec: SyntheticSpec) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..core import digest, disk_space, files, places, sif
+from ..core import atomic, digest, disk_space, files, places, sif
 from ..core.errors import Refused
 from ..core.locks import exclusive
 from ..core.progress import Progress
@@ -136,10 +136,8 @@ def point(name: str, digest: str) -> str:
     check_name(name)
     before = names().get(name, "")
     link = places.images() / name
-    part = link.with_name(f".{name}.{os.urandom(8).hex()}.part")
-    with disk_space.writing(link):
+    with disk_space.writing(link), atomic.new_file(link) as part:
         part.symlink_to(path_of(digest).name)
-        part.replace(link)
     return before
 
 
