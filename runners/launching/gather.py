@@ -78,11 +78,10 @@ def plan_for(
         _with_apptainer(spec, _with_host_mpi(spec, _mounts(settings, here, runtime)), runtime),
         _reasons(settings, why, unnamed is not None),
         settings.unasked,
-        recorded.digest,
-        recorded.stamp,
         {} if here.elsewhere else {path: mount_type(path) for path in filter(None, files)},
     )
-    return planning.solve(_waiting(case) if spec.resources.dependency else case)
+    plan = planning.solve(_waiting(case) if spec.resources.dependency else case)
+    return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
 
 
 def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[str, str]:

@@ -157,8 +157,6 @@ def _attempt(case: Case) -> Plan:
         host_mpi=libraries,
         ssh=wireup.reaches_nodes_by_ssh(case, launching),
         elsewhere=case.site.elsewhere,
-        verified_digest=case.verified_digest,
-        verified_stamp=case.verified_stamp,
         choices=tuple(log.choices),
         warnings=tuple(log.warnings),
         refusals=tuple(log.refusals),

@@ -20,18 +20,14 @@ class Case:
     """The request, with its image, and the site.
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
-    the settings that only a default or the trainer's preset brought. `verified_digest`
-    is the image's, and `verified_stamp` its size and times; "" where nothing was recorded of it.
-    `filesystems` are the kinds, such as
-    nfs4, of those on which its files and folders lie.
+    the settings that only a default or the trainer's preset brought. `filesystems` are the kinds,
+    such as nfs4, of those on which its files and folders lie.
     """
 
     spec: JobSpec
     site: Site
     reasons: Mapping[str, str] = field(default_factory=dict)
     unasked: frozenset[str] = frozenset()
-    verified_digest: str = ""
-    verified_stamp: str = ""
     filesystems: Mapping[Path, str] = field(default_factory=dict)
 
     @property
