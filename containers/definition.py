@@ -180,14 +180,14 @@ def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
             )
 
 
-def with_base(text: str, bootstrap: str, reference: str) -> str:
-    """The definition with its first header's Bootstrap and From replaced."""
+def with_base(text: str, image: str) -> str:
+    """The definition with an image's file in place of its first header's Bootstrap and From."""
     first = re.compile(r"^(bootstrap)\s*:.*", re.IGNORECASE | re.MULTILINE)
-    text = first.sub(lambda found: f"{found[1]}: {bootstrap}", text, count=1)
+    text = first.sub(lambda found: f"{found[1]}: localimage", text, count=1)
     origin = re.compile(r"^(from)\s*:.*", re.IGNORECASE | re.MULTILINE)
     if origin.search(text):
-        return origin.sub(lambda found: f"{found[1]}: {reference}", text, count=1)
-    return first.sub(lambda found: f"{found[0]}\nFrom: {reference}", text, count=1)
+        return origin.sub(lambda found: f"{found[1]}: {image}", text, count=1)
+    return first.sub(lambda found: f"{found[0]}\nFrom: {image}", text, count=1)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def with_definition(base: Base, text: str, name: str) -> str:
         )
     if set("#\n") & set(str(base.path)):
         raise UsageError(f"--from {base.path}: a definition cannot name a path with '#' in it")
-    changed = with_base(text, "localimage", str(base.path))
+    changed = with_base(text, str(base.path))
     return f"{changed}\n%post\n{RENEW.format(stage=STAGE)}"
 
 

@@ -281,7 +281,7 @@ def _keeps_base_script(stage: Stage) -> bool:
 
 
 def _runscript(stage: Stage) -> list[str]:
-    """What runs without words of the user's; nothing when the base's own shall.
+    """What runs without words of the user's; "" where the base's own runs.
 
     As in Docker, the user's words take the place of CMD and follow ENTRYPOINT.
     """

@@ -33,9 +33,6 @@ class Report:
     facts: dict[str, Any] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
 
-    def fault(self, file: str, what: str) -> None:
-        self.faults.append((file, what))
-
 
 def examine(path: Path, say: Progress) -> Report:
     """Return what there is to say of a folder or a squashfs file; raise NotFound without one."""
@@ -51,7 +48,8 @@ def _squashfs(path: Path, say: Progress) -> Report:
     try:
         facts = pack.read_squashfs(path)
     except Refused as error:
-        report.fault(path.name, error.what + (f": {error.evidence}" if error.evidence else ""))
+        why = error.what + (f": {error.evidence}" if error.evidence else "")
+        report.faults.append((path.name, why))
         return report
     report.facts["checksums"] = "none are known"
     report.facts["squashfs"] = f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}"
@@ -68,8 +66,8 @@ def _folder(path: Path, say: Progress) -> Report:
     if known := manifest.read(path):
         report.facts["checksums"] = f"of {manifest.FILE}"
         _compare(path, known.files, report, say)
-        for name in set(names) - set(known.files):
-            report.fault(name, f"not in {manifest.FILE}")
+        unknown = set(names) - set(known.files)
+        report.faults += [(name, f"not in {manifest.FILE}") for name in unknown]
     elif published := list(_published(path, say)):  # MNIST and Fashion-MNIST have the same names
         nearest = min(published, key=lambda found: len(found.faults))
         report.facts.update(nearest.facts)
@@ -91,8 +89,9 @@ def _compare(folder: Path, files: dict[str, manifest.File], report: Report, say:
     for name, known in files.items():
         path = folder / name
         if not path.is_file():
-            report.fault(name, "missing")
+            report.faults.append((name, "missing"))
         elif path.stat().st_size != known.size:
-            report.fault(name, f"{path.stat().st_size} bytes instead of {known.size}")
+            what = f"{path.stat().st_size} bytes instead of {known.size}"
+            report.faults.append((name, what))
         elif digest_of(path, name, say) != f"sha256:{known.sha256}":
-            report.fault(name, f"its SHA-256 is not {known.sha256}")
+            report.faults.append((name, f"its SHA-256 is not {known.sha256}"))

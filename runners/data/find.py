@@ -7,7 +7,6 @@ keeps shared datasets.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,7 +21,6 @@ from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
 SECONDS, FILES = 3.0, 200_000
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SITES_OWN = "datasets"  # the key of a profile's `paths`
 
 
@@ -48,7 +46,7 @@ def all_of(
 def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
     """Return one dataset; the errors are those of `all_of`."""
     name, equals, path = text.partition("=")
-    if not (equals and NAME.fullmatch(name)):
+    if not (equals and catalogue.PLAIN.fullmatch(name)):
         name, path = "", text
     if not path:
         raise UsageError(f"--data {text!r} is not [NAME=]PATH")

@@ -56,7 +56,9 @@ def publish(images: Sequence[Path], target: Source, key: str, progress: Progress
     with _staged(places.images(), version) as stage:
         for each in built:
             (stage.path / made.file(each.image)).symlink_to(each.path.absolute())
-        pgp.sign(_write_list(stage, made), key)
+        listed = stage.path / prebuilt.file_of(version)
+        listed.write_bytes(release.written(made))
+        pgp.sign(listed, key)
         _put(made, stage, target, progress)
     return made
 
@@ -77,12 +79,6 @@ def _built(path: Path, progress: Progress) -> Built:
     return Built(path, Image(name, architecture, digest, path.stat().st_size), version, revision)
 
 
-def _write_list(stage: Folder, made: Release) -> Path:
-    path = stage.path / prebuilt.file_of(made.version)
-    path.write_bytes(release.written(made))
-    return path
-
-
 def mirror(origin: Verified, target: Source, progress: Progress) -> None:
     """Copy a verified release to another place, with its signature; to a folder also with its key.
 
@@ -95,7 +91,7 @@ def mirror(origin: Verified, target: Source, progress: Progress) -> None:
         _bring(origin, stage, progress)
         for image in origin.release.images:
             _check(stage.path / origin.release.file(image), image, progress)
-        listed = _write_list(stage, origin.release)
+        listed = stage.path / prebuilt.file_of(origin.release.version)
         listed.write_bytes(origin.raw)
         listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
         _put(origin.release, stage, target, progress)

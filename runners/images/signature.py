@@ -142,7 +142,7 @@ def sign(image: Path, wanted: str = "") -> Signature:
         raise NotVerified(f"{image} has a signature already: {before.message}", before.evidence)
     if keys[number][0] in before.signers:
         return before
-    # A later `runner build` shall not take the signed image for one that somebody put there.
+    # Else a later `runner build` would take the signed image for one that somebody put there.
     built = build_record.read(image)
     with _undone_on_failure(image):
         found = _sign(image, number)

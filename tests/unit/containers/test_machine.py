@@ -103,9 +103,9 @@ def test_a_bad_definition_is_refused_with_its_line(
 
 def test_the_base_of_a_definition_is_replaced_in_its_first_header() -> None:
     text = "bootstrap: docker\nFrom: a\n\n%post\n    From: here\n"
-    changed = definition.with_base(text, "localimage", "x.sif")
+    changed = definition.with_base(text, "x.sif")
     assert changed == "bootstrap: localimage\nFrom: x.sif\n\n%post\n    From: here\n"
-    assert "From: x.sif\n" in definition.with_base("Bootstrap: scratch\n", "localimage", "x.sif")
+    assert "From: x.sif\n" in definition.with_base("Bootstrap: scratch\n", "x.sif")
 
 
 SUBORDINATE = "probe id 0\nprobe map          0       1000          1\nprobe map 1 100000 65536\n"
