@@ -14,7 +14,7 @@ from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
-from . import container_runtime, images_lock, in_use, local, sources, store
+from . import images_lock, in_use, local, sources, store
 from .reference import Reference, parse
 from .registry import OTHER_ARCH
 from .sources import ImageSource
@@ -169,8 +169,7 @@ def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
 def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
     found = parse(uri)
-    name, arch = name_of(found), machine.architecture()
-    request = PullRequest(found, name, arch, plain=container_runtime.plain())
+    request = PullRequest(found, name_of(found), machine.architecture())
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)

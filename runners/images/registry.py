@@ -20,7 +20,7 @@ from ..core import digest as digests
 from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from ..core.files import DAMAGED
-from . import credentials
+from . import container_runtime, credentials
 from .reference import DIGEST, Reference, login
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
@@ -53,13 +53,14 @@ class Manifest:
 class Registry:
     """One repository of a registry; a token lives as long as this object.
 
-    `plain` is http instead of https, `action` is what the token is to allow.
+    `plain` is http instead of https, which the user's environment may ask for too; `action` is what
+    the token is to allow.
     """
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
         self.reference, self.host, self.secret = reference, reference.registry, ""
-        self.plain = plain
-        self.base = f"{'http' if plain else 'https'}://{reference.server}/v2/"
+        self.plain = plain or container_runtime.plain()
+        self.base = f"{'http' if self.plain else 'https'}://{reference.server}/v2/"
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
 
     def ask(

@@ -49,7 +49,7 @@ def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
     if reference.kind == "oras":
         return _oras(Registry(reference, plain), arch)
     if reference.kind == "docker":
-        return _docker(Registry(reference, plain), arch, plain)
+        return _docker(Registry(reference, plain), arch)
     return ImageSource(reference.source, partial(download.copy, reference.path))
 
 
@@ -74,7 +74,7 @@ def _oras(server: Registry, arch: str) -> ImageSource:
     )
 
 
-def _docker(server: Registry, arch: str, plain: bool) -> ImageSource:
+def _docker(server: Registry, arch: str) -> ImageSource:
     manifest = server.manifest(arch)
     if any(registry.SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
         text = server.reference.text.replace("docker://", "oras://")
@@ -84,7 +84,7 @@ def _docker(server: Registry, arch: str, plain: bool) -> ImageSource:
         raise server.other_architecture(arch, str(config["architecture"]))
     return ImageSource(
         manifest.digest,
-        partial(_by_runtime, server.reference.at(manifest.digest), arch, plain),
+        partial(_by_runtime, server.reference.at(manifest.digest), arch, server.plain),
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,

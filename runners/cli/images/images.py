@@ -13,7 +13,7 @@ import click
 from ...core import places
 from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
-from ...images import container_runtime, in_use, prebuilt, store
+from ...images import in_use, prebuilt, store
 from .. import options, printer, progress
 
 SITES_OWN = "images"  # the key of a profile's `paths`
@@ -117,7 +117,7 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     """
     from ...images import publish, release
 
-    place, plain = prebuilt.place(os.environ), plain or container_runtime.plain()
+    place = prebuilt.place(os.environ)
     if source:
         place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
     to = prebuilt.typed("TARGET", target)

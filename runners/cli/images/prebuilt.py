@@ -10,7 +10,7 @@ from containers import build_record, plan
 
 from ...core import machine
 from ...core.errors import NotVerified, RunnerError
-from ...images import container_runtime, prebuilt, pull, reference, release
+from ...images import prebuilt, pull, reference, release
 from ...images.pull import PullRequest
 from .. import printer, progress
 
@@ -52,7 +52,7 @@ def pull_or_build(short: str) -> None:
 def _pulled(short: str) -> bool:
     """Pull it if that can be; raise NotVerified."""
     try:
-        wanted = request(short, None, "", False, machine.architecture(), container_runtime.plain())
+        wanted = request(short, None, "", False, machine.architecture(), False)
         with progress.display() as display:
             click.echo(pull.pull(wanted, display).path)
     except NotVerified:

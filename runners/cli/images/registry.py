@@ -11,7 +11,7 @@ from containers.catalogue import IMAGES
 from ...core import machine
 from ...core.disk_space import shown
 from ...core.errors import UsageError
-from ...images import container_runtime, local, pull, push, reference
+from ...images import local, pull, push, reference
 from .. import options, printer, progress
 
 PULL_EXAMPLE = """\b
@@ -55,7 +55,6 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
     if or_build:
         _pull_or_build(uri, as_json, values)
         return
-    values["plain"] = values["plain"] or container_runtime.plain()
     if uri in IMAGES:
         from . import prebuilt
 
@@ -106,7 +105,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     target = reference.target(uri)
     path = local.find(image)
     with progress.display() as display:
-        pushed = push.push(path, target, plain or container_runtime.plain(), display)
+        pushed = push.push(path, target, plain, display)
     if as_json:
         printer.print_json({"uri": target.source, **vars(pushed)})
         return
@@ -126,7 +125,7 @@ def release_command(images: tuple[str, ...], target: str, key: str, plain: bool)
     """
     from ...images import prebuilt, publish, release  # with GPG's part, which no pull needs
 
-    place = release.source(prebuilt.typed("--to", target), plain or container_runtime.plain())
+    place = release.source(prebuilt.typed("--to", target), plain)
     paths = [local.find(image) for image in images]
     with progress.display() as display:
         made = publish.publish(paths, place, key, display)
