@@ -34,7 +34,12 @@ def on_a_node(resources: Resources) -> tuple[str, int] | None:
 def shared_out(text: str, nodes: int) -> str:
     """Return, as [TYPE:]N, the least GPUs for each node that are at least those of --gpus."""
     kind, number = typed(text)
-    return f"{kind}:" * bool(kind) + str(-(-number // nodes))
+    return request(kind, -(-number // nodes))
+
+
+def request(kind: str, number: int) -> str:
+    """Return a type, "" for any, and a number as [TYPE:]N."""
+    return f"{kind}:{number}" if kind else str(number)
 
 
 def in_gres(gres: str | None) -> tuple[str, int] | None:

@@ -100,8 +100,10 @@ def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
 
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding = _bind(case, launching, log)
-    _threads(case, log)
+    binding, number = _bind(case, launching, log), case.resources.cpus_per_task or 1
+    # Without a number each rank of a node would start threads for all of its CPUs.
+    log.set("OMP_NUM_THREADS", str(number), "CPUs per rank")
+    log.choose("threads", number, "CPUs per rank")
     return Cpus(binding, _level(case, controller, log))
 
 
@@ -123,13 +125,6 @@ def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
         reason = "each rank's threads stay on its own cores"
         return log.choose("cpu-bind", "cores", reason, f"TaskPlugin={plugin}")
     return None
-
-
-def _threads(case: Case, log: DecisionLog) -> None:
-    """Choose the threads of a rank; without a number, each rank of a node would take all CPUs."""
-    number = case.resources.cpus_per_task or 1
-    log.set("OMP_NUM_THREADS", str(number), "CPUs per rank")
-    log.choose("threads", number, "CPUs per rank")
 
 
 def _level(case: Case, controller: Controller, log: DecisionLog) -> str:

@@ -104,7 +104,7 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> N
 def _what_there_is(partition: Partition) -> list[Remedy]:
     """Return requests for all GPUs of a node of the partition, in whatever form they were typed."""
     others = ("gpus", "gpus-per-task", "gres")
-    typed = [":".join(filter(None, (kind, str(number)))) for kind, number in partition.gpus]
+    typed = [gpus.request(kind, number) for kind, number in partition.gpus]
     return [change(gpus_per_node=each, leave_out=others) for each in typed]
 
 
@@ -145,7 +145,7 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
     if shared or resources.tasks_of_a_node < 2:
         return
     kind, each = gpus.typed(resources.gpus_per_task or "1")
-    whole = ":".join(filter(None, (kind, str(each * resources.tasks_of_a_node))))
+    whole = gpus.request(kind, each * resources.tasks_of_a_node)
     offers = [change(gpus_per_node=whole, leave_out=["gpus-per-task"])]
     if case.site.slurm_version and not older(case.site.slurm_version, SHARING_FROM):
         offers.append(change(srun_arg=f"--gres-flags={SHARING}"))

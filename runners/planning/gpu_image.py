@@ -61,12 +61,10 @@ def capability(kind: str) -> str:
         return "12.0"
     if ADA.search(words):
         return "8.9"
-    matches = (number for pattern, number in GENERATIONS if _named(pattern, name))
-    return next(matches, "")
-
-
-def _named(pattern: str, name: str) -> bool:
-    return bool(re.search(rf"(?:^|_)(?:{pattern})(?:_|$)", name))
+    for pattern, number in GENERATIONS:
+        if re.search(rf"(?:^|_)(?:{pattern})(?:_|$)", name):
+            return number
+    return ""
 
 
 def recommended(
@@ -90,18 +88,14 @@ def _for_x86(kind: str, driver: str, framework: str) -> Recommendation | None:
     if number and older(number, OLDEST13):
         return Recommendation(CUDA12, f"CUDA 13 has no code for compute capability {number}")
     if driver and older(driver, DRIVER13):
-        return _for_an_old_driver(driver)
+        if older(driver, DRIVER12):
+            return None
+        return Recommendation(CUDA12, f"CUDA 13 needs driver {DRIVER13}, and this one is {driver}")
     if number and not older(number, BLACKWELL):
         return Recommendation(CUDA13, f"it has code for compute capability {number}")
     if driver:
         return Recommendation(CUDA13, f"driver {driver} runs CUDA 13; for TensorFlow {CUDA12}")
     return None
-
-
-def _for_an_old_driver(driver: str) -> Recommendation | None:
-    if older(driver, DRIVER12):
-        return None
-    return Recommendation(CUDA12, f"CUDA 13 needs driver {DRIVER13}, and this one is {driver}")
 
 
 def runs(number: str, code: tuple[str, ...]) -> str:

@@ -73,11 +73,8 @@ def _possible(spec: JobSpec, launching: Launching, log: DecisionLog) -> None:
     for option, remedy in _asked(spec):
         does_it_itself = scheduler.requeues and not scheduler.warns and option == "--requeue"
         if not scheduler.warns and not does_it_itself:
-            what = (
-                f"{scheduler.title} does not support it"
-                if scheduler.queue
-                else "this machine has no queue"
-            )
+            here = f"{scheduler.title} does not support it"
+            what = here if scheduler.queue else "this machine has no queue"
             log.refuse(f"{option} is Slurm only: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:
             what = f"{option} does not work with --launcher {launcher}"

@@ -75,18 +75,14 @@ def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Itera
         return
     counts = sorted({kind.gpus for kind in kinds})
     evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
-    named = f"{asked[0]}:" if asked[0] else ""
-    whole = tuple(request(profile, f"{named}{count}") for count in counts if count)
+    whole = tuple(request(profile, gpus.request(asked[0], count)) for count in counts if count)
     if asked[1] > counts[-1] and not _scheduler_knows(profile):
         what = f"{asked[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
         yield Refusal(what, evidence, whole)
     elif _whole(spec, profile) and asked[1] not in counts:
-        what = (
-            f"a job over several nodes of {profile.name} must request all GPUs of each: "
-            f"{_or(counts)}"
-        )
-        remedies = (*whole, change(nodes=1))
-        yield Refusal(f"{what}, not {asked[1]}", because(profile, "rules.whole_nodes"), remedies)
+        what = f"a job over several nodes of {profile.name} must request all GPUs of each"
+        what += f": {_or(counts)}, not {asked[1]}"
+        yield Refusal(what, because(profile, "rules.whole_nodes"), (*whole, change(nodes=1)))
 
 
 def _scheduler_knows(profile: Profile) -> bool:
@@ -181,14 +177,10 @@ def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
 def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
     """Yield what works, and not as the user may expect."""
     requested, kinds = gpus.on_a_node(spec.resources), node_kinds(spec.resources, profile)
-    known = sorted({kind.gpu_type for kind in profile.nodes if kind.gpu_type})
-    if (
-        requested
-        and requested[0]
-        and known
-        and requested[0].lower() not in {one.lower() for one in known}
-    ):
-        yield f"{profile.name} is not known to have {requested[0]}, but {', '.join(known)}"
+    kind = requested[0] if requested else ""
+    known = sorted({each.gpu_type for each in profile.nodes if each.gpu_type})
+    if kind and known and kind.lower() not in {each.lower() for each in known}:
+        yield f"{profile.name} is not known to have {kind}, but {', '.join(known)}"
     slow = {one.lower() for one in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
     if without and spec.resources.nodes > 1:

@@ -17,7 +17,6 @@ from ..settings.table import SETTINGS
 from . import site_limits
 from .case import Case
 
-# What runs without being submitted is none of the site's scheduler's business.
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
 # What a profile may give as its remedy, such as `--comment {framework}`
@@ -32,7 +31,7 @@ def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str,
     """
     spec, site = case.spec, case.site
     asked = CAPABILITIES.get(spec.scheduler)
-    if asked and not asked.queue:
+    if asked and not asked.queue:  # what is not submitted is none of the scheduler's business
         return (), ()
     refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
     if not site.elsewhere:
@@ -134,7 +133,7 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
     if not asked or not form or requests[form]:
         return spec, ()
-    count = ":".join(filter(None, (asked[0], str(asked[1]))))
+    count = gpus.request(*asked)
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
     new = replace(old, gpus=None, gpus_per_node=None, gpus_per_task=None, gres=None)
     if form == "gres":
@@ -166,15 +165,8 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
 
 
 def _takes_all(spec: JobSpec, profile: Profile) -> bool:
-    requested, kinds = (
-        gpus.on_a_node(spec.resources),
-        site_limits.node_kinds(spec.resources, profile),
-    )
-    listed = len(profile.gpu_order.split(","))
-    whole = bool(kinds) and all(kind.gpus == listed for kind in kinds)
-    return (
-        whole
-        and requested is not None
-        and requested[1] == listed
-        and not spec.resources.gpus_per_task
-    )
+    resources, listed = spec.resources, len(profile.gpu_order.split(","))
+    requested, kinds = gpus.on_a_node(resources), site_limits.node_kinds(resources, profile)
+    if not requested or requested[1] != listed or resources.gpus_per_task:
+        return False
+    return bool(kinds) and all(kind.gpus == listed for kind in kinds)

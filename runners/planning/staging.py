@@ -13,7 +13,7 @@ from ..core import tokens
 from ..core.model import DataAccess, ImageAccess, ImageInfo
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
-from ..core.site import Profile, Site
+from ..core.site import Site
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes.limits import STORES
 from . import at_scale, partition
@@ -56,14 +56,10 @@ SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 def choose(case: Case, launching: Launching, log: DecisionLog) -> Staging:
     """Choose what reaches the nodes' own disks first, and how the image is read."""
+    profile = case.site.profile
+    root = profile.paths.get(OF_SITE, "") if profile else ""
     data = _data(case, launching, log)
-    image = _image(case, launching, log)
-    return Staging(data, image, case.image.offset, root(case.site.profile))
-
-
-def root(profile: Profile | None) -> str:
-    """Return the site's folder on a node's own disk, "" to find one in the job."""
-    return profile.paths.get(OF_SITE, "") if profile else ""
+    return Staging(data, _image(case, launching, log), case.image.offset, root)
 
 
 def cannot(launching: Launching) -> str:
@@ -156,10 +152,8 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
     nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
     way, why = ImageAccess.COPIED, ""
     if site.unpacks and image.offset:
-        way, why = (
-            ImageAccess.UNPACKED,
-            f"{site.unpacks}: each rank would unpack the whole image for itself",
-        )
+        way = ImageAccess.UNPACKED
+        why = f"{site.unpacks}: each rank would unpack the whole image for itself"
     elif kind not in SERVERS:
         return ImageAccess.IN_PLACE, f"it is on {kind}, not known as a shared file system"
     else:
@@ -184,9 +178,7 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> bool:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
     elif asked == DataAccess.COPIED:
         if why:
-            log.refuse(
-                f"--stage-data node-local: {why}", "", change(stage_data=DataAccess.IN_PLACE.value)
-            )
+            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
         log.choose("stage-data", access.value, case.why("stage-data"))
         return not why
