@@ -15,7 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import IO, BinaryIO, Union, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from .errors import NotVerified, Refused, RunnerError, SystemFault
 from .machine import is_loopback
@@ -58,7 +58,10 @@ def send(
     if secret:
         request.add_unredirected_header("Authorization", secret)
     try:
-        return cast(HTTPResponse, _opener(url).open(request, timeout=SECONDS))
+        # Never a proxy for this machine itself: the runtime, in Go, has none for it either.
+        direct = [ProxyHandler({})] if is_loopback(urlsplit(url).netloc) else []
+        opener = build_opener(_Redirects, *direct)
+        return cast(HTTPResponse, opener.open(request, timeout=SECONDS))
     except HTTPError:
         raise
     except URLError as error:
@@ -79,12 +82,6 @@ def _check_scheme(url: str) -> None:
     """Refuse what the standard library would open too: files of this machine, and FTP."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Refused("an address of another kind than http and https", f"{urlsplit(url).scheme}:")
-
-
-def _opener(url: str) -> OpenerDirector:
-    """Never a proxy for this machine itself: the runtime, in Go, has none for it either."""
-    direct = [ProxyHandler({})] if is_loopback(urlsplit(url).netloc) else []
-    return build_opener(_Redirects, *direct)
 
 
 def unreachable(url: str, why: object) -> RunnerError:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from .model import InRun, Staged
 
 NAME = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})")
+SPECIAL = re.compile(r'([\\"$`])')  # within double quotes
 
 
 class Expanded(str):
@@ -31,8 +32,8 @@ def quote(token: str) -> str:
     """Return a token as bash reads it."""
     if not isinstance(token, Expanded):
         return shlex.quote(token)
-    parts = NAME.split(token)
-    return '"' + "".join(p if NAME.fullmatch(p) else _escape(p) for p in parts) + '"'
+    escaped = (p if NAME.fullmatch(p) else SPECIAL.sub(r"\\\1", p) for p in NAME.split(token))
+    return f'"{"".join(escaped)}"'
 
 
 def default(value: str, *names: str) -> str:
@@ -61,7 +62,3 @@ def followed(token: str, suffix: str) -> str:
 
 def join(tokens: Iterable[str]) -> str:
     return " ".join(quote(token) for token in tokens)
-
-
-def _escape(text: str) -> str:
-    return re.sub(r'([\\"$`])', r"\\\1", text)

@@ -26,6 +26,8 @@ SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")
 # Of the variables that modules set, those that decide which packages and libraries are found.
 PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "EBPYTHONPREFIXES")
 
+WAYS = "activate a virtual or conda environment\n--module NAME, of a Python\n--image DIR"
+
 
 @dataclass(frozen=True)
 class Modules:
@@ -58,7 +60,8 @@ def find(modules: Modules, runtime: str, environ: Mapping[str, str] = os.environ
         return active
     if by_modules:
         return by_modules
-    raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), _ways(runtime))
+    ways = WAYS if runtime == "none" else "--image horovod_cpu.sif"
+    raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), ways)
 
 
 def _looked_at(modules: Modules, active: ImageInfo | None) -> list[str]:
@@ -68,11 +71,6 @@ def _looked_at(modules: Modules, active: ImageInfo | None) -> list[str]:
     if active:
         lines.append(f"{active.brought_by}={active.path} has neither torch nor TensorFlow")
     return lines
-
-
-def _ways(runtime: str) -> str:
-    here = "activate a virtual or conda environment\n--module NAME, of a Python\n--image DIR"
-    return here if runtime == "none" else "--image horovod_cpu.sif"
 
 
 def _active(environ: Mapping[str, str]) -> ImageInfo | None:
@@ -89,19 +87,14 @@ def _of_modules(modules: Modules, environ: Mapping[str, str]) -> ImageInfo | Non
     """Return what the modules give; None where their python3 is the system's, ours or active."""
     loaded = modules.environ(environ)
     python = shutil.which("python3", path=loaded.get("PATH", os.defpath))
-    if python is None or os.path.dirname(python) in (*SYSTEM, *_folders_of_active(environ)):
+    of_active = [f"{environ[name]}/bin" for name in ACTIVE if environ.get(name)]
+    if python is None or os.path.dirname(python) in (*SYSTEM, *of_active):
         return None
-    facts = digest_cache.content(
-        _key(python, loaded),
-        lambda: environment.look_on_path(loaded, python),
-    )
+    key = _key(python, loaded)
+    facts = digest_cache.content(key, lambda: environment.look_on_path(loaded, python))
     image = ImageInfo(Path(python).parent.parent, found=facts, brought_by=BY_MODULES)
     runners_own = os.path.dirname(python) == os.path.join(sys.prefix, "bin")
     return None if runners_own and not _has_framework(image) else image
-
-
-def _folders_of_active(environ: Mapping[str, str]) -> list[str]:
-    return [f"{environ[name]}/bin" for name in ACTIVE if environ.get(name)]
 
 
 def _key(python: str, loaded: Mapping[str, str]) -> str:

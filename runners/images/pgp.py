@@ -47,15 +47,11 @@ def verify(data: bytes, signature: bytes, key: Path, what: str) -> tuple[str, st
         armored = shell.run([*gpg, "--armor", "--export"]).out
     valid = VALID.search(done.out)
     if done.code or not valid or not GOOD.search(done.out):
-        raise NotVerified(
-            f"the signature of {what} is wrong", f"{_why(done.out)}\nchecked with {key}"
-        )
+        said = re.findall(r"^\[GNUPG:\] (\w+)", done.out, re.MULTILINE)
+        faults = [FAULTS[word] for word in said if word in FAULTS]
+        why = faults[0] if faults else "it is not a PGP signature"
+        raise NotVerified(f"the signature of {what} is wrong", f"{why}\nchecked with {key}")
     return valid[1], armored
-
-
-def _why(status: str) -> str:
-    words = re.findall(r"^\[GNUPG:\] (\w+)", status, re.MULTILINE)
-    return next((FAULTS[word] for word in words if word in FAULTS), "it is not a PGP signature")
 
 
 def sign(file: Path, key: str) -> Path:

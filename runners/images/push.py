@@ -50,7 +50,9 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
     _check_target(reference)
     _check_image(image)
     if reference.kind == "oci-archive":
-        return archive(image, reference.path, progress)
+        with oci.layout(image, progress) as made:
+            oci.archive(made, image.stem.lower(), reference.path)
+            return Pushed(made.manifest.digest, "")
     server = Registry(reference, plain, "pull,push")
     try:
         server.ask("")  # whether it answers and knows us, before anything is read
@@ -71,13 +73,6 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
             "again; somebody else may have pushed to the same tag",
         )
     return Pushed(digest, manifest)
-
-
-def archive(image: Path, target: Path, progress: Progress) -> Pushed:
-    """Write a SIF as an OCI archive atomically; raise Refused or SystemFault."""
-    with oci.layout(image, progress) as made:
-        oci.archive(made, image.stem.lower(), target)
-        return Pushed(made.manifest.digest, "")
 
 
 def _check_target(reference: Reference) -> None:

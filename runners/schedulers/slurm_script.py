@@ -45,11 +45,8 @@ def _interrupted(plan: Plan) -> list[str]:
     """
     options = [] if plan.spec.requeue else ["--no-requeue"]
     options += ["--requeue", "--open-mode=append"] if plan.interruption.restarts else []
-    return options + (
-        []
-        if plan.interruption.warning is None
-        else [f"--signal=B:USR1@{plan.interruption.warning}"]
-    )
+    warning = plan.interruption.warning
+    return options if warning is None else [*options, f"--signal=B:USR1@{warning}"]
 
 
 def resource_options(resources: Resources) -> list[str]:
