@@ -6,14 +6,14 @@ Pure: it depends on the case alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.model import BY_MODULES, BindMount, JobSpec, Staged
 from ..core.plan import Launching, Plan, Refusal, Staging
-from ..core.remedy import LAUNCH, Remedy, Value, change, command
+from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.runtimes import limits
@@ -81,35 +81,29 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
         if "runtime" in changes and spec.runtime == "none":
             continue  # an environment's folder is no image
         solved = _attempt(case.asking(**changes))
-        remedy = change(dict(_options(spec, solved, changes)))
+        remedy = change(_options(spec, solved, changes))
         if not solved.refusals and remedy.options and remedy not in remedies:
             remedies.append(remedy)
-    return tuple(_shortest(remedies))[:MOST_REMEDIES]
+    # Leave out what another remedy already does with fewer options.
+    options = [set(remedy.options) for remedy in remedies]
+    shortest = [each for each in remedies if not any(set(each.options) > one for one in options)]
+    return tuple(shortest[:MOST_REMEDIES])
 
 
-def _shortest(remedies: list[Remedy]) -> Iterator[Remedy]:
-    """Leave out what another remedy already does with fewer options."""
-    for remedy in remedies:
-        if not any(set(other.options) < set(remedy.options) for other in remedies):
-            yield remedy
-
-
-def _options(spec: JobSpec, solved: Plan, changes: dict[str, Any]) -> Iterator[tuple[str, Value]]:
-    for name in changes:
-        before, after = getattr(spec, name), _decided(solved)[name]
-        if after is not None and after != before:
-            yield name, str(after)
-
-
-def _decided(solved: Plan) -> dict[str, str | None]:
-    """Return what was decided, by the settings of CHANGES."""
+def _options(spec: JobSpec, solved: Plan, changes: Iterable[str]) -> dict[str, str]:
+    """Return the settings, of those of `changes`, that were decided otherwise than asked."""
     launching, wireup = solved.launching, solved.wireup
-    return {
+    decided = {
         "scheduler": launching.scheduler,
         "runtime": launching.runtime,
         "launcher": launching.launcher,
         "controller": wireup.controller.value,
         "mpi": wireup.mpi,
+    }
+    return {
+        name: str(decided[name])
+        for name in changes
+        if decided[name] is not None and decided[name] != getattr(spec, name)
     }
 
 

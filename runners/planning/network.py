@@ -8,7 +8,7 @@ from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
 from ..core.plan import Launching
 from ..injob.rank.hardware import older
 from . import site_rules
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, Value
 
 # The network of torch_mnist, 2 ranks; on cores with nothing else to do it makes less difference.
 MEASURED = "make bench-train, 2 ranks on two cores: 1.31 times the steps/s of a small network"
@@ -105,21 +105,21 @@ def _horovod_variables(
 ) -> None:
     """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
     tuning = case.spec.tuning
+
+    def asked(setting: str, value: Value, variable: str, text: str | InRun) -> None:
+        log.set(variable, text, case.why(setting))
+        log.choose(setting, value, case.why(setting))
+
     if tuning.timeline is not None:
-        log.set("HOROVOD_TIMELINE", _in_run(tuning.timeline), case.why(TIMELINE))
-        log.choose(TIMELINE, tuning.timeline, case.why(TIMELINE))
+        asked(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
     if tuning.autotune:
         log.set("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
-        log.set("HOROVOD_AUTOTUNE_LOG", _in_run(AUTOTUNED), case.why("autotune"))
+        log.set("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why("autotune"))
         log.choose("autotune", True, case.why("autotune"), f"log: {AUTOTUNED}")
-    if tuning.fusion_threshold_mb is not None:
-        value, why = tuning.fusion_threshold_mb, case.why("fusion-threshold-mb")
-        log.set("HOROVOD_FUSION_THRESHOLD", str(value * MB), why)
-        log.choose("fusion-threshold-mb", value, why)
-    if tuning.cycle_time_ms is not None:
-        cycle, why = tuning.cycle_time_ms, case.why("cycle-time-ms")
-        log.set("HOROVOD_CYCLE_TIME", f"{cycle:g}", why)
-        log.choose("cycle-time-ms", cycle, why)
+    if (threshold := tuning.fusion_threshold_mb) is not None:
+        asked("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", str(threshold * MB))
+    if (cycle := tuning.cycle_time_ms) is not None:
+        asked("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
     if tuning.start_timeout is not None:
         _start(case, tuning.start_timeout, launching.launcher, controller, log)
 

@@ -62,8 +62,7 @@ def _seconds(spec: JobSpec) -> int:
     """Return the seconds of warning: as asked, else at most half of a short time limit."""
     if spec.signal is not None:
         return spec.signal
-    limit = spec.resources.time
-    whole = limit_seconds(limit) if limit else None
+    whole = limit_seconds(spec.resources.time or "")
     return SECONDS if whole is None else min(SECONDS, whole // 2)
 
 
