@@ -37,18 +37,6 @@ def make_folder(path: Path, exist_ok: bool = False) -> None:
     path.mkdir(0o755, exist_ok=exist_ok)
 
 
-def tar_faults() -> tuple[type[Exception], ...]:
-    """Return what reading a malformed tar file, compressed or not, ends with."""
-    import tarfile
-    import zlib
-
-    try:
-        from lzma import LZMAError
-    except ImportError:  # a Python that was built without it cannot read such files
-        return (tarfile.TarError, zlib.error, EOFError, *DAMAGED)
-    return (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED)
-
-
 def entries(folder: Path) -> list[Path]:
     """Return what is in a folder, nothing if it does not exist."""
     return list(folder.iterdir()) if folder.is_dir() else []

@@ -16,14 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
 
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python that was built without it cannot read such files
+    LZMAError = EOFError  # type: ignore[misc, assignment]
+
 from ..core import disk_space, download, places
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
-from ..core.files import tar_faults
+from ..core.files import DAMAGED
 from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import manifest
 from .catalogue import DatasetFile, Entry
 
+# What reading a malformed tar file, compressed or not, ends with.
+TAR_FAULTS = (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED)
 UNPACKED = 1.1  # an archive's content is taken to be this much larger, where it is compressed
 
 
@@ -195,7 +202,7 @@ def unpack(path: Path, folder: Path) -> None:
             _refuse_twice(members, path)
             for member in members:
                 _extract(tar, member, folder)
-    except tar_faults() as error:
+    except TAR_FAULTS as error:
         raise Refused(f"{path.name} is not a complete tar file", str(error)) from None
 
 
