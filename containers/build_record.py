@@ -38,23 +38,26 @@ def write(image: Path, key: str, digest: str = "") -> None:
     atomic.write_text(path(image), json.dumps(asdict(record)))
 
 
+def _noted(image: Path) -> BuildRecord | None:
+    try:
+        return BuildRecord(**json.loads(path(image).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def read(image: Path) -> BuildRecord | None:
     """The note of `image`; None when there is none or the image was replaced since."""
-    try:
-        record = BuildRecord(**json.loads(path(image).read_text(encoding="utf-8")))
-        stat = image.stat()
-    except (FileNotFoundError, ValueError, TypeError):
+    record = _noted(image)
+    if record is None or not image.exists():
         return None
-    same = (record.size, record.modified) == (stat.st_size, stat.st_mtime_ns)
-    return record if same else None
+    stat = image.stat()
+    return record if (record.size, record.modified) == (stat.st_size, stat.st_mtime_ns) else None
 
 
 def digest(image: Path) -> str:
     """The digest that was noted for a file of this name, whatever is there now; "" without one."""
-    try:
-        return str(json.loads(path(image).read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, TypeError, LookupError):
-        return ""
+    record = _noted(image)
+    return str(record.digest) if record else ""
 
 
 def is_current(image: Path, key: str) -> bool:

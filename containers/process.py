@@ -37,7 +37,8 @@ def run(
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=_hear_interrupts,
+            # A script's program in the background ignores SIGINT, and so would its child.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             code = process.wait()
@@ -46,11 +47,6 @@ def run(
             raise
     if code:
         raise SystemFault(_report(command, code, log))
-
-
-def _hear_interrupts() -> None:
-    """A program that a script has put in the background ignores SIGINT, and so would its child."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:

@@ -20,7 +20,6 @@ from .stage import (
     OF_SHELL,
     STAGED,
     Note,
-    Reader,
     Stage,
     automatic,
     joined,
@@ -217,13 +216,9 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
             reader.read(item)
     if target and reader.named(target) is not reader.stage:
         raise UsageError(f"{path.name} has no stage {target}")
-    return _write(reader), reader.notes_in_use()
-
-
-def _write(reader: Reader) -> str:
     stages, last = reader.needed(), reader.stage
     blocks = [block for one in stages for block in _blocks(one, len(stages) > 1, one is last)]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+    return "\n\n".join(map("\n".join, blocks)) + "\n", reader.notes_in_use()
 
 
 def _blocks(stage: Stage, named: bool, last: bool) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """COPY and ADD: files come into a folder of their own, and %post puts them in their places.
 
 %files alone would put a folder inside of one that is there, come before every RUN, and follow
-links. %setup packs what lies beside the Dockerfile, with links and modes, as Docker does.
+links.
 """
 
 from __future__ import annotations

@@ -34,12 +34,9 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         if environ.get(name):
             return Path(environ[name]).absolute()
     shared = Path("/scratch", environ.get("USER", ""))
-    return shared if environ.get("USER") and _is_ours(shared) else user_cache(environ)
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether a folder is there, and nobody else made it under the user's name."""
-    return folder.is_dir() and folder.stat().st_uid in (0, os.geteuid())
+    # Somebody else could have made it under the user's name.
+    ours = shared.is_dir() and shared.stat().st_uid in (0, os.geteuid())
+    return shared if environ.get("USER") and ours else user_cache(environ)
 
 
 def scratch() -> Path:

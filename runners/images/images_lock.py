@@ -85,12 +85,9 @@ def record(path: Path, entry: Entry) -> None:
 
 def text(entries: Iterable[Entry]) -> str:
     """Return the file's content, ordered by name."""
-    ordered = sorted(entries, key=lambda entry: entry.name)
-    return f"{HEADING}form = {FORM}\n" + "".join(
-        f"\n[[image]]\n{_table(entry)}" for entry in ordered
-    )
-
-
-def _table(entry: Entry) -> str:
-    values = {key: value for key, value in asdict(entry).items() if value or key != OPTIONAL}
-    return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())
+    lines = [f"{HEADING}form = {FORM}"]
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        values = asdict(entry).items()
+        lines += ["", "[[image]]"]
+        lines += [f"{key} = {toml(value)}" for key, value in values if value or key != OPTIONAL]
+    return "\n".join(lines) + "\n"

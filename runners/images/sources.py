@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, cast
+from typing import BinaryIO, Callable, cast
 
 from ..core import download, http, sif
 from ..core.digest import digest_of
@@ -82,20 +82,16 @@ def _docker(server: Registry, arch: str) -> ImageSource:
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
+    inner = config.get("config")
+    labels = inner.get("Labels") if isinstance(inner, dict) else None
     return ImageSource(
         manifest.digest,
         partial(_by_runtime, server.reference.at(manifest.digest), arch, server.plain),
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,
-        labels=lambda: _labels_of(config),
+        labels=lambda: labels if isinstance(labels, dict) else {},
     )
-
-
-def _labels_of(config: dict[str, Any]) -> dict[str, str]:
-    inner = config.get("config")
-    labels = inner.get("Labels") if isinstance(inner, dict) else None
-    return labels if isinstance(labels, dict) else {}
 
 
 def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progress) -> str:

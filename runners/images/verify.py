@@ -100,19 +100,15 @@ def _digest(request: VerifyRequest) -> Check:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
     if request.image.is_dir():
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
-    actual, wanted = digest_cache.compute_digest(request.image), _wanted(request)
+    actual = digest_cache.compute_digest(request.image)
+    wanted = {"--digest": request.digest} if request.digest else {}
+    wanted |= recorded_digest.of(request.image, request.lockfile)
     for origin, digest in wanted.items():
         if digest != actual:
             return Check("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
     if not wanted:
         return Check("digest", OPEN, f"{actual}; no --digest, and not in {request.lockfile.name}")
     return Check("digest", PASS, f"{actual} ({', '.join(wanted)})")
-
-
-def _wanted(request: VerifyRequest) -> dict[str, str]:
-    """Return the digests that the file should have, by who says so."""
-    asked = {"--digest": request.digest} if request.digest else {}
-    return {**asked, **recorded_digest.of(request.image, request.lockfile)}
 
 
 def _signature(request: VerifyRequest) -> Check:

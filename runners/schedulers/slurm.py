@@ -38,6 +38,7 @@ STATES = {
 ASKED = ("JobArrayID", "State", "Reason", "RestartCnt", "NodeList", "TimeUsed", "TimeLeft")
 FIELDS = "".join(f"{name}:|," for name in ASKED) + "StartTime:|"
 STATUS = ["squeue", "--noheader", "--array", "--states=all", f"--Format={FIELDS}"]
+NEVER = "DependencyNeverSatisfied"
 UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
 PLACE = "JobArrayID:|,PriorityLong:|,Partition:|"
 QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={PLACE}"]
@@ -130,19 +131,14 @@ def parse_squeue(text: str) -> dict[str, Status]:
     for line in text.splitlines():
         id, word, reason, restarts, nodes, used, left, start = line.split("|")[:8]
         state = STATES.get(word, JobState.RUNNING)
-        seen = Status(state, _reason(state, reason), None, int(restarts), nodes)
+        if reason == "None" or (state == JobState.CANCELLED and reason != NEVER):
+            reason = ""  # of a cancelled job it is mostly why it had waited
+        seen = Status(state, reason, None, int(restarts), nodes)
         if state == JobState.PENDING:
             statuses[id] = seen._replace(start=float(start) if start.isdigit() else None)
         else:
             statuses[id] = seen._replace(elapsed=limit_seconds(used), left=limit_seconds(left))
     return statuses
-
-
-def _reason(state: JobState, code: str) -> str:
-    """Return squeue's reason; of a cancelled job it is mostly why it had waited."""
-    if state == JobState.CANCELLED and code != "DependencyNeverSatisfied":
-        return ""
-    return "" if code == "None" else code
 
 
 def parse_queue(text: str, id: str) -> int | None:
