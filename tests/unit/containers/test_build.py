@@ -157,17 +157,29 @@ def test_a_failure_shows_the_end_of_its_log_and_where_it_is(tmp_path: Path) -> N
 
 def test_sigterm_reaches_the_command_as_an_interrupt(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    script = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('cleaned up')"
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    began = time.monotonic()
+    script = """\
+import time
+try:
+    print('it runs', flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print('cleaned up')"""
+
+    def end_when_it_runs() -> None:
+        while not (log.exists() and log.read_text()):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=end_when_it_runs).start()
+    began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             process.run([sys.executable, "-c", script], log, os.environ)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert time.monotonic() - began < 20
-    assert log.read_text() == "cleaned up\n"
+    assert log.read_text() == "it runs\ncleaned up\n"
 
 
 PLACES = Places(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
