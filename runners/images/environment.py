@@ -16,7 +16,7 @@ from ..core import digest, shell
 from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.files import read_versioned, write_versioned
 from ..core.model import ImageInfo
-from . import digest_cache, inside
+from . import digest_cache, probe_image
 
 STORES = {
     "shifter": "shifterimg pull",
@@ -75,13 +75,13 @@ def look_on_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
 
     `where` names it in errors.
     """
-    done = shell.run(inside.script(), env=environ, timeout=inside.SECONDS)
-    found = inside.parse(done.out) if "== end" in done.out else {}
+    done = shell.run(probe_image.script(), env=environ, timeout=probe_image.SECONDS)
+    found = probe_image.parse(done.out) if "== end" in done.out else {}
     if "python.version" not in found:
         raise SystemFault(f"the Python in {where} does not run", done.err)
     if found.get("horovod.version") != "none":
-        built = shell.run(CHECK_BUILD, env=environ, timeout=inside.SECONDS)
-        found.update(inside.parse_build(built.out))
+        built = shell.run(CHECK_BUILD, env=environ, timeout=probe_image.SECONDS)
+        found.update(probe_image.parse_build(built.out))
     return found
 
 
@@ -161,5 +161,5 @@ def _not_loadable(modules: Sequence[str]) -> list[str]:
     """Return the modules that a login shell here cannot load one after the other."""
     if not modules:
         return []
-    done = shell.run(["bash", "-lc", LOAD, "bash", *modules], timeout=inside.SECONDS)
+    done = shell.run(["bash", "-lc", LOAD, "bash", *modules], timeout=probe_image.SECONDS)
     return done.out.split()

@@ -11,7 +11,7 @@ from typing import Callable
 from ..core import sif, trust
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
-from . import digest_cache, environment, inside, local, signature, store
+from . import digest_cache, environment, local, probe_image, signature, store
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -100,14 +100,14 @@ def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> Fact:
 def look(path: Path) -> dict[str, str]:
     """Return what is inside, remembered by the file's digest; a sandbox is looked into each time.
 
-    Raises as `inside.versions` does.
+    Raises as `probe_image.versions` does.
     """
     if environment.is_one(path):
         return environment.facts(path)
     if path.is_dir():
-        return inside.everything(path)
-    name = f"{digest_cache.digest(path)}-{inside.key()}"
-    return digest_cache.content(name, lambda: inside.everything(path))
+        return probe_image.everything(path)
+    name = f"{digest_cache.digest(path)}-{probe_image.key()}"
+    return digest_cache.content(name, lambda: probe_image.everything(path))
 
 
 def _of_file(path: Path) -> dict[str, Fact]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core import beneath, places, sif, trust
+from ..core import places, sif, trust, untrusted_folder
 from ..core.errors import NotFound, Refused, RunnerError, SystemFault, UsageError, nearest
 from ..core.files import DAMAGED
 from ..core.machine import WORDS
@@ -102,11 +102,11 @@ def _labels_by_runtime(path: Path) -> dict[str, str]:
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:
-    if not beneath.is_folder(path, ".singularity.d"):
+    if not untrusted_folder.is_folder(path, ".singularity.d"):
         missing = f"{path / '.singularity.d'} is missing"
         raise Refused(f"{path} is a folder, but not a sandbox image", missing)
     try:
-        with beneath.open_file(path, ".singularity.d/labels.json") as file:
+        with untrusted_folder.open_file(path, ".singularity.d/labels.json") as file:
             labels = json.loads(file.read(sif.LARGEST_METADATA))
         return {str(name): str(text) for name, text in labels.items()}
     except FileNotFoundError:

@@ -23,12 +23,12 @@ from typing import Any
 
 from containers import build_record, trainers
 
-from ..core import atomic, beneath, disk_space, machine, shell, sif
+from ..core import atomic, disk_space, machine, shell, sif, untrusted_folder
 from ..core.digest import of_bytes
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
 from ..injob.stage import node
-from . import inside, oci_layer, store
+from . import oci_layer, probe_image, store
 from .registry import OCI, Blob
 
 MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
@@ -136,10 +136,10 @@ def _check_unsquashfs() -> None:
 def _copy_runscript(root: Path) -> None:
     """Copy the image's run script to where the OCI image starts; raise FileExistsError."""
     try:
-        script = beneath.open_file(root, ".singularity.d/runscript")
+        script = untrusted_folder.open_file(root, ".singularity.d/runscript")
     except OSError:
         return  # there is none, or a link, which could lead out of the image
-    with script, beneath.folder(root) as folder:
+    with script, untrusted_folder.folder(root) as folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         status = os.fstat(script.fileno())
         with open(os.open(RUNSCRIPT, flags, 0o600, dir_fd=folder), "wb") as target:
@@ -150,15 +150,15 @@ def _copy_runscript(root: Path) -> None:
 
 
 def _layers(root: Path) -> Iterator[tuple[str, Iterator[str]]]:
-    names = {*beneath.names(root)} - OWN - {trainers.FOLDER}
+    names = {*untrusted_folder.names(root)} - OWN - {trainers.FOLDER}
     yield "environment", oci_layer.below(root, *names)
-    if beneath.is_folder(root, trainers.FOLDER):
+    if untrusted_folder.is_folder(root, trainers.FOLDER):
         yield "trainers", oci_layer.below(root, trainers.FOLDER)
 
 
 def _settings(image: Path) -> dict[str, Any]:
     script = ["env", "-i", f"PATH={PATH}", "/bin/sh", "-c", ENVIRONMENT]
-    done = inside.run(image, script, inside.SECONDS)
+    done = probe_image.run(image, script, probe_image.SECONDS)
     if done.code:
         raise SystemFault(f"nothing can be run in {image}", done.err)
     lines = [line for line in done.out.split("\0") if line]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from ..core import beneath
+from ..core import untrusted_folder
 from ..core.errors import Refused
 from ..core.progress import Progress
 
@@ -92,7 +92,7 @@ def write(root: Path, names: Iterable[str], target: Path, progress: Progress) ->
 
 def add(tar: tarfile.TarFile, root: Path, name: str) -> None:
     """Add one file, folder or link below `root` as root's; leave out a socket."""
-    with beneath.folder(root, str(PurePosixPath(name).parent)) as parent:
+    with untrusted_folder.folder(root, str(PurePosixPath(name).parent)) as parent:
         entry = tar.gettarinfo(f"/proc/self/fd/{parent}/{PurePosixPath(name).name}", name)
         if entry is None:
             return
@@ -105,7 +105,7 @@ def add(tar: tarfile.TarFile, root: Path, name: str) -> None:
     if not entry.isreg():
         tar.addfile(entry)
         return
-    with beneath.open_file(root, name) as file:
+    with untrusted_folder.open_file(root, name) as file:
         tar.addfile(entry, file)
 
 
@@ -121,5 +121,5 @@ def below(root: Path, *names: str) -> Iterator[str]:
         if last.startswith(WHITEOUT):
             raise Refused(f"an OCI image cannot hold {last}: such a name removes a file")
         yield name
-        if beneath.is_folder(root, name):
-            waiting += reversed([f"{name}/{each}" for each in beneath.names(root, name)])
+        if untrusted_folder.is_folder(root, name):
+            waiting += reversed([f"{name}/{each}" for each in untrusted_folder.names(root, name)])

@@ -9,7 +9,7 @@ from typing import Callable
 
 from ..core import machine, sif
 from ..core.errors import RunnerError
-from . import digest_cache, inside, local, recorded_digest, signature
+from . import digest_cache, local, probe_image, recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -125,10 +125,11 @@ def _signature(request: VerifyRequest) -> Check:
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("inspecting the image")
-        labels, found = local.read(image).labels, inside.versions(image)
+        labels, found = local.read(image).labels, probe_image.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
-        proven = inside.own_test(image) if "selftest" in found else inside.foreign_test(image)
+        test = probe_image.own_test if "selftest" in found else probe_image.foreign_test
+        proven = test(image)
         yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:
@@ -157,7 +158,9 @@ def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
 def _build(labels: dict[str, str], built: dict[str, str]) -> Check:
     if not built:
         return Check("check-build", FAIL, "horovodrun --check-build gave no answer in it")
-    line = "; ".join(f"{kind} {built.get(fact, 'none')}" for kind, fact in inside.WORDS.items())
-    lacking = [fact for fact in inside.WORDS.values() if built.get(fact, "none") == "none"]
+    has = {kind: built.get(fact, "none") for kind, fact in probe_image.WORDS.items()}
+    line = "; ".join(f"{kind} {names}" for kind, names in has.items())
     wrong = differing(labels, built)
-    return Check("check-build", FAIL if lacking or wrong else PASS, "\n".join([line, *wrong]))
+    return Check(
+        "check-build", FAIL if "none" in has.values() or wrong else PASS, "\n".join([line, *wrong])
+    )

@@ -16,9 +16,9 @@ from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes.limits import STORES
-from . import at_scale, partition
-from .at_scale import ONE_SERVER, PARALLEL
+from . import cost_model, partition
 from .case import Case, DecisionLog
+from .cost_model import ONE_SERVER, PARALLEL
 from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
@@ -157,8 +157,8 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
     elif kind not in SERVERS:
         return ImageAccess.IN_PLACE, f"it is on {kind}, not known as a shared file system"
     else:
-        why = f"{nodes:,} nodes on {kind}: {at_scale.in_words(nodes, image.size, SERVERS[kind])}"
-        if not at_scale.pays(nodes, image.size, SERVERS[kind]):
+        why = f"{nodes:,} nodes on {kind}: {cost_model.in_words(nodes, image.size, SERVERS[kind])}"
+        if not cost_model.pays(nodes, image.size, SERVERS[kind]):
             return ImageAccess.IN_PLACE, why
     size = image.size * (1 + UNPACKED * (way is ImageAccess.UNPACKED))
     small = too_small(size, case)

@@ -12,7 +12,7 @@ from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
-from . import at_scale, pmi
+from . import cost_model, pmi
 from .case import Case, DecisionLog
 
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
@@ -24,7 +24,7 @@ def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
     name, reason, evidence = _controller(case, scheduler, log)
     log.choose("controller", name.value, reason, evidence)
     ranks, there = case.resources.tasks, case.image.listed("horovod.controllers")
-    if name is Controller.GLOO and (meeting := at_scale.meeting_in_words(ranks)):
+    if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
         remedies = [change(controller="mpi")] * ("mpi" in (there or "mpi"))
         log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
     return name

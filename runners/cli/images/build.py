@@ -14,7 +14,7 @@ from containers.catalogue import IMAGES
 from ...core import disk_space
 from ...core.errors import UsageError
 from ...images import recorded_digest
-from ...images.inside import extract_bill
+from ...images.probe_image import extract_bill
 from ..progress import phases
 from . import build_from, build_host, build_options
 from .build_options import FILE

@@ -18,7 +18,7 @@ from containers.foreign_horovod import Horovod
 from ...core import disk_space, machine
 from ...core.errors import Refused, UsageError
 from ...core.model import ImageInfo
-from ...images import inside, local, recorded_digest
+from ...images import local, probe_image, recorded_digest
 from ..progress import phases
 
 WHAT = "name what to add: --requirements FILE, --horovod, or --def FILE"
@@ -40,7 +40,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)
     if base and OURS in base.labels:  # such an image has a bill
-        progress.say(f"bill of materials: {inside.extract_bill(definition.output)}")
+        progress.say(f"bill of materials: {probe_image.extract_bill(definition.output)}")
     click.echo(definition.output)
 
 
@@ -80,7 +80,7 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
         return build_definition.with_packages(packages, output)
     horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
     packages = AddedPackages(base, python, horovod, pip.PackageSource.of(values), values["ca"])
-    facts = {**inside.versions(base.path), **horovod.labels()}
+    facts = {**probe_image.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=facts)
 
 

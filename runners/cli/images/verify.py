@@ -30,9 +30,9 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """
     path = _path(image)
     if sbom:
-        from ...images import inside
+        from ...images import probe_image
 
-        click.echo(inside.bill(path), nl=False)
+        click.echo(probe_image.bill(path), nl=False)
         return
     _show_facts(path, as_json)
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runners.core import beneath
+from runners.core import untrusted_folder
 from runners.core.errors import Refused, RunnerError
 from runners.data import fetch
 from runners.images import images_lock, local, oci, oci_layer
@@ -59,20 +59,20 @@ def test_a_way_out_of_the_folder_is_refused(root: Path, home: Path, name: str) -
     (root / "link").symlink_to(home / "private")
     (root / "way").symlink_to(home)
     with pytest.raises(OSError, match=r"symbolic links|Not a directory|leads out"):
-        beneath.open_file(root, name)
-    assert not beneath.is_folder(root, "way")
-    with beneath.open_file(root, "usr/bin/sh") as file:
+        untrusted_folder.open_file(root, name)
+    assert not untrusted_folder.is_folder(root, "way")
+    with untrusted_folder.open_file(root, "usr/bin/sh") as file:
         assert file.read() == b"shell"
 
 
 def test_a_pipe_is_refused_at_once(root: Path) -> None:
     os.mkfifo(root / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        beneath.open_file(root, "pipe")
+        untrusted_folder.open_file(root, "pipe")
 
 
 def layer(root: Path, target: Path) -> dict[str, tarfile.TarInfo]:
-    names = oci_layer.below(root, *beneath.names(root))
+    names = oci_layer.below(root, *untrusted_folder.names(root))
     oci_layer.write(root, names, target, Quiet())
     with tarfile.open(target) as tar:
         return {member.name: member for member in tar}

@@ -16,7 +16,7 @@ from runners.core import digest as file_digest
 from runners.core.errors import Refused, SystemFault, UsageError
 from runners.images import (
     digest_cache,
-    inside,
+    probe_image,
     signature,
     verify,
 )
@@ -87,12 +87,12 @@ def answer(**parts: str) -> str:
     ],
 )
 def test_a_tools_words_are_read(part: str, text: str, expected: dict[str, str]) -> None:
-    assert inside.parse(answer(**{part: text})) == expected
+    assert probe_image.parse(answer(**{part: text})) == expected
 
 
 def test_a_package_that_python_does_not_know_is_not_there() -> None:
     python = '{"torch.version": "2.10.0", "tensorflow.version": null, "horovod.version": null, '
-    found = inside.parse(answer(python=python + '"pmix.version": null}'))
+    found = probe_image.parse(answer(python=python + '"pmix.version": null}'))
     assert found == {
         "torch.version": "2.10.0",
         "tensorflow.version": "none",
@@ -102,9 +102,9 @@ def test_a_package_that_python_does_not_know_is_not_there() -> None:
 
 def test_without_program_or_library_there_is_no_mpi() -> None:
     python = '{"python.version": "3.11.2", "torch.version": null, "tensorflow.version": null, '
-    found = inside.parse(answer(python=python + '"horovod.version": null}'))
-    assert {found[name] for name in inside.MPI} == {"none"}
-    by_tool = inside.parse(
+    found = probe_image.parse(answer(python=python + '"horovod.version": null}'))
+    assert {found[name] for name in probe_image.MPI} == {"none"}
+    by_tool = probe_image.parse(
         answer(openmpi="Open MPI v4.1.4", python=python + '"horovod.version": null}')
     )
     assert by_tool["mpi.flavour"] == "openmpi"
@@ -124,7 +124,7 @@ def test_without_program_or_library_there_is_no_mpi() -> None:
     ],
 )
 def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) -> None:
-    program = Path(inside.__file__).with_name("probe_python.py").read_text()
+    program = Path(probe_image.__file__).with_name("probe_python.py").read_text()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(program, names)
@@ -133,10 +133,10 @@ def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) 
 
 def test_gloo_is_tried_before_mpi() -> None:
     built = {"horovod.frameworks": "pytorch,mxnet", "horovod.controllers": "mpi,gloo"}
-    assert inside.testable(built) == [("torch", "gloo")]
-    assert inside.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
-    assert inside.testable({**built, "horovod.controllers": "none"}) == []
-    assert inside.testable({}) == []
+    assert probe_image.testable(built) == [("torch", "gloo")]
+    assert probe_image.testable({**built, "horovod.controllers": "mpi"}) == [("torch", "mpi")]
+    assert probe_image.testable({**built, "horovod.controllers": "none"}) == []
+    assert probe_image.testable({}) == []
 
 
 def test_labels_are_compared_as_sets() -> None:
@@ -148,7 +148,7 @@ def test_labels_are_compared_as_sets() -> None:
 
 
 def test_the_bill_lies_beside_the_image() -> None:
-    assert inside.bill_beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
+    assert probe_image.bill_beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
 
 
 # Signatures

@@ -9,9 +9,9 @@ import pytest
 
 from runners import planning
 from runners.core.model import Resources
-from runners.planning import at_scale
-from runners.planning.at_scale import ONE_SERVER, PARALLEL
+from runners.planning import cost_model
 from runners.planning.case import Case
+from runners.planning.cost_model import ONE_SERVER, PARALLEL
 
 from .test_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
@@ -24,7 +24,7 @@ IMAGE = 487 * 10**6  # bytes of the CPU image that was measured
 def test_copying_pays_from_one_number_of_nodes_on_whatever_the_size(
     server: float, first: int, size: int
 ) -> None:
-    paying = [at_scale.pays(nodes, size, server) for nodes in range(1, 4097)]
+    paying = [cost_model.pays(nodes, size, server) for nodes in range(1, 4097)]
     assert paying == [nodes >= first for nodes in range(1, 4097)]
     said = f"from {first} {'nodes on with' if first == 18 else 'on with'}"
     assert said in " ".join(PAGE.read_text(encoding="utf-8").split())
@@ -32,7 +32,7 @@ def test_copying_pays_from_one_number_of_nodes_on_whatever_the_size(
 
 def test_sbcasts_tree() -> None:
     hops = {2: 1, 8: 1, 9: 2, 72: 2, 73: 3, 584: 3, 585: 4, 4096: 4}
-    assert {nodes: at_scale.levels(nodes) for nodes in hops} == hops
+    assert {nodes: cost_model.levels(nodes) for nodes in hops} == hops
 
 
 def test_the_plan_says_what_many_ranks_cost_over_gloo() -> None:
