@@ -25,9 +25,6 @@ from .foreign_horovod import Horovod
 VERSION = re.compile(
     r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+([._-][a-z0-9]+)*)?"
 )
-MISSING = re.compile(
-    r"(?:No matching distribution found for|that satisfies the requirement) ([^\s;(]+)"
-)
 # New packages only: compiling all of a large image anew would take minutes.
 COMPILE = """\
 import re, sys
@@ -193,7 +190,7 @@ class AddedPackages:
             return Refused(CONFLICT.format(**facts))
         if any(words in text for words in BAD_FILE):
             return UsageError(f"pip cannot read {self.name}:\n{evidence}")
-        if pin := missing(text):
+        if pin := pip.missing(text):
             return pip.NoFile.of(pin, self.source, evidence)
         return error
 
@@ -249,9 +246,3 @@ def lock(files: Iterable[tuple[str, str]]) -> str:
         distribution, version = name.split("-")[:2]
         lines.append(lockfile.Pin(lockfile.normalised(distribution), version, sha256).line())
     return "\n".join(lines) + "\n"
-
-
-def missing(log: str) -> str:
-    """The requirement for which pip found no file, "" when its log says no such thing."""
-    match = MISSING.search(log)
-    return match[1] if match else ""

@@ -7,6 +7,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,9 @@ KEPT = {
 }
 HERE = "where this machine's pip looks (see: python3 -m pip config list)"
 ELSEWHERE = "an index (--extra-index-url URL, --index-url URL) or a folder (--wheelhouse DIR)"
+MISSING = re.compile(
+    r"(?:No matching distribution found for|that satisfies the requirement) ([^\s;(]+)"
+)
 NO_ANSWER = "connection broken by"  # pip's words for each attempt
 TRUE = ("1", "true", "yes", "on", "t", "y")
 # Later ones win (pip's documentation, "Configuration": precedence).
@@ -132,6 +136,12 @@ class NoFile(SystemFault):
     def of(cls, pin: str, source: PackageSource, evidence: str) -> NoFile:
         place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
         return cls(f"no file for {pin} {place}", evidence, ELSEWHERE)
+
+
+def missing(log: str) -> str:
+    """The requirement for which pip found no file, "" when its log says no such thing."""
+    match = MISSING.search(log)
+    return match[1] if match else ""
 
 
 def machine_settings() -> dict[str, str]:

@@ -117,10 +117,8 @@ def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.PackageSourc
     if "DO NOT MATCH THE HASHES" in evidence:
         names = [name for name in _names(pins) if f"{name} from " in evidence]
         return SystemFault(ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence))
-    missing = [name for name in _names(pins) if f"for {name}" in evidence]
-    if "No matching distribution found" not in evidence or not missing:
-        return error
-    return pip.NoFile.of(missing[0], source, evidence)
+    pin = pip.missing(evidence)
+    return pip.NoFile.of(pin, source, evidence) if pin else error
 
 
 def _names(pins: Sequence[Pin]) -> list[str]:

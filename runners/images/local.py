@@ -128,7 +128,7 @@ def on_disk(name: str | None) -> ImageInfo:
         return of_store(stored)
     path = find(name)
     target = path.resolve()
-    stored = store.find(store.digest_named(target)) if store.digest_named(target) else None
+    stored = store.at(target)
     return of_store(stored) if stored and stored.path == target else read(path)
 
 

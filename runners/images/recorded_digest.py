@@ -92,7 +92,7 @@ def check(image: Path, display: Display) -> Recorded:
 def _again(image: Path, origin: str) -> Remedy:
     """Return how to have it again: neither a build nor a pull replaces what seems to be there."""
     path = shlex.quote(str(image))
-    stored = store.find(store.digest_named(image)) if store.digest_named(image) else None
+    stored = store.at(image)
     if stored and stored.source:
         return advice(f"rm {path} && runner pull {shlex.quote(stored.source)}")
     kept = f"; if you replaced it yourself: rm {shlex.quote(str(build_record.path(image)))}"

@@ -71,6 +71,12 @@ def find(digest: str) -> Stored | None:
     return Stored(digest, **record) if record["size"] == size else None
 
 
+def at(path: Path) -> Stored | None:
+    """Return the stored image that a path is named after, None for any other path."""
+    digest = digest_named(path)
+    return find(digest) if digest else None
+
+
 def of_manifest(manifest: str) -> Stored | None:
     """Return the newest stored image that was made from a registry's manifest, if that is known."""
     made = [stored for stored in everything() if manifest and stored.manifest == manifest]

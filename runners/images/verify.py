@@ -161,6 +161,5 @@ def _build(labels: dict[str, str], built: dict[str, str]) -> Check:
     has = {kind: built.get(fact, "none") for kind, fact in probe_image.WORDS.items()}
     line = "; ".join(f"{kind} {names}" for kind, names in has.items())
     wrong = differing(labels, built)
-    return Check(
-        "check-build", FAIL if "none" in has.values() or wrong else PASS, "\n".join([line, *wrong])
-    )
+    state = FAIL if "none" in has.values() or wrong else PASS
+    return Check("check-build", state, "\n".join([line, *wrong]))

@@ -145,7 +145,7 @@ def test_a_conflict_names_the_package_that_stays() -> None:
     ],
 )
 def test_the_missing_package_is_found_in_the_log(log: str, name: str) -> None:
-    assert added_packages.missing(log) == name
+    assert pip.missing(log) == name
 
 
 def test_the_lock_of_the_wheels_has_their_names_as_indexes_write_them() -> None:
