@@ -102,6 +102,13 @@ class Job(Lookup):
         return None
 
     @property
+    def gpu_type(self) -> str:
+        """The type of the job's GPUs, as a100 of `gpu:a100:4`; "" where none is said."""
+        asked = [self.text(name) for name in ("gpus-per-node", "gpus", "gpus-per-task")]
+        pairs = [gpus.in_gres(self.text("gres")), *(gpus.typed(text) for text in asked if text)]
+        return next((pair[0] for pair in pairs if pair and pair[0]), "")
+
+    @property
     def exclusive(self) -> bool:
         """Whether no other job is on the nodes: whole ones by the words of some sites."""
         nersc = self.has("constraint") and self.text("qos") in ("regular", "debug", "premium")

@@ -10,7 +10,7 @@ from ..core.site import Profile
 from . import trainer
 from .commands import Command, exclude
 from .draft import Draft, Note
-from .programs import APPTAINER, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
+from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
 from .script import MODULES, UNLOADING, Script
 from .simple_commands import HARMLESS
 from .step import Layer, Step
@@ -67,7 +67,11 @@ def _folder(word: Word | None) -> Word | None:
 
 
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
-    if layer.name not in APPTAINER:
+    if layer.name in DOCKERS:
+        image = made(("docker://", *image.pieces), image.line)
+        text = f"{layer.name}: the launch runs its image with Apptainer, as you and in your folder"
+        draft.notes.append(Note(layer.line, text))
+    elif layer.name not in APPTAINER:
         draft.add("runtime", layer.name)
     if not image.pieces:
         image = literal("<image>", layer.line)
@@ -86,7 +90,7 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
         name, value, line = option.name, option.value, option.line
         if name in ("bind", "volume", "volumes", "container-mounts") and value:
             _binds(draft, value, layer.name)
-        elif name in ("nv", "rocm", "nvccli", "gpu"):
+        elif name in ("nv", "rocm", "nvccli", "gpu") or (layer.name in DOCKERS and name == "gpus"):
             if script.job.wants_gpus or script.job.text("system"):
                 draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
             else:
@@ -94,6 +98,8 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
         elif layer.name not in APPTAINER:
             if name == "annotations":
                 draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
+            elif name in ("entrypoint", "mount"):
+                draft.lose(line, f"{layer.name} --{name} {option.text}")
             elif name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
                 text = f"--{name}={option.text}".rstrip("=")
                 draft.leave_out(line, f"{text}: the site's profile decides it")

@@ -179,6 +179,7 @@ def _of_kind(kind: str) -> dict[str, KnownOptions]:
 
 STARTERS, CONTAINERS, AGENTS = map(_of_kind, ("starter", "container", "agent"))
 APPTAINER = ("apptainer", *OPTIONS["apptainer"].also)
+DOCKERS = ("docker", "nvidia-docker")  # whose images the launch runs with Apptainer
 # Programs before a command that change its CPUs or variables, and whose `run` starts a command in
 # an environment.
 WITH_OPTIONS, RUNNING = map(_of_kind, ("before", "environment"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core import gpus
 from ..settings.table import SETTINGS
 from .directives import Job
@@ -35,7 +37,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     if any(each.name != "gres" or gpus.in_gres(each.text) for each in own):
         _drop_gpus(draft)
     for option in options:
-        _srun(draft, option)
+        _srun(draft, _of_type(option, job.gpu_type) if option in own else option)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
         draft.notes.append(Note(0, text))
@@ -98,6 +100,16 @@ def _drop_gpus(draft: Draft) -> None:
         draft.drop("gres")
         others = [part for part in gres.split(",") if part.partition(":")[0] != "gpu"]
         draft.add("gres", ",".join(others)) if others else None
+
+
+def _of_type(option: Option, kind: str) -> Option:
+    """Return a step's GPUs with the type of the job's, where the step names none."""
+    parts = option.text.split(",")
+    for n, part in enumerate(parts):
+        name, _, rest = part.partition(":") if option.name == "gres" else ("gpu", "", part)
+        if kind and name == "gpu" and (rest or "1").isdecimal():
+            parts[n] = ":".join(["gpu"] * (option.name == "gres") + [kind, rest or "1"])
+    return replace(option, value=literal(",".join(parts), option.line)) if kind else option
 
 
 def _counts(draft: Draft, job: Job, step: Step) -> None:

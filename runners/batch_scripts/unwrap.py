@@ -92,6 +92,8 @@ class _Reader(Step):
             self.image = literal(f"<image of {name}>", line)
         elif self.program:
             self.image = self.program.pop(0)
+        if self.action == "exec" and name in programs.OPTIONS["podman"].also:
+            self.problems.append((line, f"{name} exec: only the run knows the container's image"))
         if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
         return not read_.problem
