@@ -29,7 +29,8 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         return literal(count, line)
     words = [word for command in commands for word in command.words]
     names = [word.text.rpartition("/")[2] for word in words]
-    address = any(word.has(ADDRESS) for word in words) or not set(ADDRESSES).isdisjoint(names)
+    address = any(word.has(ADDRESS) or "PBS_NODEFILE" in word.text for word in words)
+    address = address or not set(ADDRESSES).isdisjoint(names)
     kind = ADDRESS if address else COMMAND
     digits = _cuts_number(commands)
     padded = digits and commands[-1].name in ("tail", "cut", "rev", "echo", "printf", "sed")

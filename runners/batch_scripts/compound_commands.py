@@ -10,7 +10,7 @@ from . import conditions, syntax
 from .command_substitution import printed
 from .commands import BRANCH_OF, Command, Content, Scope, Value, hidden
 from .simple_commands import Simple
-from .words import BRANCH, Word, literal
+from .words import ADDRESS, BRANCH, Word, literal
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -180,7 +180,8 @@ class _Reader(Simple):
         values = [word for child in nodes for word in self.expander.words(child)]
         before, rounds = self.rounds, self.rounds * len(values)
         if not 0 < rounds <= MOST_ROUNDS or any(word.unknown for word in values):
-            self._loop(node, [name])
+            address = any(word.has(ADDRESS) for word in values)
+            self._loop(node, [name], ADDRESS if address else BRANCH)
             return
         self.rounds = rounds
         for value in values:
@@ -199,9 +200,9 @@ class _Reader(Simple):
         names = [syntax.source(word) for command in reads for word in command.children[1:]]
         self._loop(node, [name for name in names if not name.startswith("-")])
 
-    def _loop(self, node: Node, names: Sequence[str]) -> None:
+    def _loop(self, node: Node, names: Sequence[str], kind: str = BRANCH) -> None:
         line = self._line(node)
-        self._hide(names, line, BRANCH)
+        self._hide(names, line, kind)
         with self._with(loops=self.state.loops or line):
             self._branches([(f"{LOOP} {line}", node.children_by_field_name("body"))])
 

@@ -28,8 +28,12 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
     if draft.folder is not None:
         draft.note(draft.folder)
     if step.container and step.image is not None:
-        if step.action == "run" and step.container.name in APPTAINER:
+        name = step.container.name if step.action == "run" else ""
+        if name in APPTAINER:
             draft.notes.append(Note(step.line, "the launch does not run the image's runscript"))
+        elif name in DOCKERS:
+            text = f"{name}: the launch runs its image with Apptainer, as you and in your folder"
+            draft.notes.append(Note(step.line, text))
         _container(draft, script, step.container, step.image)
         _first_on_path(draft, step)
     else:
@@ -69,8 +73,6 @@ def _folder(word: Word | None) -> Word | None:
 def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     if layer.name in DOCKERS:
         image = made(("docker://", *image.pieces), image.line)
-        text = f"{layer.name}: the launch runs its image with Apptainer, as you and in your folder"
-        draft.notes.append(Note(layer.line, text))
     elif layer.name not in APPTAINER:
         draft.add("runtime", layer.name)
     if not image.pieces:

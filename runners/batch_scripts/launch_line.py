@@ -43,6 +43,9 @@ def draft(script: Script, step: Step) -> Draft:
     made.possible = not (problems or script.job.hetjob or cluster)
     for condition in command.conditions if not step.part else ():
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
+    for file in dict.fromkeys(step.scripts):
+        text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
+        made.notes.append(Note(step.line, text))
     _left_out(made, step)
     _blanks(made)
     return made
@@ -114,6 +117,9 @@ def _left_out(draft: Draft, step: Step) -> None:
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
     if placing and starter.name not in ("", "srun", "horovodrun"):
         draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
+    if step.part and starter.name == "ssh":
+        text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
+        draft.leave_out(starter.line, text)
     outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
     if command.pipe or outputs:
         where = " | ".join(command.pipe) or " ".join(word.text for word in outputs)
@@ -164,7 +170,8 @@ def _instead(command: Command, script: Script) -> str:
     if command.background and final and (final.command.background or final.line > command.line):
         return "it runs beside the training, which the launch does not"
     if first not in HELPERS and not is_python(first) and last not in TOOLS:
-        return "what it starts is not known here"
+        unread = "".join(f": {file} is not read" for file in step.scripts[:1])
+        return f"what it starts is not known here{unread}"
     words = [*step.program, *([command.folder] if command.folder else [])]
     own = [piece for word in words for piece in word.unknown]
     if any(p.kind == RUN and p.source.startswith("$") for p in own):  # no pattern of files
@@ -201,7 +208,8 @@ def _known(command: Command, script: Script) -> bool:
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
     programs = {command.name, *step.names[:1]}
-    return conda or step.part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    part = step.part and step.python
+    return conda or part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def of_loops(script: Script) -> Iterator[Note]:

@@ -115,7 +115,10 @@ def _of_type(option: Option, kind: str) -> Option:
 def _counts(draft: Draft, job: Job, step: Step) -> None:
     if step.agent:
         _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
-    elif not step.starter:
+    elif step.starter.name == "ssh" and step.part:
+        _nodes(draft, job)
+        draft.add("ntasks-per-node", 1)
+    elif step.starter.name in ("", "ssh"):
         _alone(draft, job)
     elif step.starter.name == "srun":
         _tasks(draft, job, step.starter)

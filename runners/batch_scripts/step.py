@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .commands import Command
-from .programs import HELPERS, LOOKING, TOOLS, WRAPPERS, Options, is_python
+from .programs import HELPERS, LOOKING, SHELLS, TOOLS, WRAPPERS, Options, is_python
 from .words import Piece, Word
 
 
@@ -52,7 +52,12 @@ class Step:
 
     @property
     def part(self) -> bool:
-        """Whether it starts the agent of one node, and like steps those of the others."""
+        """Whether it starts the agent of one node, and like steps those of the others.
+
+        So does an ssh, whatever it starts, that goes on beside others.
+        """
+        if self.starter.name == "ssh":
+            return bool(self.command.loops or self.command.background)
         told = self.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
         counts = self.starter.count("nodes"), self.starter.count("ntasks")
         one = 1 in counts and self.starter.has("nodelist", "relative")
@@ -104,6 +109,14 @@ class Step:
         words = [word.text for word in self.program]
         words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
         return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)
+
+    @property
+    def scripts(self) -> list[str]:
+        """The shell scripts that it runs, which are not read: `bash train.sh`, `./train.sh`."""
+        lists = [self.program, *(each.words for each in self.inner)]
+        shells = (words[1:] if words[0].text in SHELLS else words[:1] for words in lists if words)
+        files = (next((w.text for w in words if w.start[:1] != "-"), "") for words in shells)
+        return [file for file in files if file.endswith((".sh", ".bash"))]
 
     @property
     def starts(self) -> bool:

@@ -129,11 +129,13 @@ def _inside(step: Step) -> Word | None:
 
 def _go(draft: Draft, step: Step) -> None:
     folder = _inside(step)
-    if folder is not None and step.image is None:
+    if folder is None or folder.text.rstrip("/") in (".", "$PWD"):
+        return
+    if step.image is not None:
+        draft.lose(folder.line, f"the folder {folder.text} in the container: give full paths")
+    else:
         draft.folder = folder
         draft.note(folder)
-    elif folder is not None and folder.text.rstrip("/") not in (".", "$PWD"):
-        draft.lose(folder.line, f"the folder {folder.text} in the container: give full paths")
 
 
 def _shell(draft: Draft, step: Step, words: list[Word]) -> None:

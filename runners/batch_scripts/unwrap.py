@@ -11,7 +11,7 @@ from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
 from .programs import Options
 from .step import Layer, Step
-from .words import BRANCH, RUN, Piece, Unknown, Word, literal, made, on_rank, root_of
+from .words import ADDRESS, BRANCH, RUN, Piece, Unknown, Word, join, literal, made, on_rank, root_of
 
 
 def unwrap(command: Command) -> Step:
@@ -41,6 +41,8 @@ class _Reader(Step):
             return self._python()
         if name in programs.SHELLS:
             return self._shell()
+        if name == "ssh":
+            return self._ssh()
         return self._prefix(name)
 
     def _add(self, kind: str, name: str, line: int, read_: Options) -> None:
@@ -136,7 +138,7 @@ class _Reader(Step):
 
     def _shell(self) -> bool:
         """Read `bash -c '...'` or `bash <<EOF`: the last command in it is the program."""
-        name, *words = self.program
+        words = self.program[1:]
         place = next((n for n, word in enumerate(words) if not _is_flag(word)), len(words))
         flags = [word.text for word in words[:place] if not word.text.startswith("--")]
         document = self.command.document if self.starter.name in ("", "srun") else None
@@ -144,17 +146,30 @@ class _Reader(Step):
             words, place, self.fed = [document], 0, True
         elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
-        self.layers.append(Layer(kind="shell", name=name.text, line=name.line))
+        return self._text(words[place], words[place + 1 :])
+
+    def _ssh(self) -> bool:
+        """Read what is started on a node of the job by hand, by the shell there."""
+        name, *words = self.program
+        host, *words = programs.read(words, programs.OPTIONS["ssh"]).rest or [name]
+        if not host.has(ADDRESS) or not words:
+            return False
+        self.layers.append(Layer(kind="starter", name="ssh", line=name.line))
+        return self._text(join(words, " ", name.line), ())
+
+    def _text(self, word: Word, arguments: Sequence[Word]) -> bool:
+        """Read the text of a shell, which it gets with arguments."""
+        self.layers.append(Layer(kind="shell", name="bash", line=word.line))
         outer, functions = dict(self.env), self.command.functions
         heads = [each.text.removeprefix("function ").split("(")[0] for each in functions]
-        if any(head.split()[0] in words[place].text for head in heads):  # NAME() {, function NAME {
+        if any(head.split()[0] in word.text for head in heads):  # NAME() {, function NAME {
             texts = [piece for each in functions for piece in (*each.pieces, "\n")]
-            words[place] = made((*texts, *words[place].pieces), functions[0].line)
-        more = self._script(words[place], words[place + 2 :])
+            word = made((*texts, *word.pieces), functions[0].line)
+        more = self._script(word, arguments[1:])
         decided = any(v.has(BRANCH) for n, v in self.env.items() if n not in outer)
         others = [each for each in self.inner if each.words != tuple(self.program)]
         if decided or any(map(does_more, others)):
-            self.shell = [_for_ranks(words[place]), *words[place + 1 :]]
+            self.shell = [_for_ranks(word), *arguments]
             agents = programs.AGENTS.keys() & {w.text.rpartition("/")[2] for w in self.program[:4]}
             self.env = self.env if agents or self.agent else outer
         return more

@@ -22,7 +22,7 @@ FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-port
 
 def tasks_per_node(job: Job, starter: Layer) -> int | None:
     """Return the tasks that a step starts on each node, None where that is not known."""
-    if not starter:
+    if starter.name in ("", "ssh"):
         return 1
     nodes = starter.count("nodes") or job.nodes
     if each := starter.count("ntasks-per-node"):

@@ -207,6 +207,12 @@ LINES = {
         "mpiexec -env A 1 -genv B=2 --env C=3,4 -n 8 python t.py",
         "--runtime none --env A=1 --env B=2 --env C=3,4 t.py",
     ),
+    "an image by variable": ("srun apptainer exec $IMG python t.py", "--image $IMG t.py"),
+    "docker": (
+        "srun docker run --rm --gpus all --shm-size=8g -v /a:/b -w /b -e A=1 me.io/i:1 python t.py",
+        "--image docker://me.io/i:1 --nv --bind /a:/b --env A=1"
+        " -- bash -c 'cd /b && exec python t.py'",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
@@ -229,6 +235,10 @@ LINES = {
     "a Python by its path": (
         "srun /data/env/bin/python t.py",
         "--runtime none --image /data/env t.py",
+    ),
+    "an agent that a command finds": (
+        "srun python -u $(which torchrun) --nproc_per_node 2 t.py",
+        "--nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
     ),
     "an agent by its path": (
         "srun /data/env/bin/python -m torch.distributed.run --nproc_per_node 2 t.py",
@@ -423,6 +433,14 @@ WHOLE = {
     "GPUs of a step by its gres": (
         "#SBATCH --gpus-per-node=4\nsrun -n 2 --gres=gpu:2 python t.py",
         "--gres gpu:2 --ntasks 2 --runtime none t.py",
+    ),
+    "GPUs of a step with the type of the job's": (
+        "#SBATCH --gres=gpu:a100:4\nsrun -n 2 --gres=gpu:2 python t.py",
+        "--gres gpu:a100:2 --ntasks 2 --runtime none t.py",
+    ),
+    "GPUs of a step in another way with the type of the job's": (
+        "#SBATCH --gpus-per-node=h100:4\nsrun -n 2 --gpus=4 python t.py",
+        "--gpus h100:4 --ntasks 2 --runtime none t.py",
     ),
     "tasks for each GPU": (
         "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-gpu=2\nsrun python t.py",
@@ -680,6 +698,16 @@ WHOLE = {
         " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py &\ndone\nwait",
         "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --image i.sif t.py",
     ),
+    "an agent for each node by ssh": (
+        "#SBATCH -N 2\n#SBATCH --gres=gpu:4\ni=0\nfor h in $(scontrol show hostnames); do\n"
+        'ssh -q $h "cd $PWD; torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py" &\n'
+        "i=$((i + 1))\ndone\nwait",
+        "--gres gpu:4 --nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py",
+    ),
+    "a process for each node by ssh": (
+        "#PBS -l select=2\nfor h in $(uniq $PBS_NODEFILE); do ssh $h python t.py & done; wait",
+        "--scheduler pbs --nodes 2 --ntasks-per-node 1 --runtime none t.py",
+    ),
     "an agent for each node that the tasks fill": (
         "#SBATCH --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2\n"
         "for ((i=0; i<SLURM_NNODES; i++)); do\nsrun -n1 -N1 -w ${nodes[i]} --gpus=2"
@@ -727,6 +755,18 @@ def test_the_runscript_of_an_image_is_told_of() -> None:
     text = f"{RUN.replace('exec', 'run')} python t.py\nsrun podman-hpc run i:1 python t.py"
     notes = [note for note in said(text, "notes") if "runscript" in note]
     assert notes == ["1: the launch does not run the image's runscript"]
+
+
+@pytest.mark.parametrize("step", ["./run.sh", "bash run.sh", "bash -c 'source e; bash run.sh'"])
+def test_a_script_that_a_step_runs_is_said_not_to_be_read(step: str) -> None:
+    assert any("run.sh is not read: agents" in note for note in said(f"srun {step}", "notes"))
+
+
+def test_what_ssh_starts_on_the_nodes_is_runners() -> None:
+    text = "for h in $(scontrol show hostnames); do ssh $h python t.py & done; wait"
+    assert any("ssh: a process on each node, by hand" in note for note in said(text, "left_out"))
+    monitor = text.replace("python t.py", "bash monitor.sh")
+    assert any("it runs beside" in note for note in said(f"{monitor}\nsrun python t.py", "lost"))
 
 
 def test_the_log_of_srun_is_runners() -> None:
@@ -1108,6 +1148,18 @@ LOST = {
         "1: apptainer pull a.sif docker://a: no training",
     ),
     "a script of the user's": (f"./x.sh\n{RUN} python t.py", "1: ./x.sh: what it starts is not"),
+    "a script in the same folder": (
+        f"bash -x train.sh\n{RUN} python t.py",
+        "1: bash -x train.sh: what it starts is not known here: train.sh is not read",
+    ),
+    "a container of docker that runs already": (
+        "docker exec me python t.py",
+        "1: docker exec: only the run knows the container's image",
+    ),
+    "how docker starts": (
+        "srun docker run --entrypoint python i:1 t.py",
+        "1: docker --entrypoint python",
+    ),
     "a command behind the training": (
         f"{RUN} python t.py\ncp -r a b",
         "2: cp -r a b: no training; do it after",
@@ -1155,6 +1207,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "a step of another job",
         "an option without its value",
         "an instance of an image",
+        "a container of docker that runs already",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:
