@@ -48,21 +48,19 @@ def table(
     Empty columns are left out first, then those named in `spare`, the last one first, and that is
     said. Then long texts are folded.
     """
-    names, texts, room = list(headers), [[harmless(cell) for cell in row] for row in rows], width()
+    lines = [[harmless(cell) for cell in row] for row in (*([headers] if headers else []), *rows)]
     left_out: list[str] = []
-    while room and table_width(texts, names) > room:
-        empty = [n for n, column in enumerate(zip(*texts)) if names and not any(column)]
-        last = max(empty or [n for n, name in enumerate(names) if name in spare], default=None)
+    room = width()
+    while room and table_width(lines) > room:
+        columns = list(enumerate(zip(*lines)))
+        empty = [n for n, column in columns if headers and rows and not any(column[1:])]
+        last = max(empty or [n for n, column in columns if column[0] in spare], default=None)
         if last is None:
             break
-        left_out[:0] = [] if empty else [names[last]]
-        del names[last]
-        for row in texts:
-            del row[last]
-    if room and table_width(texts, names) > room:
-        click.echo(_folded(texts, names, room))
-    else:
-        click.echo(_columns(texts, names))
+        left_out[:0] = [] if empty else [lines[0][last]]
+        for line in lines:
+            del line[last]
+    click.echo(_folded(lines, room) if room and table_width(lines) > room else _columns(lines))
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -74,36 +72,36 @@ def width() -> int | None:
     return None
 
 
-def table_width(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> int:
+def table_width(rows: Sequence[Sequence[str]]) -> int:
     """Return how wide a table is that is not folded."""
-    widths = _widths(rows, headers)
+    widths = _widths(rows)
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _widths(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> list[int]:
-    columns = zip(*([headers] if headers else []), *rows)
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    columns = zip(*rows)
     return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
 
 
-def _columns(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
+def _columns(rows: Sequence[Sequence[str]]) -> str:
     """Return a table as it is: rich would take a second for a thousand rows."""
-    widths, lines = _widths(rows, headers), []
-    for row in [*([headers] if headers else []), *rows]:
+    widths, lines = _widths(rows), []
+    for row in rows:
         for parts in itertools.zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
             padded = (part.ljust(wide + GAP) for part, wide in zip(parts, widths))
             lines.append("".join(padded).rstrip())
     return "\n".join(lines)
 
 
-def _folded(rows: Sequence[Sequence[str]], headers: Sequence[str], room: int) -> str:
+def _folded(rows: Sequence[Sequence[str]], room: int) -> str:
     """Return a table that is this many columns wide, its widest ones folded between words."""
     from rich.console import Console  # 50 ms, which a table that fits need not pay
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=bool(headers))
-    for name in headers or [""] * len(rows[0]):
-        grid.add_column(Text(name), overflow="fold")
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    for _ in rows[0]:
+        grid.add_column(overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))
     console = Console(width=room, color_system=None)

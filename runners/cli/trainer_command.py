@@ -8,7 +8,7 @@ import click
 
 from ..core.errors import UsageError
 from ..core.remedy import command
-from .typed import SettingsCommand
+from .invocation import SettingsCommand
 
 CLOSE = 0.75  # --epochs is near none of ours, --nodse is
 
@@ -50,7 +50,7 @@ def _ask_the_trainer(ctx: click.Context) -> None:
 
         path = trainers.source(name)
         if path is not None:
-            click.echo(trainer_options.help_text(path), nl=False)
+            click.echo(trainer_options.parser(path).format_help(), nl=False)
             ctx.exit()
     from ..launching import gather
 

@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,20 @@ from ..injob.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
 from ..settings import config
-from . import question, trial
+from . import timed, trial
 from .checks import container, environment, gpu, network, scratch, slurm
 from .checks import image as image_check
 from .finding import Finding
-from .question import Subject, in_time
+from .timed import Subject, in_time
 
 
-@dataclass(frozen=True)
-class Examined:
-    """The findings, and the plan of the short job: None where no image was named, or is refused."""
+def examine(
+    flags: Mapping[str, Any], with_job: bool, listener: Listener
+) -> tuple[list[Finding], Plan | None]:
+    """Look at this machine, and at the image if one is named; return also the short job's plan.
 
-    findings: list[Finding]
-    plan: Plan | None
-
-
-def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Examined:
-    """Look at this machine, and at the image if one is named.
-
-    Raises UsageError where a job is wanted and no image named, and for a site that is not here.
+    There is no plan where no image was named, or none can be made. Raises UsageError where a job is
+    wanted and no image named, and for a site that is not here.
     """
     here = gather.look_around(flags, trial.PRESET, fresh=True)
     gather.only_here(here)
@@ -51,7 +45,7 @@ def examine(flags: Mapping[str, Any], with_job: bool, listener: Listener) -> Exa
     made, about = _plan(flags, here, not with_job, listener) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
     image = made.spec.image.path if made and _is_on_disk(made, *execution.CONTAINERS) else None
-    return Examined(question.examine(_subjects(here, runs_dir, image)) + about, made)
+    return timed.examine(_subjects(here, runs_dir, image)) + about, made
 
 
 def _plan(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from ..core import files
 from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Trainer
 from ..core.plan import Plan
+from ..core.progress import Listener
 from ..injob import TRIAL
-from ..jobs import job_status
+from ..launching import follow
 from ..launching import submit as submitting
 from ..planning import execution
 from ..settings import config
@@ -59,19 +60,9 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     return draft.paths, job
 
 
-def wait(paths: JobPaths, job: Job, seconds: float, tell: Callable[[Status], None]) -> Outcome:
-    """Wait for the job's end, `seconds` at most, and return what became of it.
-
-    `tell` is called with each new status.
-    """
-    deadline, status = time.monotonic() + seconds, None
-    for now in job_status.until_end(paths, job):
-        if now != status:
-            tell(now)
-        status = now
-        if time.monotonic() > deadline:
-            break
-    assert status is not None  # there is always a last one
+def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outcome:
+    """Wait for the job's end, `seconds` at most, and return what it left."""
+    status = follow.wait(paths, job, seconds, listener)
     if status.state == JobState.COMPLETED:
         deadline = time.monotonic() + SECONDS_FOR_A_SLOW_DISK
         while not paths.result.exists() and time.monotonic() < deadline:

@@ -139,7 +139,9 @@ def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
             signs, pause = seen, 0.0
         if time.monotonic() - asked >= pause:
             now, asked = _again(paths, job, now), time.monotonic()
-            pause = min(max(SECONDS_BETWEEN_LOOKS, pause * 1.5), _longest_pause(job, now))
+            longest = PAUSE_PENDING if now.state == JobState.PENDING else PAUSE_RUNNING
+            longest = PAUSE_HERE if job.host else longest
+            pause = min(max(SECONDS_BETWEEN_LOOKS, pause * 1.5), longest)
     yield now
 
 
@@ -158,12 +160,6 @@ def _written(path: Path) -> float | None:
         return path.stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-def _longest_pause(job: Job, now: Status) -> float:
-    if job.host:
-        return PAUSE_HERE
-    return PAUSE_PENDING if now.state == JobState.PENDING else PAUSE_RUNNING
 
 
 def _again(paths: JobPaths, job: Job, last: Status) -> Status:
@@ -185,12 +181,3 @@ def without_asking(runs: Iterable[Run], why: str) -> list[Status]:
     """Return what the folders alone say; `why` becomes the reason of those that have not ended."""
     statuses = [_status(paths, job, None) for paths, job in runs]
     return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in statuses]
-
-
-def ahead(job: Job) -> int | None:
-    """Return how many jobs that wait in its partition come before it; None where nobody tells.
-
-    Sites that show everyone only their own jobs count no others. Raises SystemFault when the
-    scheduler does not answer.
-    """
-    return SCHEDULERS[job.scheduler].ahead(job.id)

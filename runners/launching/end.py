@@ -32,11 +32,8 @@ def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
 
 def with_commands(explanation: Explanation, job: Job) -> Explanation:
     """Return an explanation whose fixes are the whole commands to type."""
-    typed = suggest.of_job(job)
-    if typed is None:
-        return explanation
-    (fix,) = suggest.resolved([explanation.fix], typed) if explanation.fix else (None,)
-    others = suggest.resolved([other.fix for other in explanation.others], typed)
+    (fix,) = suggest.resolved([explanation.fix], job.typed) if explanation.fix else (None,)
+    others = suggest.resolved([other.fix for other in explanation.others], job.typed)
     changed = (other._replace(fix=each) for other, each in zip(explanation.others, others))
     return replace(explanation, fix=fix, others=tuple(changed))
 
@@ -54,27 +51,26 @@ def result(paths: JobPaths, job: Job) -> dict[str, Any]:
 
 def resume_command(paths: JobPaths, job: Job) -> str:
     """Return the launch that resumes from the checkpoint; empty for one that has none of ours."""
-    typed = suggest.of_job(job)
-    if typed is None or job_record.saved_step(paths) is None:
+    if job_record.saved_step(paths) is None:
         return ""
     # A container shows the current folder by itself.
     seen = Path(job.typed.cwd) in paths.root.parents
     bind = [] if seen else [f"{paths.root}:{paths.root}:ro"]
-    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), typed)
+    return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), job.typed)
 
 
 def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
     """Return an explanation for programs; `fix` has the whole command as its text."""
-    facts, typed = dict(vars(explanation)), suggest.of_job(job)
+    facts = dict(vars(explanation))
     for internal in ("others", "of_job"):
         del facts[internal]
     return {
         "id": job.id,
         **facts,
         "certainty": explanation.certainty.value,
-        "fix": suggest.as_json(explanation.fix, typed) if explanation.fix else None,
+        "fix": suggest.as_json(explanation.fix, job.typed) if explanation.fix else None,
         "other_fixes": [
-            {"does": does, **suggest.as_json(other, typed)} for does, other in explanation.others
+            {"does": does, **suggest.as_json(fix, job.typed)} for does, fix in explanation.others
         ],
     }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..core import job_record, trust
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.progress import Listener
 from ..jobs import job_status, wording
 from ..jobs.logs import JobLog, concerns, is_startup_noise, rank_of, says_end
 from ..schedulers import SCHEDULERS
@@ -40,11 +41,7 @@ class Follower:
     """What has been shown of a job so far, so that one can go on after an interruption."""
 
     def __init__(
-        self,
-        paths: JobPaths,
-        job: Job,
-        ranks: Collection[int] | None,
-        stall_after: int | None,
+        self, paths: JobPaths, job: Job, ranks: Collection[int] | None, stall_after: int | None
     ) -> None:
         self.paths, self.job, self.ranks = paths, job, ranks
         self.stalls = Stalls(paths, job, stall_after)
@@ -77,7 +74,7 @@ class Follower:
         if time.monotonic() - self.asked >= SECONDS_BETWEEN_PLACES:
             self.asked = time.monotonic()
             try:
-                self.place = wording.before_it(job_status.ahead(self.job))
+                self.place = wording.before_it(SCHEDULERS[self.job.scheduler].ahead(self.job.id))
             except SystemFault:  # the state says so too
                 self.place = ""
         return self.place
@@ -102,13 +99,17 @@ class Follower:
         return next(self.paths.failures.glob("rank-*.json"), None) is not None
 
 
-def wait(paths: JobPaths, job: Job, seconds: float | None = None) -> Status:
-    """Wait for a job's end, or `seconds` at most; return how it stands."""
-    deadline = None if seconds is None else time.monotonic() + seconds
-    looks = job_status.until_end(paths, job)
-    now = next(looks)
-    while not (now.state.ended or (deadline is not None and time.monotonic() >= deadline)):
-        now = next(looks)
+def wait(
+    paths: JobPaths, job: Job, seconds: float | None = None, listener: Listener | None = None
+) -> Status:
+    """Wait for a job's end, or `seconds` at most; return how it stands, and tell each change."""
+    deadline, before = None if seconds is None else time.monotonic() + seconds, None
+    for now in job_status.until_end(paths, job):
+        if listener and now != before:
+            listener.tell(f"job {job.id}: {wording.describe(now)}")
+        before = now
+        if deadline is not None and time.monotonic() >= deadline:
+            break
     return now
 
 

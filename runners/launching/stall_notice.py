@@ -11,11 +11,11 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Callable
 
 from ..core import atomic, files, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.progress import Listener
 from ..injob import RAS, SAMPLE
 from ..jobs import metrics_tail, rank_samples, stalls, wording
 from ..jobs.metrics_tail import Reading
@@ -135,12 +135,13 @@ def of_job(paths: JobPaths, job: Job) -> Stall | None:
     return Stall(time.time() - last.time, None, f"`runner explain {job.id}` asks its ranks")
 
 
-def asked(paths: JobPaths, job: Job, wait: Callable[[float], None]) -> Stall | None:
+def asked(paths: JobPaths, job: Job, listener: Listener) -> Stall | None:
     """Return the same for somebody who asks and waits until the ranks have been sampled twice."""
     watch = Stalls(paths, job, min(limit(), SECONDS_ASKED))
     stall = watch.look()
     if stall is None and watch.samples:
-        wait(watch.apart)
+        listener.tell(f"the job is quiet: asking its ranks again in {watch.apart:.0f} s")
+        time.sleep(watch.apart)
         stall = watch.look()
     return stall
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
 from ..core.errors import Refused
-from ..core.job_record import Job
 from ..core.plan import Refusal
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
 from ..settings.table import SETTINGS
@@ -17,23 +16,18 @@ from ..settings.table import SETTINGS
 CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launched
 
 
-def text(remedy: Remedy, typed: CommandLine | None) -> str:
+def text(remedy: Remedy, typed: CommandLine) -> str:
     """Return what to type, or advice; `typed` is the command line that a launch changes.
 
     Only what was typed is typed again: files and variables bring the rest, and the environment the
     value of a password.
     """
-    if remedy.kind != LAUNCH or typed is None:
+    if remedy.kind != LAUNCH:
         return str(remedy)
     folder = remedy.cwd or (typed.cwd if typed.cwd != os.getcwd() else "")
     change_folder = [shlex.join(["cd", folder])] if folder else []
     parts = [*filter(None, [remedy.text]), *change_folder, shlex.join(argv(remedy, typed))]
     return "; then ".join([*_in_files(remedy, typed), " && ".join(parts)])
-
-
-def of_job(job: Job) -> CommandLine | None:
-    """Return the command line of a job; None for a run of a runner that recorded none."""
-    return job.typed if job.typed.trainer or job.typed.name != "launch" else None
 
 
 def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
@@ -50,7 +44,7 @@ def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
     ]
 
 
-def as_json(remedy: Remedy, typed: CommandLine | None) -> dict[str, Any]:
+def as_json(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
     """Return a remedy for programs: its kind, what to type, and of a launch what it changes."""
     value = {**vars(remedy), "text": text(remedy, typed), "before": remedy.text}
     shown = list(value) if remedy.kind == LAUNCH else ["kind", "text"]

@@ -16,7 +16,7 @@ from ..core import files, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
-from ..jobs import use
+from ..jobs import resource_use
 from ..jobs.metrics_tail import RATE
 
 Facts = dict[str, Any]
@@ -74,7 +74,7 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     reached = {name: result[name] for name in MEASURED if name in result}
     elapsed = None if status.elapsed is None else float(status.elapsed)
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
-    used = use.measured(use.of_run(paths))
+    used = resource_use.measured(resource_use.of_run(paths))
     return Compared(paths.root.name, _told(settings), _told(measured), used, bool(result))
 
 
@@ -110,19 +110,19 @@ def _told(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if value not in ("", None)}
 
 
-def rows(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    names = dict.fromkeys(name for facts in runs for name in facts)
-    return {name: [facts.get(name) for facts in runs] for name in names}
+def names(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of facts that any run has, in the order of first mention."""
+    return list(dict.fromkeys(name for facts in runs for name in facts))
 
 
 def differing(runs: Sequence[Compared]) -> list[str]:
     """Return the settings in which runs differ; what is not known of a run differs from nothing."""
-    names = []
-    for name, values in rows([each.settings for each in runs]).items():
-        known = [v for v, each in zip(values, runs) if v is not None or each.result]
+    differing = []
+    for name in names([each.settings for each in runs]):
+        known = [each.settings.get(name) for each in runs if name in each.settings or each.result]
         if any(value != known[0] for value in known):
-            names.append(name)
-    return names
+            differing.append(name)
+    return differing
 
 
 def change(value: Any, first: Any) -> str:

@@ -12,18 +12,14 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number with this many significant digits: 12,345 or 0.123; a dash for None."""
     if value is None:
         return "-"
-    if value == 0:
-        return "0"
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
     if whole >= digits:
         return f"{value:,.0f}"
     return f"{value:,.{digits - whole}f}" if whole else f"{value:.{digits}g}"
 
 
-def percent(value: float | None) -> str:
+def percent(value: float) -> str:
     """Return a share as whole percents; limits of two runs may be beyond all sense."""
-    if value is None:
-        return "-"
     return f"{value * 100:.0f} %" if value < 9.995 else "over 999 %"
 
 
@@ -31,9 +27,9 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{number(value)} s"
 
 
-def interval(value: Estimate | None, share: bool = False) -> str:
+def interval(value: Estimate, share: bool = False) -> str:
     """Return the limits as "1,230 to 1,310"; "" where there is no interval."""
-    if value is None or value.low is None or value.high is None:
+    if value.low is None or value.high is None:
         return ""
     told = percent if share else number
     return f"{told(value.low)} to {told(value.high)}"

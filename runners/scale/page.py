@@ -106,14 +106,8 @@ def _for_page(name: str, text: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", text)
-    text = re.sub(r"font: ((?:\w+ )?)([\d.]+)px [^;\"]*", _font, text)
     names = style.variables()
     text = re.sub("|".join(names), lambda found: f"var({names[found[0]]}, {found[0]})", text)
     # The page tells what it shows, and decides how wide it is.
     opening = r'<svg \1 aria-hidden="true">'
     return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', opening, text, count=1)
-
-
-def _font(match: re.Match[str]) -> str:
-    weight = "; font-weight: 600" if match[1] else ""
-    return f"font-size: {match[2]}px{weight}"

@@ -127,9 +127,10 @@ def epochs(axes: Axes, report: Report) -> None:
         _estimates(axes, report, own, [p.epoch_seconds for p in own if p.epoch_seconds], number)
         first = [(x, p.first_epoch_seconds.value) for p, x in zip(own, _places(report, own, number))
                  if p.first_epoch_seconds]  # fmt: skip
+        colour, marker = style.of(number)
         if first:
-            axes.plot(*zip(*first), linewidth=1, linestyle=DOTTED, markersize=6,
-                      **style.hollow(number))  # fmt: skip
+            axes.plot(*zip(*first), color=colour, linewidth=1, linestyle=DOTTED, marker=marker,
+                      markersize=6, markerfacecolor=style.PAPER)  # fmt: skip
     style.count_ranks(axes, report.sizes())
     axes.set_ylabel("seconds per epoch")
 

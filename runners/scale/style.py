@@ -98,11 +98,6 @@ def of(number: int) -> tuple[str, str]:
     return SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
 
 
-def hollow(number: int) -> dict[str, Any]:
-    colour, marker = of(number)
-    return {"color": colour, "marker": marker, "markerfacecolor": PAPER}
-
-
 def count_ranks(axes: Axes, ranks: Iterable[float]) -> None:
     """Make the x axis one of ranks, each doubling as long as the others, labelled at `ranks`."""
     ticks = _apart(sorted(set(ranks)))

@@ -71,6 +71,7 @@ def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
     one, growth, same = runs[0], runs[0].ranks / base[0].ranks, runs is base
     speed_up = Estimate(1, 1, 1, len(runs)) if same else _ratio(runs, base)
     efficiency = speed_up if same else speed_up.scaled(1 / growth)
+    reached = [run.accuracy for run in runs if run.accuracy is not None]
     return Summary(
         variant=one.variant, nodes=one.nodes, ranks=one.ranks, unit=one.unit, runs=tuple(runs),
         rate=confidence.mean([run.rate for run in runs]), speed_up=speed_up, efficiency=efficiency,
@@ -78,7 +79,7 @@ def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
         epoch_seconds=_estimate(run.epoch_seconds for run in runs),
         first_epoch_seconds=_estimate(run.first_epoch_seconds for run in runs),
         launch_seconds=_estimate(run.launch_seconds for run in runs),
-        accuracy=_mean(run.accuracy for run in runs),
+        accuracy=statistics.fmean(reached) if reached else None,
     )  # fmt: skip
 
 
@@ -89,11 +90,6 @@ def _ratio(runs: Sequence[Measured], base: Sequence[Measured]) -> Estimate:
 def _estimate(values: Iterable[float | None]) -> Estimate | None:
     known = [value for value in values if value]
     return confidence.mean(known) if known else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
 
 
 def comparisons(points: Sequence[Summary]) -> list[Comparison]:

@@ -140,7 +140,9 @@ class Scheduler(ABC):
         return {}
 
     def ahead(self, id: str) -> int | None:
-        """Return how many jobs come before one that waits; None where nobody tells.
+        """Return how many jobs of its partition come before one that waits; None if nobody tells.
+
+        Sites that show everyone only their own jobs count no others.
 
         Raises SystemFault when the scheduler does not answer.
         """

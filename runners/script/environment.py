@@ -19,10 +19,7 @@ from . import runtimes
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 # Files and functions of the host's shells, which each bash and sh in a container would load. A
 # function such as Red Hat's `which` calls the host's program with options that others do not know.
-SHELLS = (
-    "unset BASH_ENV ENV",
-    'for name in $(compgen -A function); do export -fn "$name"; done',
-)
+SHELLS = ("unset BASH_ENV ENV", 'for name in $(compgen -A function); do export -fn "$name"; done')
 # By these Open MPI takes a process for one of srun's ranks, and ends it for want of PMI; and an
 # mpirun in the image would start ranks by an srun that is not there, or count one slot a node.
 # Those that it gives its ranks may name another node. SLURM_JOB_ID is not missed.

@@ -140,11 +140,5 @@ def ssh_around(plan: Plan, paths: JobPaths) -> list[str]:
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     if not plan.ssh or not steps:
         return []
-    words = [
-        "python3",
-        str(paths.injob),
-        SSH_AROUND,
-        plan.launching.runtime,
-        Expanded("$nodes"),
-    ]
+    words = ["python3", str(paths.injob), SSH_AROUND, plan.launching.runtime, Expanded("$nodes")]
     return [*words, str(paths.enter), *steps.within(1), "--"]

@@ -19,10 +19,6 @@ from ..core.errors import UsageError, nearest
 from ..core.remedy import command
 
 
-def help_text(path: Path) -> str:
-    return parser(path).format_help()
-
-
 def check(path: Path, args: Sequence[str]) -> None:
     """Raise UsageError for arguments that the trainer in a file would refuse as it reads them."""
     made = parser(path)

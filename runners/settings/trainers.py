@@ -191,7 +191,9 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
             again = command("runner", "recipes", "copy", "--force", name, *folders)
             raise UsageError(f"{target} exists already, with other content", remedy=again)
     for target, original in files.items():
-        _copy(original, target)
+        with disk_space.writing(target):
+            target.parent.mkdir(exist_ok=True)
+            atomic.write_text(target, original.read_text(encoding="utf-8"))
     return list(files)
 
 
@@ -204,10 +206,3 @@ def shared_modules(path: Path) -> list[Path]:
         names |= new
         left += [RECIPES / f"{each}.py" for each in new]
     return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
-
-
-def _copy(original: Path, target: Path) -> None:
-    with disk_space.writing(target):
-        target.parent.mkdir(exist_ok=True)
-        with atomic.new_file(target) as part:
-            part.write_bytes(original.read_bytes())

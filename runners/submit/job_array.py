@@ -142,9 +142,8 @@ def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
 
 def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
     first = group[0]
-    single = len(group) == 1 and first.task is None
     arrays = SCHEDULERS[first.plan.launching.scheduler].ARRAYS
-    if single or arrays is None:
+    if arrays is None or not _several(group):
         return Batch(group, None, (), first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
     own = [draft.task for draft in group if draft.task is not None]

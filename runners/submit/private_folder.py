@@ -76,12 +76,12 @@ class Way:
     url: str
     inside: str = ""
 
-    def told(self) -> str:
-        lines = ["On your own machine:", f"  {self.ssh}", "then open there:", f"  {self.url}"]
-        if not self.ssh:
-            lines = ["Open on this machine:", f"  {self.url}"]
-        lines += ["In a browser within the cluster:", f"  {self.inside}"] if self.inside else []
-        return "\n".join([*lines, ""])
+    @property
+    def lines(self) -> list[str]:
+        """How to get there, in words."""
+        on, there, within = "on your own machine:", "open there:", "within the cluster:"
+        steps = ((on, self.ssh), (there, self.url), (within, self.inside))
+        return [f"{what:<20} {text}" for what, text in steps if text]
 
 
 def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from containers import build, build_record, plan
 from containers.catalogue import IMAGES
@@ -15,6 +14,7 @@ from ...core import disk_space
 from ...core.errors import UsageError
 from ...images import recorded_digest
 from ...images.probe_image import extract_bill
+from ..invocation import was_given
 from ..progress import phases
 from . import build_from, build_host, build_options
 from .build_options import FILE
@@ -123,8 +123,7 @@ def _kind(ctx: click.Context, target: str | None, values: Mapping[str, Any]) -> 
         kind = DEFINITION
     for parameter in ctx.command.params:
         name = parameter.name or ""
-        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if typed and name not in (*FOR_ALL, *OPTIONS[kind]):
+        if was_given(ctx, name) and name not in (*FOR_ALL, *OPTIONS[kind]):
             others = " or ".join(other for other, names in OPTIONS.items() if name in names)
             raise UsageError(f"{parameter.opts[0]} is for {others}, not for {kind}")
     return kind

@@ -46,7 +46,9 @@ def pull_or_build(short: str) -> None:
         if _pulled(short):
             return
         printer.tell("building instead")
-    _build(short)
+    from .build import build_command  # with all that builds, which a pull need not load
+
+    click.get_current_context().invoke(build_command, target=short)
 
 
 def _pulled(short: str) -> bool:
@@ -61,9 +63,3 @@ def _pulled(short: str) -> bool:
         printer.tell(str(error))
         return False
     return True
-
-
-def _build(short: str) -> None:
-    from .build import build_command  # with all that builds, which a pull need not load
-
-    click.get_current_context().invoke(build_command, target=short)

@@ -18,9 +18,9 @@ from ...core.remedy import change
 from ...jobs import find
 from ...launching import submit
 from ...launching.submit import PreparedSession
-from .. import options, printer, typed
+from .. import invocation, options, printer
+from ..invocation import SettingsCommand
 from ..train import plan_view
-from ..typed import SettingsCommand
 from . import web_session
 
 JUPYTER_EXAMPLE = """\b
@@ -123,7 +123,7 @@ def _write_kernel(name: str, job: str | None, values: dict[str, Any]) -> None:
 
 def _without_values() -> CommandLine:
     """Return what was typed, of --env the names alone: the values stand in a file of their own."""
-    line = typed.again()
+    line = invocation.again()
     settings = [
         each._replace(value=str(each.value).partition("=")[0]) if each.name == "env" else each
         for each in line.settings

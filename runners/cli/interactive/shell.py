@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ...core import shell, tokens
-from ...core.errors import Refused, SystemFault
-from ...core.job_record import Job
-from ...jobs import wording
+from ...core.errors import Refused
 from ...launching import submit
 from ...schedulers import capabilities
 from ...submit import launch
 from ...submit.launch import Draft
 from ...submit.sessions import session, terminal
-from .. import options, printer, typed
+from .. import invocation, options, printer
+from ..invocation import SettingsCommand
 from ..train import plan_view
-from ..typed import SettingsCommand
 
 SHELL_EXAMPLE = """\b
 Examples:
@@ -56,7 +54,7 @@ def shell_command(command: tuple[str, ...], **values: Any) -> None:
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    sys.exit(_run(Draft(ready.plan, ready.paths, text, typed=typed.again())))
+    sys.exit(_run(Draft(ready.plan, ready.paths, text, typed=invocation.again())))
 
 
 @click.command("exec", epilog=EXEC_EXAMPLE)
@@ -108,7 +106,7 @@ def _run(draft: Draft) -> int:
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = terminal.Allocation(draft, _waiting(draft))
+    allocation = terminal.Allocation(draft, printer.Console())
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
@@ -122,27 +120,3 @@ def _on_the_node(draft: Draft) -> int:
     then = tokens.join(session.in_shell(draft.paths))
     printer.tell(f"on the node, type: {then}")
     return shell.hand_over(session.allocation(draft.plan, draft.paths))
-
-
-def _waiting(draft: Draft) -> Callable[[Job, bool], None]:
-    """Return what says why the nodes are not there yet, each answer once, or that they are."""
-    from ...jobs import job_status
-
-    told = ""
-
-    def tell(job: Job, granted: bool) -> None:
-        nonlocal told
-        if granted:
-            printer.tell(f"job {job.id} has its nodes, until this command ends")
-            return
-        try:
-            status = job_status.status(draft.paths, job)
-        except SystemFault:
-            return  # salloc waits for the controller too, and says what it must
-        text = wording.beside(job, status)
-        text += f" ({status.reason})" if status.reason else ""
-        if text != told:
-            told = text
-            printer.tell(f"{text}; Ctrl-C gives it up")
-
-    return tell

@@ -25,7 +25,7 @@ from ...launching.submit import PreparedSession
 from ...schedulers import capabilities
 from ...submit import private_folder
 from ...submit.private_folder import Address
-from .. import exit_codes, options, printer, typed
+from .. import exit_codes, invocation, options, printer
 from ..runs import follow, job_end
 from ..train import plan_view
 
@@ -50,7 +50,7 @@ def start(
     if values["dry_run"]:
         click.echo(text, nl=False)
         return
-    job = submit.serve(ready, text, typed.again(), runs)
+    job = submit.serve(ready, text, invocation.again(), runs)
     if not values["as_json"]:
         plan_view.show(ready.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {ready.paths.root}", err=True)
@@ -68,7 +68,8 @@ def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) ->
         return 0
     code = exit_codes.of_job(status, None)
     if not visit.way:
-        _show_log(job)
+        for line in files.read_text(Path(job.log)).splitlines()[-LAST_LINES:]:
+            click.echo(f"  {line}", err=True)
         if code != EXIT_NOT_SERVED:
             return job_end.ending(paths, job, status)
     how = wording.describe(status) + (f", exit code {code}" if code else "")
@@ -95,11 +96,6 @@ def own_folder(paths: JobPaths) -> str:
         return shlex.quote(str(paths.root.relative_to(Path.cwd())))
     except ValueError:
         return shlex.quote(str(paths.root))
-
-
-def _show_log(job: Job) -> None:
-    for line in files.read_text(Path(job.log)).splitlines()[-LAST_LINES:]:
-        click.echo(f"  {line}", err=True)
 
 
 class Visit:
@@ -145,7 +141,8 @@ class Visit:
                 f"{address.address}, port {address.port}, is not reached; a firewall?\n"
                 f"  try: --loopback, where ssh to {address.host} is allowed"
             )
-        kept = private_folder.write(self.paths, private_folder.ACCESS, self.way.told())
+        access = "".join(f"{line}\n" for line in self.way.lines)
+        kept = private_folder.write(self.paths, private_folder.ACCESS, access)
         if self.as_json:
             facts = {"id": self.job.id, "folder": str(self.paths.root), **asdict(address)}
             printer.print_json({**facts, **asdict(self.way), "token": token, "reached": reached})
@@ -156,11 +153,7 @@ class Visit:
         assert self.way is not None  # the caller has just found it
         left = wording.beside(self.job, now).partition(", ")[2]
         click.echo(f"{self.title} answers on {address.host}" + (f", {left}" if left else ""))
-        if self.way.ssh:
-            click.echo(f"on your own machine: {self.way.ssh}")
-        click.echo(f"open there:          {self.way.url}")
-        if self.way.inside:
-            click.echo(f"within the cluster:  {self.way.inside}")
+        click.echo("\n".join(self.way.lines))
         click.echo(f"(also in {kept}, for your eyes only)", err=True)
 
 

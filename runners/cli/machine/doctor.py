@@ -9,16 +9,15 @@ import click
 
 from ...core.command_line import CommandLine
 from ...core.errors import RunnerError, UsageError
-from ...core.job_record import Job, JobPaths, Status
+from ...core.job_record import Job, JobPaths
 from ...doctor import trial
 from ...doctor.checks import image as image_check
 from ...doctor.checks import job as job_check
 from ...doctor.examine import examine
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
-from ...jobs import wording
 from ...launching import suggest
-from .. import exit_codes, options, printer, typed
-from ..typed import SettingsCommand
+from .. import exit_codes, invocation, options, printer
+from ..invocation import SettingsCommand
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -65,7 +64,7 @@ def doctor_command(
         found = _outcome(*options.find(run, values["runs_dir"]), max_wait)
     else:
         found = _everything(options.flags(values), max_wait if job else None)
-    here = typed.command_line()
+    here = invocation.command_line()
     if as_json:
         findings = [
             {**vars(one), "fix": [suggest.as_json(each, here) for each in one.fix]} for one in found
@@ -78,25 +77,21 @@ def doctor_command(
 
 def _everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
-    seen = examine(flags, max_wait is not None, printer.Console())
-    if max_wait is None or seen.plan is None or seen.plan.refusals:
-        return seen.findings
+    findings, plan = examine(flags, max_wait is not None, printer.Console())
+    if max_wait is None or plan is None or plan.refusals:
+        return findings
     try:
-        paths, submitted = trial.submit(seen.plan, typed.again())
+        paths, submitted = trial.submit(plan, invocation.again())
     except RunnerError as error:
-        return [*seen.findings, image_check.refused(error)]
+        return [*findings, image_check.refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
-    return [*seen.findings, *_outcome(paths, submitted, max_wait)]
+    return [*findings, *_outcome(paths, submitted, max_wait)]
 
 
 def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
-
-    def tell(status: Status) -> None:
-        printer.tell(f"job {submitted.id}: {wording.describe(status)}")
-
     try:
-        return job_check.check(trial.wait(paths, submitted, max_wait, tell))
+        return job_check.check(trial.wait(paths, submitted, max_wait, printer.Console()))
     except KeyboardInterrupt:
         come_back = f"come back: runner doctor --run {paths.root}"
         click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)

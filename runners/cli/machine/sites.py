@@ -81,13 +81,10 @@ def show_command(name: str | None, as_json: bool) -> None:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
         printer.print_json({**facts, "values": rows})
         return
-    click.echo(f"{profile.name}: {profile.title}{_never_run(profile)}", err=True)
-    printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
-
-
-def _never_run(profile: Profile) -> str:
     parts = ", ".join(profile.rendered)
-    return f" (rendered, and never run by this project: {parts})" if parts else ""
+    never_run = f" (rendered, and never run by this project: {parts})" if parts else ""
+    click.echo(f"{profile.name}: {profile.title}{never_run}", err=True)
+    printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
 
 
 def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:

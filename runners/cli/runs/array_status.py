@@ -95,7 +95,7 @@ def _table(runs: Runs, statuses: Sequence[Status], sort: str | None) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     from ...scale import compare  # which `wait` and `cancel` need not load
 
-    names = list(dict.fromkeys(name for _, job in runs for name in job.varied))
+    names = compare.names([job.varied for _, job in runs])
     results = [files.read_json(paths.result) or {} for paths, _ in runs]
     metric = compare.metric(results, sort)
     reached = list(dict.fromkeys([*([metric] if metric else []), *compare.metrics(results)]))

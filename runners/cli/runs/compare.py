@@ -53,13 +53,12 @@ def compare_command(
 def _print(
     compared: list[Compared], ordered: list[Compared], metric: str | None, every: bool
 ) -> None:
-    settings = compare.rows([each.settings for each in compared])
-    shown = list(settings) if every else compare.differing(compared)
-    reached = compare.rows([each.numbers for each in compared])
-    names = ["state", *([metric] if metric else []), *reached]
-    reached = {name: reached[name] for name in dict.fromkeys(names)}
-    spare = [name for name in reached if name not in ("state", metric)]
-    _table(ordered[0], ordered, shown, list(reached), spare)
+    settings = compare.names([each.settings for each in compared])
+    shown = settings if every else compare.differing(compared)
+    needed = ["state", *([metric] if metric else [])]
+    numbers = compare.names([each.numbers for each in compared])
+    spare = [name for name in numbers if name not in needed]
+    _table(ordered[0], ordered, shown, [*needed, *spare], spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
     if metric:
@@ -83,8 +82,8 @@ def _table(
     needed = [place for place, name in enumerate(headers) if name not in spare]
     least = [[row[place] for place in needed] for row in [headers, *rows]]
     columns = [list(column) for column in zip(headers, *rows)]
-    wide, room = printer.table_width(least, []), printer.width()
-    if room and wide > room and wide > printer.table_width(columns, []):
+    wide, room = printer.table_width(least), printer.width()
+    if room and wide > room and wide > printer.table_width(columns):
         printer.table(columns[1:], columns[0])
     else:
         printer.table(rows, headers, spare)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import click
@@ -51,7 +50,7 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
 
 def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     """Return what is wrong with a job that runs: it may have stopped making progress."""
-    stalled = stall_notice.asked(paths, job, _wait)
+    stalled = stall_notice.asked(paths, job, printer.Console())
     if stalled is None:
         return None
     because = "its nodes were asked just now what each rank does"
@@ -60,11 +59,6 @@ def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
     files = sorted(paths.stacks.glob("*.txt"))
     fix = command("cat", *files[:LISTED]) if files else command("runner", "logs", "--all", job.id)
     return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
-
-
-def _wait(seconds: float) -> None:
-    printer.tell(f"the job is quiet: asking its ranks again in {seconds:.0f} s")
-    time.sleep(seconds)
 
 
 def _explain_array(runs: Runs, as_json: bool) -> None:

@@ -116,21 +116,18 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     if not explanation.failed:
         lines = (explanation.cause, *explanation.evidence)
         return [f"  {harmless(line)}" for line in lines]
-    who = (
-        "failed"
-        if explanation.who and explanation.rank is None and not explanation.host
-        else "first to fail"
-    )
+    of_all = explanation.who and explanation.rank is None and not explanation.host
     facts = [
         ("cause", [explanation.cause]),
-        (who, [explanation.who]),
-        ("traceback", list(explanation.traceback)),
+        ("failed" if of_all else "first to fail", [explanation.who]),
+        ("traceback", explanation.traceback),
+        ("evidence", explanation.evidence),
+        ("fix", _fix(explanation, job)),
+        *(("or", [f"{does}:", suggest.text(fix, job.typed)]) for does, fix in explanation.others),
+        ("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]),
+        ("tell", [explanation.tell]),
+        ("certainty", [f"{explanation.certainty.value}: {explanation.because}"]),
     ]
-    facts += [("evidence", list(explanation.evidence)), ("fix", _fix(explanation, job))]
-    for does, other in explanation.others:
-        facts.append(("or", [f"{does}:", suggest.text(other, suggest.of_job(job))]))
-    facts += [("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]), ("tell", [explanation.tell])]
-    facts += [("certainty", [f"{explanation.certainty.value}: {explanation.because}"])]
     return [
         f"  {word + ':' if at == 0 else '':<{WIDTH}}{harmless(text)}"
         for word, texts in facts
@@ -142,6 +139,6 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
 def _fix(explanation: Explanation, job: Job) -> list[str]:
     """Return what to do in words, and the command that does it, as far as there is one."""
     fix = explanation.fix
-    command = suggest.text(fix, suggest.of_job(job)) if fix else ""
+    command = suggest.text(fix, job.typed) if fix else ""
     steps = list(explanation.steps)
     return steps if fix and fix.kind == ADVICE and steps else [*steps, command]

@@ -21,6 +21,7 @@ from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
 from .. import exit_codes, options, printer
+from ..invocation import was_given
 from ..trainer_command import TrainerCommand
 from . import scale_output
 
@@ -121,8 +122,8 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     for warning in [*_may_be_short(record), *drafts.check()]:
         printer.tell(f"warning: {warning}")
     with locks.try_exclusive(paths.lock, f"another runner scale is at work on {paths.root}"):
-        record = study.begin(paths, record)
-        sys.exit(_run(paths, record, values))
+        drafts.asked = study.begin(paths, record)
+        sys.exit(_run(drafts, values))
 
 
 def _may_be_short(record: StudyRecord) -> list[str]:
@@ -158,16 +159,12 @@ def _draw(found: Report, paths: StudyPaths) -> bool:
 def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
     """Refuse options that would have no effect: the study's own command applies."""
     for name, value in ctx.params.items():
-        if name not in known and _given(ctx, name) and value:
+        if name not in known and was_given(ctx, name) and value:
             word = name if name in ("trainer", "args") else "--" + name.replace("_", "-")
             raise UsageError(
                 f"{option} uses the study's original command; leave out {word}",
                 remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
             )
-
-
-def _given(ctx: click.Context, name: str) -> bool:
-    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
@@ -189,7 +186,7 @@ def _changed(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) ->
     if values["reference"]:
         report.references(values["reference"])
         record = replace(record, references=values["reference"])
-    if _given(ctx, "drop"):
+    if was_given(ctx, "drop"):
         record = replace(record, question=replace(record.question, drop=values["drop"]))
     return record
 
@@ -227,16 +224,8 @@ def _asked(
     )
 
 
-def _run(paths: StudyPaths, record: StudyRecord, values: dict[str, Any]) -> int:
-    drafts = Drafts(paths, record, printer.Console())
-    statuses = _to_the_end(Work(drafts, values["at_once"] or 0), paths)
-    if not _show(paths, record, statuses, values["as_json"]).failed:
-        return 0
-    printer.tell(_go_on(paths))
-    return exit_codes.FAULT
-
-
-def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
+def _run(drafts: Drafts, values: dict[str, Any]) -> int:
+    paths, work = drafts.paths, Work(drafts, values["at_once"] or 0)
     shown = scale_output.Shown()
     statuses: list[PointStatus] = []
     try:
@@ -245,7 +234,10 @@ def _to_the_end(work: Work, paths: StudyPaths) -> list[PointStatus]:
     except KeyboardInterrupt as told:
         words = f"jobs in the queue go on. {_go_on(paths)}"
         raise signals.Interrupted(signals.code(told), words) from None
-    return statuses
+    if not _show(paths, drafts.asked, statuses, values["as_json"]).failed:
+        return 0
+    printer.tell(_go_on(paths))
+    return exit_codes.FAULT
 
 
 def _show(

@@ -8,7 +8,7 @@ import click
 
 from ...core import tokens
 from ...core.job_record import Job, JobPaths
-from ...jobs import find, use
+from ...jobs import find, resource_use
 from .. import options, printer
 from . import status_view
 from .status_view import Run
@@ -28,7 +28,7 @@ def status_command(job: str | None, runs_dir: str | None, as_json: bool) -> None
 
 
 def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
-    used = use.of_run(paths)
+    used = resource_use.of_run(paths)
     facts = status_view.of_one(paths, job, used)
     if as_json:
         printer.print_json(facts)

@@ -9,11 +9,12 @@ from typing import Any
 from ...core import files, job_record
 from ...core.errors import SystemFault
 from ...core.job_record import Job, JobPaths, JobState, Status
+from ...core.remedy import change
 from ...explain import read_facts
 from ...explain.facts import FirstFailure
-from ...jobs import effective_time, job_status, metrics_tail, stalls, use, wording
+from ...jobs import effective_time, job_status, metrics_tail, stalls, wording
 from ...jobs.effective_time import TimeSpent
-from ...jobs.use import RunUse
+from ...jobs.resource_use import RunUse
 from ...jobs.wording import reason_in_words
 from ...launching import end, stall_notice, suggest
 from .. import exit_codes, printer
@@ -165,8 +166,8 @@ def use_lines(used: RunUse, job: Job) -> Iterator[str]:
     """Yield what was found of a run's use of its nodes, with the command that fixes it."""
     for finding, sentence in zip(used.findings, used.sentences):
         yield f"runner: {visible(sentence)}"
-        if mended := use.remedy(finding):
-            yield f"  try: {suggest.text(mended, suggest.of_job(job))}"
+        if finding.options:
+            yield f"  try: {suggest.text(change(finding.options), job.typed)}"
 
 
 def use_table(used: RunUse) -> tuple[list[list[str]], list[str]]:

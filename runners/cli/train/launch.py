@@ -12,10 +12,10 @@ from ...core import plan_record, signals
 from ...core.errors import Refused
 from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
-from ...launching import gather, submit, suggest
+from ...launching import gather, submit
 from ...schedulers import capabilities
 from ...submit import launch
-from .. import options, printer, typed
+from .. import invocation, options, printer
 from ..trainer_command import TrainerCommand
 from . import plan_view
 
@@ -70,10 +70,15 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         launch_array.launch(made, asked, values)
         return
     if values["dry_run"]:
-        _print_draft(launch.draft(made), values["as_json"])
+        draft = launch.draft(made)
+        if values["as_json"]:
+            facts = {"folder": str(draft.paths.root), "script": draft.text}
+            printer.print_json({**facts, "plan": plan_record.as_data(made)})
+        else:
+            click.echo(draft.text, nl=False)
         return
     with signals.held():
-        draft, job = submit.one(made, typed.again())
+        draft, job = submit.one(made, invocation.again())
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
@@ -96,19 +101,10 @@ def _refuse(made: Plan, force: bool) -> None:
     except Refused as error:
         if not force:
             raise
-        from ...launching import proposals
+        from ...launching import working_remedies
 
-        here = typed.command_line()
-        error.remedies = tuple(suggest.resolved(proposals.working(error, here), here))
+        working_remedies.offer(error, invocation.command_line())
         printer.tell(f"warning: submitted by force, although {error}")
-
-
-def _print_draft(draft: launch.Draft, as_json: bool) -> None:
-    if as_json:
-        facts = {"folder": str(draft.paths.root), "script": draft.text}
-        printer.print_json({**facts, "plan": plan_record.as_data(draft.plan)})
-    else:
-        click.echo(draft.text, nl=False)
 
 
 def _announce(draft: launch.Draft, job: Job, values: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from ...settings.sweep import SweepRequest
 from ...submit import job_array
 from ...submit.job_array import Runs
 from ...submit.launch import Draft
-from .. import printer, typed
+from .. import invocation, printer
 from ..runs import array_status, status_view
 from . import plan_view
 
@@ -31,14 +31,14 @@ def launch(made: Plan, sweep_request: SweepRequest, values: dict[str, Any]) -> N
     """
     if values["dry_run"]:
         _print(
-            submit.drafts_of(made, sweep_request.variants, typed.again()),
+            submit.drafts_of(made, sweep_request.variants, invocation.again()),
             sweep_request.at_once,
             values["as_json"],
         )
         return
     _warn_of_shared_files(made)
     with signals.held():
-        drafts, submitted = submit.several(made, sweep_request, typed.again())
+        drafts, submitted = submit.several(made, sweep_request, invocation.again())
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:

@@ -13,7 +13,7 @@ from ...core.plan import Caution, Choice, Plan, Refusal
 from ...core.remedy import Remedy
 from ...launching import gather, suggest
 from ...submit import launch
-from .. import exit_codes, options, printer, typed
+from .. import exit_codes, invocation, options, printer
 from ..trainer_command import TrainerCommand
 from . import plan_view
 
@@ -41,7 +41,7 @@ def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
 
 
 def _as_data(made: Plan) -> dict[str, Any]:
-    here = typed.command_line()
+    here = invocation.command_line()
 
     def remedies(problem: Caution | Refusal) -> list[dict[str, Any]]:
         return [suggest.as_json(remedy, here) for remedy in problem.remedies]
@@ -72,7 +72,7 @@ def _print(made: Plan) -> None:
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
     for remedy in _remedies(made):
-        click.echo(f"try: {suggest.text(remedy, typed.command_line())}")
+        click.echo(f"try: {suggest.text(remedy, invocation.command_line())}")
     if not made.refusals:
         next_step = (
             "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
@@ -84,9 +84,9 @@ def _remedies(made: Plan) -> list[Remedy]:
     """Return the commands that work instead of one that is refused."""
     if not made.refusals:
         return []
-    from ...launching import proposals
+    from ...launching import working_remedies
 
-    return proposals.working(suggest.refused(made.refusals), typed.command_line())
+    return working_remedies.working(suggest.refused(made.refusals), invocation.command_line())
 
 
 def _because(choice: Choice) -> str:

@@ -11,7 +11,7 @@ from ...injob.rank import HOROVOD
 from ...launching import submit, suggest
 from ...scale.number_format import count
 from ...schedulers.base import limit_seconds
-from .. import printer, typed
+from .. import invocation, printer
 
 LABELS = {
     "cpu-bind": "CPU binding",
@@ -66,7 +66,7 @@ def value(choice: Choice) -> str:
 
 def warn(made: Plan, forced: bool = False) -> None:
     """Print the warnings; of a plan that is refused those about the command line alone."""
-    for given in map(str, typed.command_line().values("env")):
+    for given in map(str, invocation.command_line().values("env")):
         if (name := without_secret(given)) != given:
             other = f"try: export {name}=..., and --env {name}"
             printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
@@ -84,10 +84,10 @@ def warning(caution: Caution) -> str:
     """Return a warning, with what to type against it on a line of its own."""
     if not caution.remedies:
         return caution.what
-    from ...launching import proposals  # few warnings have any
+    from ...launching import working_remedies  # few warnings have any
 
-    here = typed.command_line()
-    commands = [suggest.text(remedy, here) for remedy in proposals.against(caution, here)]
+    here = invocation.command_line()
+    commands = [suggest.text(remedy, here) for remedy in working_remedies.against(caution, here)]
     return "\n  try: ".join([caution.what, *commands])
 
 

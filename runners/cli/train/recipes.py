@@ -48,7 +48,7 @@ def show_recipe_command(name: str) -> None:
     preset = trainers.presets()[name]
     click.echo(f"{preset['description']} ({preset['kind']}, {preset['framework']})")
     click.echo(f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS\n")
-    click.echo(trainer_options.help_text(path), nl=False)
+    click.echo(trainer_options.parser(path).format_help(), nl=False)
 
 
 @recipes_command.command("copy", epilog="Example: runner recipes copy torch_mnist")

@@ -20,7 +20,7 @@ from ...core.remedy import advice, command, shell_line
 from ...core.site import Site
 from ...images.container_runtime import SQUASHFUSE, parse_config, setuid, tools_path
 from ..finding import FAILURE, WARNING, About, Finding, Fix
-from ..question import Answer, ask
+from ..timed import Answer, ask
 
 SECONDS_FOR_A_RUN = 60.0
 # Programs that the runtime uses: the first of a row that is there will do.

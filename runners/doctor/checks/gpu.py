@@ -13,7 +13,7 @@ from ...core.remedy import command
 from ...injob.rank.hardware import driver_version
 from ...planning import gpu_image
 from ..finding import About, Finding
-from ..question import Answer, ask
+from ..timed import Answer, ask
 
 # "GPU 0: NVIDIA H200 (UUID: GPU-...)"
 DEVICE = re.compile(r"^GPU \d+: (.+?)(?: \(UUID|$)", re.MULTILINE)

@@ -8,7 +8,7 @@ from ...explain import read_facts
 from ...explain.judge import explain
 from .. import trial
 from ..finding import About, Finding
-from ..question import LINES_SHOWN
+from ..timed import LINES_SHOWN
 from ..trial import Outcome
 from . import environment, network, scratch, transport, world
 from .world import Record

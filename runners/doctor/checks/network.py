@@ -11,7 +11,7 @@ from ...core.remedy import command
 from ...injob import interfaces
 from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
-from ..question import in_time
+from ..timed import in_time
 
 SECONDS_FOR_A_NAME = 5.0
 CXI = "/sys/class/cxi"

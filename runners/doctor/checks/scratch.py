@@ -9,7 +9,7 @@ from pathlib import Path
 from ...core import places
 from ...core.disk_space import MEMORY, Volume
 from ..finding import FAILURE, OK, WARNING, About, Finding
-from ..question import in_time
+from ..timed import in_time
 
 SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")

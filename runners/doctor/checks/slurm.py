@@ -10,7 +10,7 @@ from ...core.remedy import command, shell_line
 from ...core.site import Partition, Site
 from ...schedulers import slurm_calls
 from ..finding import About, Finding
-from ..question import Answer, ask
+from ..timed import Answer, ask
 
 
 @dataclass(frozen=True)

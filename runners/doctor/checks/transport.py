@@ -146,20 +146,16 @@ def _rate(value: float) -> str:
 
 def networks(ranks: list[Record]) -> dict[str, Network]:
     """Return the network of each node, as its first rank saw it."""
-    return {
-        record["host"]: Network(
-            record["host"],
-            None,
-            tuple(_interface(item) for item in record["interfaces"]),
-            tuple(Port(**port) for port in record["ports"]),
-        )
-        for record in ranks
-        if record["local_rank"] == 0
-    }
-
-
-def _interface(facts: Record) -> Interface:
-    return Interface(**{**facts, "addresses": tuple(facts["addresses"])})
+    found = {}
+    for record in ranks:
+        if record["local_rank"] == 0:
+            facts = [
+                {**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]
+            ]
+            interfaces = tuple(Interface(**each) for each in facts)
+            ports = tuple(Port(**port) for port in record["ports"])
+            found[record["host"]] = Network(record["host"], None, interfaces, ports)
+    return found
 
 
 def carried(ranks: list[Record]) -> dict[str, int]:

@@ -30,12 +30,9 @@ DATA_TARGET = "/data"
 
 def argv(plan: Plan, run_dir: str) -> list[str]:
     """Return the tokens that put a command into the image; none without a container."""
-    return RUNTIMES[plan.launching.runtime].argv(_container(plan, run_dir))
-
-
-def _container(plan: Plan, run_dir: str) -> Container:
     binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
-    return Container(plan, binds, _fixed(plan, run_dir))
+    container = Container(plan, binds, _fixed(plan, run_dir))
+    return RUNTIMES[plan.launching.runtime].argv(container)
 
 
 def once(plan: Plan, run_dir: str) -> list[str]:

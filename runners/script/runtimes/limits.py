@@ -11,10 +11,7 @@ from ...core.remedy import Remedy, change
 
 # Their images are names, or files, that only the runtime on a node looks into.
 STORES = ("shifter", "podman-hpc", "podman", "pyxis")
-ODD = {
-    "shifter": ("--volume", ":;"),
-    "pyxis": ("--container-mounts", ":,"),
-}
+ODD = {"shifter": ("--volume", ":;"), "pyxis": ("--container-mounts", ":,")}
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 

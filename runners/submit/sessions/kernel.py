@@ -36,11 +36,6 @@ class Kernel:
     spec: str
     script: str
 
-    @property
-    def start(self) -> list[str]:
-        """Return the command up to the Python of the image, with a folder for a connection."""
-        return ["bash", str(self.paths.enter), str(self.paths.root), runtimes.python(self.plan)]
-
 
 def folder(name: str) -> Path:
     """Return the folder of a kernel of that name; raise UsageError for a name that is none."""
@@ -56,8 +51,7 @@ def draft(name: str, folder: Path, plan: Plan, again: str) -> Kernel:
     paths = JobPaths(folder)
     if folder.exists() and not paths.enter.is_file():
         raise UsageError(
-            f"--kernel {name}: {folder} is there, and runner did not make it",
-            remedy="another NAME",
+            f"--kernel {name}: {folder} is there, and runner did not make it", remedy="another NAME"
         )
     if plan.staging.any:
         raise UsageError("--kernel: --stage-image and --stage-data need a job, and this has none")
@@ -77,10 +71,12 @@ def draft(name: str, folder: Path, plan: Plan, again: str) -> Kernel:
 
 def write(kernel: Kernel) -> None:
     """Write the kernel. Raises Refused without ipykernel in its Python; no new one is left then."""
-    root = kernel.paths.root
-    with nullcontext() if root.exists() else claimed(root):
+    paths = kernel.paths
+    # With its folder in place of a connection file.
+    python = ["bash", str(paths.enter), str(paths.root), runtimes.python(kernel.plan)]
+    with nullcontext() if paths.root.exists() else claimed(paths.root):
         _fill(kernel)
-        done = shell.run([*kernel.start, "-c", f"import {NEEDS}"], timeout=SECONDS)
+        done = shell.run([*python, "-c", f"import {NEEDS}"], timeout=SECONDS)
         if done.code:
             raise Refused(
                 f"the kernel does not start: {kernel.plan.spec.image.path.name} has no ipykernel",

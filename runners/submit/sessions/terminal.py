@@ -7,11 +7,12 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Callable
 
 from ...core import shell, tokens
-from ...core.errors import NotFound, Refused, UsageError
+from ...core.errors import NotFound, Refused, SystemFault, UsageError
 from ...core.job_record import Job, JobPaths, JobState
+from ...core.progress import Listener
+from ...jobs import job_status, wording
 from ...schedulers import SCHEDULERS, slurm_calls
 from .. import launch
 from ..launch import Draft
@@ -25,11 +26,11 @@ SCRIPT = 2  # words of the command line that are salloc's command
 class Allocation:
     """One allocation: waits for it, tells of it, gives the terminal to its script."""
 
-    def __init__(self, draft: Draft, tell: Callable[[Job, bool], None]) -> None:
-        """`tell` is called now and then while the job waits, and when it has its nodes (True)."""
-        self.draft, self.tell = draft, tell
+    def __init__(self, draft: Draft, listener: Listener) -> None:
+        """`listener` is told why the job waits, each answer once, and when it has its nodes."""
+        self.draft, self.listener = draft, listener
         self.job: Job | None = None
-        self.granted, self.asked = False, 0.0
+        self.granted, self.asked, self.told = False, 0.0, ""
         self.said: list[str] = []
 
     def run(self) -> int:
@@ -64,13 +65,22 @@ class Allocation:
             self.job = launch.record(self.draft, heard[0])
         if self.job and heard and heard[1]:
             self.granted = True
-            self.tell(self.job, True)
+            self.listener.tell(f"job {self.job.id} has its nodes, until this command ends")
 
     def _tick(self) -> None:
         waited = time.monotonic() - self.asked
-        if self.job and not self.granted and waited > SECONDS_BETWEEN_QUESTIONS:
-            self.asked = time.monotonic()
-            self.tell(self.job, False)
+        if not self.job or self.granted or waited <= SECONDS_BETWEEN_QUESTIONS:
+            return
+        self.asked = time.monotonic()
+        try:
+            status = job_status.status(self.draft.paths, self.job)
+        except SystemFault:
+            return  # salloc waits for the controller too, and says what it must
+        reason = f" ({status.reason})" if status.reason else ""
+        text = f"{wording.beside(self.job, status)}{reason}; Ctrl-C gives it up"
+        if text != self.told:
+            self.told = text
+            self.listener.tell(text)
 
 
 def chosen(nodes: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tuple[str, ...]:

@@ -295,8 +295,8 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     whole = compare.of_run(paths, job, Status(JobState.COMPLETED))
     assert whole.settings["--base-lr"] == 0.1
     assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
-    rows = compare.rows([cut.settings, whole.settings])
-    assert rows["world_size"] == [None, 2]
+    names = compare.names([cut.settings, whole.settings])
+    assert names == [*cut.settings, "world_size", "--base-lr"]
     assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli.runs.jobs import cancel_command
+from runners.cli.runs.job_control import cancel_command
 from runners.cli.runs.status import list_command, status_command
 from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState

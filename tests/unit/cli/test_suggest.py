@@ -12,7 +12,7 @@ import click
 import pytest
 
 from runners.cli import cli
-from runners.cli.typed import SettingsCommand, command_line
+from runners.cli.invocation import SettingsCommand, command_line
 from runners.core import job_record
 from runners.core.command_line import (
     ENVIRONMENT,
@@ -205,7 +205,8 @@ def test_for_programs() -> None:
     found = suggest.as_json(change(nodes=1, first="make"), typed("plan", "t"))
     assert (found["kind"], found["text"]) == ("launch", "make && runner launch --nodes 1 t")
     assert (found["options"], found["before"]) == ((("nodes", 1),), "make")
-    assert suggest.as_json(shell_line("a | b"), None) == {"kind": "command", "text": "a | b"}
+    for_shell = suggest.as_json(shell_line("a | b"), typed("plan", "t"))
+    assert for_shell == {"kind": "command", "text": "a | b"}
 
 
 def test_a_run_of_another_runner(tmp_path: Path) -> None:

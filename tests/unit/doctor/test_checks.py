@@ -12,7 +12,7 @@ from runners.doctor.checks import container, slurm
 from runners.doctor.checks.container import Container, Run
 from runners.doctor.checks.slurm import Slurm
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
-from runners.doctor.question import Answer
+from runners.doctor.timed import Answer
 
 SITE = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor import question
+from runners.doctor import timed
 from runners.doctor.checks import container, scratch, transport
 from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
-from runners.doctor.question import Subject
+from runners.doctor.timed import Subject
 from runners.images import container_runtime
 from runners.injob import interfaces, trial
 from runners.injob.interfaces import Address, Interface, Port
@@ -44,16 +44,16 @@ def hanging(folder: Path, name: str) -> None:
 def test_a_program_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging(tmp_path, "sinfo")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    answer = question.ask(["sinfo"], seconds=0.5)
+    answer = timed.ask(["sinfo"], seconds=0.5)
     assert answer.problem == "sinfo did not answer within 0 s"
 
 
 def test_answers_are_never_exceptions(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no program")
-    assert "not on this machine" in question.ask(["no-such-program"]).problem
-    assert "Permission denied" in question.ask([str(tmp_path / "data")]).problem
-    assert question.ask(["false"]).problem == "false ended with exit code 1"
-    assert question.ask(["echo", "hi"]).shown == "$ echo hi\nhi"
+    assert "not on this machine" in timed.ask(["no-such-program"]).problem
+    assert "Permission denied" in timed.ask([str(tmp_path / "data")]).problem
+    assert timed.ask(["false"]).problem == "false ended with exit code 1"
+    assert timed.ask(["echo", "hi"]).shown == "$ echo hi\nhi"
 
 
 def test_a_subject_that_hangs_keeps_nobody() -> None:
@@ -62,7 +62,7 @@ def test_a_subject_that_hangs_keeps_nobody() -> None:
         return []
 
     began = time.monotonic()
-    found = question.examine(
+    found = timed.examine(
         [
             Subject("slow", forever, 0.3),
             Subject("quick", lambda: [Finding("quick", "it", OK, "well")]),
@@ -79,15 +79,15 @@ def test_what_the_system_refuses_is_a_finding() -> None:
     def broken() -> list[Finding]:
         raise PermissionError(13, "Permission denied", "/sys")
 
-    (found,) = question.examine([Subject("it", broken)])
+    (found,) = timed.examine([Subject("it", broken)])
     assert (found.state, found.says) == (WARNING, "could not be looked at")
     assert "Permission denied" in found.evidence
 
 
 def test_in_time_gives_none_for_what_takes_longer() -> None:
-    assert question.in_time(lambda: 5, 5) == 5
-    assert question.in_time(lambda: time.sleep(30), 0.2) is None
-    assert question.in_time(lambda: os.stat("/no/such"), 5) is None
+    assert timed.in_time(lambda: 5, 5) == 5
+    assert timed.in_time(lambda: time.sleep(30), 0.2) is None
+    assert timed.in_time(lambda: os.stat("/no/such"), 5) is None
 
 
 # Interfaces and ports

@@ -14,7 +14,7 @@ from runners.doctor.checks.gpu import Gpu
 from runners.doctor.checks.network import Network
 from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
-from runners.doctor.question import Answer
+from runners.doctor.timed import Answer
 from runners.images.inspect import Fact, Inspection
 from runners.injob.interfaces import Interface, Port
 

@@ -17,7 +17,7 @@ from runners import injob
 from runners.core.job_record import JobPaths
 from runners.injob.rank.usage import summary
 from runners.injob.rank.usage.node_use import JobUse, NodeUse, RankUse
-from runners.jobs import use
+from runners.jobs import resource_use
 from tests.unit.injob.test_usage_readings import Library
 
 GB = 10**9
@@ -186,22 +186,22 @@ def test_the_table_of_the_log() -> None:
 
 def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
-    assert use.of_run(paths) is None
+    assert resource_use.of_run(paths) is None
     made = job(report(node=OF_NODE), report("n2"))
     (tmp_path / "result.json").write_text('{"accuracy": 0.5}')
     made.keep(str(tmp_path), in_result=True)
-    read = use.of_run(paths)
+    read = resource_use.of_run(paths)
     assert read is not None
     assert [one.host for one in read.nodes] == ["n1", "n2"]
     assert json.loads((tmp_path / "result.json").read_text()) == {
         "accuracy": 0.5,
         "use": json.loads((tmp_path / "use.json").read_text()),
     }
-    assert use.measured(read)["memory_peak_gb_per_node"] == 2.0
+    assert resource_use.measured(read)["memory_peak_gb_per_node"] == 2.0
     for damaged in ("[]", '{"version": 2, "nodes": []}', '{"version": 1, "nodes": [{}]}'):
         paths.use.write_text(damaged)
         with pytest.raises(Exception, match="cannot read"):
-            use.of_run(paths)
+            resource_use.of_run(paths)
 
 
 BURN = """

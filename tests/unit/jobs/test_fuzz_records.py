@@ -15,7 +15,7 @@ from runners.cli.runs import status_view
 from runners.core import job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
-from runners.jobs import effective_time, use
+from runners.jobs import effective_time, resource_use
 
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}
@@ -89,7 +89,7 @@ def test_a_record_of_use(tmp_path: Path, name: str, value: object) -> None:
     node = {**USE["nodes"][0], name: value}  # type: ignore[index]
     paths.use.write_text(json.dumps({**USE, "nodes": [node]}))
     try:
-        used = use.of_run(paths)
+        used = resource_use.of_run(paths)
         assert used is not None
         list(status_view.use_lines(used, Job("7", "x", "slurm", "l", 1.0)))
         shown = status_view.use_table(used)

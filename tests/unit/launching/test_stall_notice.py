@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.progress import Listener
 from runners.injob import HERE
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
@@ -142,17 +144,21 @@ def test_a_quiet_script_whose_stack_changes_is_not_told(tmp_path: Path) -> None:
         assert watch.due > 0, "it was not even asked"
 
 
-def test_who_asks_waits_for_the_second_sample_only_where_the_job_is_quiet(tmp_path: Path) -> None:
+def test_who_asks_waits_for_the_second_sample_only_where_the_job_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         os.utime(paths.log, (0, time.time() - 90))
 
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=wait)
+    monkeypatch.setattr(stall_notice, "time", clock)
     with job(tmp_path, SLEEPS) as (paths, record):
-        assert stall_notice.asked(paths, record, wait) is None
+        assert stall_notice.asked(paths, record, Listener()) is None
         assert waits == []
         os.utime(paths.log, (0, time.time() - 40))
-        watch = stall_notice.asked(paths, record, wait)
+        watch = stall_notice.asked(paths, record, Listener())
         assert waits == [stall_notice.SECONDS_BETWEEN_SAMPLES]
         assert watch is None, "the samples were not far enough apart"

@@ -13,7 +13,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.doctor.checks import gpu
-from runners.doctor.question import Answer
+from runners.doctor.timed import Answer
 from runners.planning import gpu_image
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13

@@ -178,7 +178,7 @@ class TestWay:
         assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
         assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
         assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
-        assert way.url in way.told()
+        assert way.url in "\n".join(way.lines)
 
     def test_a_browser_in_the_cluster_is_told_the_nodes_name(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

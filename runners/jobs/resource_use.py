@@ -10,7 +10,6 @@ from ..core import files
 from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
-from ..core.remedy import Remedy, change
 from ..injob.rank.usage import node_use, summary
 from ..injob.rank.usage.node_use import NodeUse
 from ..injob.rank.usage.summary import Finding
@@ -48,11 +47,6 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return made
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.use}", str(error)) from None
-
-
-def remedy(finding: Finding) -> Remedy | None:
-    """Return the launch with the options that fix it; None where no option does."""
-    return change(finding.options) if finding.options else None
 
 
 def measured(use: RunUse | None) -> dict[str, float]:

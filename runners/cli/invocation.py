@@ -65,11 +65,9 @@ class SettingsCommand(click.Command):
         try:
             return super().invoke(ctx)
         except RunnerError as error:
-            from ..launching import proposals, suggest
+            from ..launching import working_remedies
 
-            typed = command_line(ctx)
-            remedies = proposals.working(error, typed)
-            error.remedies = tuple(suggest.resolved(remedies, typed))
+            working_remedies.offer(error, command_line(ctx))
             raise
 
 
@@ -96,11 +94,15 @@ def command_line(ctx: click.Context | None = None) -> CommandLine:
     )
 
 
+def was_given(ctx: click.Context, name: str) -> bool:
+    """Whether a parameter was typed, rather than left at its default."""
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def _options(ctx: click.Context, name: str) -> Iterator[tuple[str, Value]]:
     """Yield the name, without dashes, and the value of an option; nothing if it was not typed."""
     option = next(each for each in ctx.command.params if each.name == name)
-    source = ctx.get_parameter_source(name)
-    if not isinstance(option, click.Option) or source is not ParameterSource.COMMANDLINE:
+    if not isinstance(option, click.Option) or not was_given(ctx, name):
         return
     value, long = ctx.params[name], _long(option.opts)
     if value is False and long not in SETTINGS:  # --strong/--weak

@@ -39,6 +39,11 @@ def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
     return [advice(f"{suggest.text(first, typed)}  # refused too: {error.what}")]
 
 
+def offer(error: RunnerError, typed: CommandLine) -> None:
+    """Put the commands that work, as they are typed, in the place of an error's remedies."""
+    error.remedies = tuple(suggest.resolved(working(error, typed), typed))
+
+
 def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
     others = [each for each in caution.remedies if each.kind != LAUNCH]
     launches = [each for each in caution.remedies if each.kind == LAUNCH]
