@@ -139,9 +139,8 @@ def main() -> None:
         # Imported now, because `runner --help` needs none of it.
         from ..core.errors import RunnerError
         from ..injob.run_files import harmless
-        from . import exit_codes
 
         if not isinstance(error, RunnerError):
             raise
         click.echo(f"runner: {harmless(error)}", err=True)
-        sys.exit(exit_codes.of_error(error))
+        sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Exit codes, and the only place where errors become them.
+"""Exit codes of commands and of jobs; those of errors are theirs.
 
 0 success, 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C); a job's own code is passed
 through when waiting. Ours start at 80, which the shell, `timeout` and signals leave free. Those of
@@ -15,12 +15,11 @@ from __future__ import annotations
 from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.job_record import JobState, Status
 from ..injob.rank import EXIT_STOPPED
-from ..script.ranks import EXIT_NOT_VERIFIED
 
 FAULT = RunnerError.exit_code
 USAGE = UsageError.exit_code
 REFUSED = Refused.exit_code
-NOT_VERIFIED = EXIT_NOT_VERIFIED
+NOT_VERIFIED = NotVerified.exit_code
 BY_STATE = {
     JobState.TIMEOUT: 83,
     JobState.PREEMPTED: 84,
@@ -30,10 +29,6 @@ BY_STATE = {
     JobState.UNKNOWN: 88,
     JobState.STOPPED: EXIT_STOPPED,
 }
-
-
-def of_error(error: RunnerError) -> int:
-    return NOT_VERIFIED if isinstance(error, NotVerified) else error.exit_code
 
 
 def of_job(status: Status, first: int | None) -> int:

@@ -120,9 +120,3 @@ def flags(values: dict[str, Any]) -> dict[str, Any]:
     known = {parameter(name): name for name in SETTINGS}
     settings = {known[given]: value for given, value in values.items() if given in known}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in settings.items()}
-
-
-def given(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that were given, by name, in the order of the table."""
-    found = flags(values)
-    return {name: found[name] for name in SETTINGS if found.get(name) not in (None, [])}

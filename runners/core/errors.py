@@ -57,6 +57,8 @@ class SystemFault(RunnerError):
 class NotVerified(RunnerError):
     """An image's signature, digest or behaviour is wrong."""
 
+    exit_code = 81
+
 
 class NotFound(UsageError):
     """A name that does not exist."""

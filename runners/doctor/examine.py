@@ -17,6 +17,7 @@ from ..core.errors import RunnerError, UsageError
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
+from ..images import inspect
 from ..injob.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
@@ -65,8 +66,6 @@ def _is_on_disk(made: Plan, *runtimes: str) -> bool:
 
 
 def _inspected(made: Plan) -> list[Finding]:
-    from ..images import inspect
-
     if not _is_on_disk(made, *execution.CONTAINERS, "none"):
         return []
     return image_check.facts(inspect.inspect(made.spec.image.path))

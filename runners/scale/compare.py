@@ -75,7 +75,7 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     elapsed = None if status.elapsed is None else float(status.elapsed)
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
     used = resource_use.measured(resource_use.of_run(paths))
-    return Compared(paths.root.name, _told(settings), _told(measured), used, bool(result))
+    return Compared(paths.root.name, _known(settings), _known(measured), used, bool(result))
 
 
 def _digest(job: Job) -> str:
@@ -106,7 +106,7 @@ def _arguments(paths: JobPaths, job: Job, result: Mapping[str, Any]) -> Facts:
     return {**({"arguments as typed": " ".join(typed)} if typed else {}), **varied}
 
 
-def _told(facts: Facts) -> Facts:
+def _known(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if value not in ("", None)}
 
 

@@ -33,9 +33,9 @@ class Drafts:
     """The drafts of a study's runs. The machine is asked once for each size and variant."""
 
     def __init__(
-        self, paths: StudyPaths, asked: StudyRecord, listener: Listener, dry_run: bool = False
+        self, paths: StudyPaths, record: StudyRecord, listener: Listener, dry_run: bool = False
     ) -> None:
-        self.paths, self.asked, self.listener, self.dry_run = paths, asked, listener, dry_run
+        self.paths, self.record, self.listener, self.dry_run = paths, record, listener, dry_run
         self.plans: dict[tuple[str, str], Plan] = {}
 
     def of(self, points: Sequence[Point]) -> list[Draft]:
@@ -43,7 +43,7 @@ class Drafts:
 
         Raises Refused when one of them cannot work.
         """
-        typed = CommandLine(words=self.asked.words)
+        typed = CommandLine(words=self.record.words)
         drafts = []
         for point, paths in zip(points, study.next_attempts(self.paths, points)):
             made = self.plan(point)
@@ -52,7 +52,7 @@ class Drafts:
 
     def check(self) -> list[str]:
         """Plan every run, and raise what one of them is refused for; return all warnings, once."""
-        made = [self.plan(point) for point in self.asked.question.points()]
+        made = [self.plan(point) for point in self.record.question.points()]
         return list(dict.fromkeys(one.what for plan in made for one in plan.warnings))
 
     def plan(self, point: Point) -> Plan:
@@ -63,7 +63,7 @@ class Drafts:
         return self.plans[key]
 
     def _solve(self, point: Point) -> Plan:
-        question = self.asked.question
+        question = self.record.question
         flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
         trainer, preset = trainers.find(question.trainer_of(point), question.args)
         here = gather.look_around(flags, preset)
@@ -89,12 +89,12 @@ class Work:
     known: dict[str, PointStatus] = field(default_factory=dict)
     retried: set[str] = field(default_factory=set)
     lost: set[Path] = field(default_factory=set)
-    asked: float = 0.0
+    asked_at: float = 0.0
     bound: int | None = None
 
     @property
     def question(self) -> StudyRequest:
-        return self.drafts.asked.question
+        return self.drafts.record.question
 
     def to_the_end(self) -> Iterator[list[PointStatus]]:
         """Submit and look; yield how all points stand, each time, the last time when all is done.
@@ -117,7 +117,7 @@ class Work:
     def look(self) -> list[PointStatus]:
         """Return how all points stand, from their folders and now and then from the scheduler."""
         paths = self.drafts.paths
-        if time.monotonic() - self.asked > SECONDS_BETWEEN_QUESTIONS or not self.asked:
+        if time.monotonic() - self.asked_at > SECONDS_BETWEEN_QUESTIONS or not self.asked_at:
             self._ask(study.look(paths, self.question, self.known))
         statuses = [self._or_lost(one) for one in study.look(paths, self.question, self.known)]
         self.known = {each.point.key: each for each in statuses}
@@ -134,8 +134,8 @@ class Work:
         Later on its silence is borne: jobs go on without it.
         """
         open_ones = [s.paths for s in statuses if s.paths and s.state is PointState.OPEN]
-        first = not self.asked
-        self.asked = time.monotonic()
+        first = not self.asked_at
+        self.asked_at = time.monotonic()
         try:
             told = job_status.statuses((paths, job_record.load(paths)) for paths in open_ones)
         except SystemFault:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 
 from ..core import tokens
+from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
 from ..core.model import BY_MODULES
 from ..core.plan import Plan
@@ -19,7 +20,7 @@ from . import launchers, runtimes
 from .runtimes import RUNTIMES
 from .runtimes.limits import STORES
 
-EXIT_NOT_VERIFIED = 81
+EXIT_NOT_VERIFIED = NotVerified.exit_code
 IMAGE_STAMP = "image-stamp"  # a file in the run's code/
 
 

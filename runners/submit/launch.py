@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, TypeVar
 
 from .. import injob
-from ..core import atomic, plan_record, trust
+from ..core import atomic, disk_space, plan_record, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault
 from ..core.files import make_folder
@@ -78,8 +78,6 @@ def check_folders(plan: Plan) -> None:
 
     Slurm drops a job's output silently when the folder does not exist.
     """
-    from ..core import disk_space  # here, because a dry run writes nothing
-
     runs_dir = plan.spec.runs_dir
     for name, file in outputs(plan.spec).items():
         folder = os.path.dirname(file)

@@ -36,7 +36,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
         return
     progress = phases()
     if definition.packages and isinstance(definition.packages.wanted, Horovod):
-        progress.say(told(definition.packages.wanted))
+        progress.say(horovod_summary(definition.packages.wanted))
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)
     if base and OURS in base.labels:  # such an image has a bill
@@ -84,7 +84,7 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
     return replace(build_definition.with_packages(packages, output), labels=facts)
 
 
-def told(horovod: Horovod) -> str:
+def horovod_summary(horovod: Horovod) -> str:
     """What of the base Horovod is compiled for."""
     labels = horovod.labels()
     said = f"Horovod {labels['horovod.version']} for {' and '.join(sorted(horovod.modules))}"

@@ -79,7 +79,7 @@ def horovod_command(into: Path, **values: Any) -> None:
         asked, progress = _asked(into, "cpu", values), phases()
         with host_environment.kept(asked):
             made, horovod = host_environment.add_horovod(asked, progress)
-            progress.say(build_from.told(horovod))
+            progress.say(build_from.horovod_summary(horovod))
             _finish(asked, made, {environment.INTO: "yes"})
 
 

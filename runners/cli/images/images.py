@@ -14,6 +14,7 @@ from ...core import places
 from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
 from ...images import in_use, prebuilt, store
+from ...sites import load
 from .. import options, printer, progress
 
 SITES_OWN = "images"  # the key of a profile's `paths`
@@ -44,8 +45,6 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
 
 def _of_site(name: str, as_json: bool) -> None:
     """Print the images in the folder that a site's profile names, and in those below it."""
-    from ...sites import load
-
     folder = load.profile(name, os.environ).folder(SITES_OWN, os.environ)
     if folder is None:
         raise UsageError(

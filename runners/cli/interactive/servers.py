@@ -16,7 +16,7 @@ from ...core.job_record import Job, JobPaths
 from ...core.model import BindMount
 from ...core.remedy import change
 from ...jobs import find
-from ...launching import submit
+from ...launching import submit, suggest
 from ...launching.submit import PreparedSession
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
@@ -105,7 +105,6 @@ def tensorboard_command(job: tuple[str, ...], **values: Any) -> None:
 
 
 def _write_kernel(name: str, job: str | None, values: dict[str, Any]) -> None:
-    from ...launching import suggest
     from ...submit.sessions import kernel  # a session needs none of it
 
     if job or values["as_json"] or values["loopback"]:

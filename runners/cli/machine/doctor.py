@@ -61,9 +61,9 @@ def doctor_command(
             remedy="runner doctor --run RUN",
         )
     if run:
-        found = _outcome(*options.find(run, values["runs_dir"]), max_wait)
+        found = _job_findings(*options.find(run, values["runs_dir"]), max_wait)
     else:
-        found = _everything(options.flags(values), max_wait if job else None)
+        found = _examined(options.flags(values), max_wait if job else None)
     here = invocation.command_line()
     if as_json:
         findings = [
@@ -75,7 +75,7 @@ def doctor_command(
     sys.exit(exit_codes.REFUSED if failed(found) else 0)
 
 
-def _everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
+def _examined(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     """Return every finding; `max_wait` is None without a job."""
     findings, plan = examine(flags, max_wait is not None, printer.Console())
     if max_wait is None or plan is None or plan.refusals:
@@ -85,10 +85,10 @@ def _everything(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     except RunnerError as error:
         return [*findings, image_check.refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
-    return [*findings, *_outcome(paths, submitted, max_wait)]
+    return [*findings, *_job_findings(paths, submitted, max_wait)]
 
 
-def _outcome(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
+def _job_findings(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
     try:
         return job_check.check(trial.wait(paths, submitted, max_wait, printer.Console()))

@@ -36,7 +36,9 @@ def compare_command(
     meant = [run for name in names for run in options.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
-    compared = [compare.of_run(*run, status) for run, status in zip(meant, status_view.ask(meant))]
+    compared = [
+        compare.of_run(*run, status) for run, status in zip(meant, status_view.statuses(meant))
+    ]
     metric = compare.metric([each.measured for each in compared], sort)
     order = compare.best_first([each.measured for each in compared], metric)
     ordered = [compared[place] for place in order]

@@ -80,7 +80,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        array_status.show(meant, status_view.ask(meant), as_json, sort)
+        array_status.show(meant, status_view.statuses(meant), as_json, sort)
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)

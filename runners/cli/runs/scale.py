@@ -9,14 +9,15 @@ import sys
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
-from ...scale import measure, report, study, study_request
+from ...scale import measure, report, results, study, study_request
 from ...scale.number_format import count
+from ...scale.report import Failed, Report
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
@@ -24,9 +25,6 @@ from .. import exit_codes, options, printer
 from ..invocation import was_given
 from ..trainer_command import TrainerCommand
 from . import scale_output
-
-if TYPE_CHECKING:
-    from ...scale.report import Failed, Report
 
 HOW = ("at_once", "dry_run", "as_json")  # options that ask nothing of the study
 EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
@@ -98,20 +96,20 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     """
     ctx = click.get_current_context()
     if values["render_only"]:
-        _only(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
-        if missing := _missing():
+        _refuse_others(ctx, "--render-only", ("render_only", "drop", "reference", "as_json"))
+        if missing := _missing_packages():
             what = f"--render-only needs {', '.join(missing)}, which this Python does not have"
             raise Refused(what, "they are not installed by default", INSTALL)
         paths = StudyPaths(Path(values["render_only"]))
-        record = _changed(ctx, study.load(paths), values)
+        record = _with_changes(ctx, study.load(paths), values)
         study.save(paths, record)
         _show(paths, record, study.look(paths, record.question, {}), values["as_json"])
         return
     if values["go_on"]:
-        _only(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
-        paths, record = _as_before(ctx, values)
+        _refuse_others(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
+        paths, record = _stored(ctx, values)
     else:
-        paths, record = _asked(trainer, args, values)
+        paths, record = _requested(trainer, args, values)
     if values["dry_run"]:
         drafts = Drafts(paths, record, printer.Console(), dry_run=True)
         scale_output.plans(record.question, drafts, values["as_json"])
@@ -122,7 +120,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     for warning in [*_may_be_short(record), *drafts.check()]:
         printer.tell(f"warning: {warning}")
     with locks.try_exclusive(paths.lock, f"another runner scale is at work on {paths.root}"):
-        drafts.asked = study.begin(paths, record)
+        drafts.record = study.begin(paths, record)
         sys.exit(_run(drafts, values))
 
 
@@ -137,14 +135,14 @@ def _may_be_short(record: StudyRecord) -> list[str]:
     ]
 
 
-def _missing() -> list[str]:
+def _missing_packages() -> list[str]:
     names = [each.partition(">")[0] for each in EXTRA]
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def _draw(found: Report, paths: StudyPaths) -> bool:
     """Write the figures and the page; without the extra packages say what draws them later."""
-    if missing := _missing():
+    if missing := _missing_packages():
         later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
         printer.tell(
             f"no figures, no page: {', '.join(missing)} not installed\n  {INSTALL}\n  {later}"
@@ -156,7 +154,7 @@ def _draw(found: Report, paths: StudyPaths) -> bool:
     return True
 
 
-def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
+def _refuse_others(ctx: click.Context, option: str, known: Collection[str]) -> None:
     """Refuse options that would have no effect: the study's own command applies."""
     for name, value in ctx.params.items():
         if name not in known and was_given(ctx, name) and value:
@@ -167,10 +165,10 @@ def _only(ctx: click.Context, option: str, known: Collection[str]) -> None:
             )
 
 
-def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
+def _stored(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, StudyRecord]:
     """Return a study as it was asked, and go to where that was."""
     paths = StudyPaths(Path(values["go_on"]).absolute())
-    record = _changed(ctx, study.load(paths), values)
+    record = _with_changes(ctx, study.load(paths), values)
     try:
         # Its image, its trainer and its runner.toml may be named relative to that folder.
         os.chdir(record.cwd)
@@ -181,7 +179,7 @@ def _as_before(ctx: click.Context, values: dict[str, Any]) -> tuple[StudyPaths, 
     return paths, record
 
 
-def _changed(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) -> StudyRecord:
+def _with_changes(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) -> StudyRecord:
     """Return it with the options that may change afterwards: warm-up, published results."""
     if values["reference"]:
         report.references(values["reference"])
@@ -191,7 +189,7 @@ def _changed(ctx: click.Context, record: StudyRecord, values: dict[str, Any]) ->
     return record
 
 
-def _asked(
+def _requested(
     trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
 ) -> tuple[StudyPaths, StudyRecord]:
     if not trainer or not values["nodes"]:
@@ -199,7 +197,11 @@ def _asked(
             "there is no trainer" if not trainer else "--nodes is not given",
             remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
         )
-    flags = options.given({name: v for name, v in values.items() if name not in OWN})
+    flags = {
+        name: value
+        for name, value in options.flags(values).items()
+        if name not in OWN and value not in (None, [])
+    }
     given = study_request.StudyRequest(
         trainer=trainer,
         args=args,
@@ -232,29 +234,27 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
         for statuses in work.to_the_end():
             shown.look(statuses)
     except KeyboardInterrupt as told:
-        words = f"jobs in the queue go on. {_go_on(paths)}"
+        words = f"jobs in the queue go on. {_how_to_continue(paths)}"
         raise signals.Interrupted(signals.code(told), words) from None
-    if not _show(paths, drafts.asked, statuses, values["as_json"]).failed:
+    if not _show(paths, drafts.record, statuses, values["as_json"]).failed:
         return 0
-    printer.tell(_go_on(paths))
+    printer.tell(_how_to_continue(paths))
     return exit_codes.FAULT
 
 
 def _show(
     paths: StudyPaths, record: StudyRecord, statuses: list[PointStatus], as_json: bool
 ) -> Report:
-    from ...scale import results
-
     found = results.study(paths, record, statuses)
     scale_output.report(found, as_json)
     if _draw(found, paths) and not as_json:
         click.echo(f"page: {paths.page}")
     if found.failed:
-        printer.tell(_why(paths, found.failed[0]))
+        printer.tell(_next_step(paths, found.failed[0]))
     return found
 
 
-def _why(paths: StudyPaths, failed: Failed) -> str:
+def _next_step(paths: StudyPaths, failed: Failed) -> str:
     folder = os.path.relpath(paths.root)
     if failed.kind == measure.WARM_UP:
         return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
@@ -266,5 +266,5 @@ def _why(paths: StudyPaths, failed: Failed) -> str:
     return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"
 
 
-def _go_on(paths: StudyPaths) -> str:
+def _how_to_continue(paths: StudyPaths) -> str:
     return f"Go on: runner scale --continue {os.path.relpath(paths.root)}"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from ...scale import number_format
+from ...scale import number_format, results
+from ...scale.report import Report, findings
 from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
+from ...scale.summary import Summary
 from .. import printer
-
-if TYPE_CHECKING:
-    from ...scale.report import Report
-    from ...scale.summary import Summary
 
 
 def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
@@ -74,12 +71,8 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
 def report(report: Report, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
-        from ...scale import results
-
         printer.print_json(results.json_value(report))
         return
-    from ...scale.report import findings
-
     if report.points:
         rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")
         names = ["nodes", "ranks", rate, "speed-up", "efficiency", *spare]

@@ -9,9 +9,9 @@ import click
 from ...core import tokens
 from ...core.job_record import Job, JobPaths
 from ...jobs import find, resource_use
+from ...jobs.find import Run
 from .. import options, printer
 from . import status_view
-from .status_view import Run
 
 
 @click.command("status", epilog="Example: runner status 42")

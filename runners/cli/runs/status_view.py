@@ -14,13 +14,13 @@ from ...explain import read_facts
 from ...explain.facts import FirstFailure
 from ...jobs import effective_time, job_status, metrics_tail, stalls, wording
 from ...jobs.effective_time import TimeSpent
+from ...jobs.find import Run
 from ...jobs.resource_use import RunUse
 from ...jobs.wording import reason_in_words
 from ...launching import end, stall_notice, suggest
 from .. import exit_codes, printer
 from . import job_end
 
-Run = tuple[JobPaths, Job]
 WELL = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 HEADERS = ["id", "run", "state", "nodes", "elapsed", "left", "step", "loss", "rate", "exit", "why"]
 NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
@@ -29,10 +29,10 @@ SPARE = ("nodes", "left", "rate")  # where the terminal is narrow
 
 def of_all(runs: list[Run]) -> list[dict[str, Any]]:
     """Return the facts of runs, for all of which each scheduler is asked once."""
-    return [facts(*run, status) for run, status in zip(runs, ask(runs))]
+    return [facts(*run, status) for run, status in zip(runs, statuses(runs))]
 
 
-def ask(runs: list[Run]) -> list[Status]:
+def statuses(runs: list[Run]) -> list[Status]:
     """Return how runs stand; when a scheduler does not answer, what their folders say."""
     try:
         return job_status.statuses(runs)
@@ -43,7 +43,7 @@ def ask(runs: list[Run]) -> list[Status]:
 
 def of_one(paths: JobPaths, job: Job, used: RunUse | None) -> dict[str, Any]:
     """Return the facts of one run, what it used, and what else there is to say of it."""
-    (status,) = ask([(paths, job)])
+    (status,) = statuses([(paths, job)])
     found = facts(paths, job, status)
     if status.state == JobState.STOPPED:
         found.update(saved_step=job_record.saved_step(paths), go_on=end.resume_command(paths, job))

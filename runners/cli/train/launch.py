@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,13 +14,12 @@ from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
 from ...launching import gather, submit
 from ...schedulers import capabilities
+from ...settings import sweep
+from ...settings.sweep import SweepRequest
 from ...submit import launch
 from .. import invocation, options, printer
 from ..trainer_command import TrainerCommand
 from . import plan_view
-
-if TYPE_CHECKING:
-    from ...settings.sweep import SweepRequest
 
 EXAMPLE = """\b
 Examples:
@@ -88,8 +87,6 @@ def _several(array: str | None, sweeps: tuple[str, ...]) -> SweepRequest | None:
     """Return the runs of --array and --sweep, None for a single one."""
     if array is None and not sweeps:
         return None
-    from ...settings import sweep
-
     return sweep.variants(array, sweeps)
 
 

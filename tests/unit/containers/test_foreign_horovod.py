@@ -15,7 +15,7 @@ import pytest
 from containers import definition, foreign_horovod
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
-from runners.cli.images.build_from import told
+from runners.cli.images.build_from import horovod_summary
 from runners.core.errors import Refused
 
 PACKAGES = {"torch": "2.3.0a0+nv24.04", "numpy": "1.26"}
@@ -91,7 +91,7 @@ def test_without_an_mpi_it_is_gloo_alone_and_said(image: Any) -> None:
     found = find(**PACKAGES)
     assert found.environ()["HOROVOD_WITHOUT_MPI"] == "1"
     assert found.labels()["horovod.controllers"] == "gloo"
-    assert "Horovod 0.28.1 for torch; controllers: Gloo alone" in told(found)
+    assert "Horovod 0.28.1 for torch; controllers: Gloo alone" in horovod_summary(found)
 
 
 def test_nccl_where_cuda_can_be_compiled(image: Any) -> None:
@@ -99,7 +99,7 @@ def test_nccl_where_cuda_can_be_compiled(image: Any) -> None:
     found = find(**PACKAGES)
     assert found.environ()["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert found.labels()["horovod.operations"] == "nccl,mpi,gloo"
-    assert told(found).endswith("for GPUs by NCCL")
+    assert horovod_summary(found).endswith("for GPUs by NCCL")
     image(nvcc="")
     assert "HOROVOD_GPU_OPERATIONS" not in find(**PACKAGES).environ()
 

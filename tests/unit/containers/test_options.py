@@ -8,14 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
-from runners.cli.exit_codes import of_error
 from runners.core.errors import RunnerError
 
 
 def build(words: list[str]) -> tuple[int, str]:
     done = CliRunner().invoke(cli, ["build", *words])
     if isinstance(done.exception, RunnerError):
-        return of_error(done.exception), str(done.exception)
+        return done.exception.exit_code, str(done.exception)
     return done.exit_code, done.output
 
 
