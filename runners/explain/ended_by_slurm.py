@@ -68,11 +68,14 @@ def stall(facts: Facts) -> Explanation | None:
     who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
     rank = int(ranks[0]) if len(ranks) == 1 else None
     host = next((one.host for one in facts.failures if one.rank == rank), "")
-    cause = f"the ranks waited for {who}, which did not join a collective operation that all"
+    cause = (
+        f"the ranks waited for {who}, which did not join a collective operation that all others "
+        "had started"
+    )
     fix = logs_of(facts, int(ranks[0]) if ranks else 0)
     shown = (*facts.lines(WAITED)[:1], *named[:2])
     because = "Horovod's stall inspector reports it; only that rank's own log may tell why"
-    said = finding(f"{cause} others had started", shown, fix, Certainty.LIKELY, because)
+    said = finding(cause, shown, fix, Certainty.LIKELY, because)
     return replace(said, rank=rank, host=host)
 
 

@@ -103,7 +103,8 @@ def in_image(facts: Facts, *words: object) -> Remedy:
 
 def doctor(facts: Facts, *nodes: object) -> Remedy:
     """Return the command that looks at nodes from within a job; `nodes` are options of Slurm's."""
-    return command("runner", "doctor", "--job", *nodes, "--image", facts.image)
+    runtime = [] if facts.has_image else ["--runtime", "none"]
+    return command("runner", "doctor", "--job", *nodes, *runtime, "--image", facts.image)
 
 
 def smaller_batch(facts: Facts) -> Remedy | None:

@@ -129,7 +129,7 @@ def test_a_profiler_that_is_not_there(login: Login) -> None:
     launch = ["--nodes", "2", "--wait", "--profile-with", "nsys profile -o {output}"]
     done = login.launch(*launch, trainer)
     assert done.returncode == 127
-    assert "cause:         the profiler nsys is not in the container on n1" in done.stderr
+    assert "cause:         the profiler nsys is not in the image on n1" in done.stderr
     login.sh("python3 -m venv --without-pip env")
     done = login.runner("launch", "--image", "env", "--runtime", "none", *launch, trainer)
     assert done.returncode == 80, done.stderr

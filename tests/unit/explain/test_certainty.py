@@ -496,6 +496,16 @@ def test_without_an_image_nothing_is_said_of_one(
     assert "--bind" not in said
 
 
+def test_the_doctor_looks_at_nodes_without_an_image_too(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    problem = Problem(kinds.DRIVER, "the driver is too old", {"reason": "old", "evidence": []})
+    leave(paths, 0, 1.0, problem)
+    planned(paths, "none")
+    assert str(explain(paths, job, FAILED).fix) == (
+        "runner doctor --job --nodelist n0 --gpus-per-node 1 --runtime none --image a.sif"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
