@@ -111,7 +111,8 @@ def _attempt(case: Case) -> Plan:
     """Take all decisions, each from those before it; the log has the reasons."""
     log = DecisionLog()
     _known(case, log)
-    case = _as_the_site_wants_it(case, log)
+    if case.site.profile:
+        case = site_rules.adapt(case, case.site.profile, log)
     scheduler, case = execution.scheduler(case, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
@@ -193,21 +194,10 @@ def _framework(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how("horovod.frameworks"))
 
 
-def _as_the_site_wants_it(case: Case, log: DecisionLog) -> Case:
-    if case.site.profile is None:
-        return case
-    adapted, choices = site_rules.adapt(case.spec, case.site.profile)
-    log.choices += choices
-    return replace(case, spec=adapted)
-
-
 def _refused_elsewhere(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Note what the site, the scheduler and the runtime refuse."""
     if case.site.profile:
-        refusals, warnings = site_rules.check(case, case.site.profile)
-        log.refusals += refusals
-        for text in warnings:
-            log.warn(text)
+        site_rules.check(case, case.site.profile, log)
     if not case.site.elsewhere:
         staging.own_folders(case, launching, log)
     log.refusals += SCHEDULERS[launching.scheduler].refusals(case.spec)

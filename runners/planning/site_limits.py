@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from ..core import gpus
-from ..core.model import JobSpec, Resources
-from ..core.plan import Refusal
+from ..core.model import Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site import NodeKind, Profile
 from ..schedulers import CAPABILITIES
 from ..schedulers.base import limit_seconds
+from .case import Case, DecisionLog
 
 
 def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
@@ -39,26 +39,26 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
     return f"{reason} ({origin})" if reason else origin
 
 
-def refusals(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    """Yield what the nodes or queues of the site cannot give."""
-    kinds = node_kinds(spec.resources, profile)
-    yield from _form(spec, profile)
-    yield from _gpus(spec, profile, kinds)
-    yield from _cpus(spec, profile, kinds)
-    yield from _time(spec, profile)
-    yield from _nodes(spec, profile)
+def check(case: Case, profile: Profile, log: DecisionLog) -> None:
+    """Refuse what the nodes or queues of the site cannot give; warn of what is not as expected."""
+    resources, kinds = case.resources, node_kinds(case.resources, profile)
+    _form(resources, profile, log)
+    _gpus(resources, profile, kinds, log)
+    _cpus(resources, profile, kinds, log)
+    _time(resources, profile, log)
+    _nodes(resources, profile, log)
+    _architecture(case, profile, log)
+    _warn(resources, profile, kinds, log)
 
 
-def _form(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    requested = gpus.on_a_node(spec.resources)
+def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:
+    requested = gpus.on_a_node(resources)
     if requested and not requested[0] and profile.rules.gpu_type:
         counts = {kind.gpu_type: kind.gpus for kind in profile.nodes if kind.gpu_type}
-        remedies = [f"{kind}:{min(requested[1], count)}" for kind, count in counts.items()]
-        yield Refusal(
-            f"{profile.name} requires the type of the GPUs",
-            because(profile, "rules.gpu_type"),
-            tuple(request(profile, text) for text in remedies),
-        )
+        forms = [f"{kind}:{min(requested[1], count)}" for kind, count in counts.items()]
+        what = f"{profile.name} requires the type of the GPUs"
+        remedies = [request(profile, form) for form in forms]
+        log.refuse(what, because(profile, "rules.gpu_type"), *remedies)
 
 
 def request(profile: Profile, count: str) -> Remedy:
@@ -68,21 +68,26 @@ def request(profile: Profile, count: str) -> Remedy:
     return change(gpus_per_node=count)
 
 
-def _gpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
-    """GPUs that no node has, and parts of nodes where only whole ones are given."""
-    asked = gpus.on_a_node(spec.resources)
+def _gpus(
+    resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
+) -> None:
+    """Refuse GPUs that no node has, and parts of nodes where only whole ones are given."""
+    asked = gpus.on_a_node(resources)
     if not asked or not kinds:
         return
     counts = sorted({kind.gpus for kind in kinds})
     evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
-    whole = tuple(request(profile, gpus.request(asked[0], count)) for count in counts if count)
+    whole = [request(profile, gpus.request(asked[0], count)) for count in counts if count]
+    parts = profile.rules.whole_nodes
     if asked[1] > counts[-1] and not _scheduler_knows(profile):
         what = f"{asked[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
-        yield Refusal(what, evidence, whole)
-    elif _whole(spec, profile) and asked[1] not in counts:
+        log.refuse(what, evidence, *whole)
+    elif resources.nodes == 1 or asked[1] in counts:
+        return
+    elif "*" in parts or resources.partition in parts:
         what = f"a job over several nodes of {profile.name} must request all GPUs of each"
         what += f": {_or(counts)}, not {asked[1]}"
-        yield Refusal(what, because(profile, "rules.whole_nodes"), (*whole, change(nodes=1)))
+        log.refuse(what, because(profile, "rules.whole_nodes"), *whole, change(nodes=1))
 
 
 def _scheduler_knows(profile: Profile) -> bool:
@@ -91,20 +96,17 @@ def _scheduler_knows(profile: Profile) -> bool:
     return there is not None and there.tells_nodes
 
 
-def _whole(spec: JobSpec, profile: Profile) -> bool:
-    names = profile.rules.whole_nodes
-    return spec.resources.nodes > 1 and ("*" in names or spec.resources.partition in names)
-
-
-def _cpus(spec: JobSpec, profile: Profile, kinds: tuple[NodeKind, ...]) -> Iterator[Refusal]:
-    resources, most = spec.resources, max((kind.cpus for kind in kinds), default=0)
+def _cpus(
+    resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
+) -> None:
+    most = max((kind.cpus for kind in kinds), default=0)
     tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
     if not most or tasks * each <= most or resources.overcommit or _scheduler_knows(profile):
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
     remedy = change(cpus_per_task=fitting) if fitting else change(ntasks_per_node=most)
-    yield Refusal(what, because(profile, f"nodes.{kinds[0].name}.cpus"), (remedy,))
+    log.refuse(what, because(profile, f"nodes.{kinds[0].name}.cpus"), remedy)
 
 
 def architectures(resources: Resources, profile: Profile) -> set[str]:
@@ -112,30 +114,26 @@ def architectures(resources: Resources, profile: Profile) -> set[str]:
     return {kind.architecture for kind in node_kinds(resources, profile)}
 
 
-def architecture(spec: JobSpec, profile: Profile, image: str) -> Iterator[Refusal]:
-    """Yield that an image for machines of the kind `image` cannot run on all the job's nodes."""
-    kinds, there = node_kinds(spec.resources, profile), architectures(spec.resources, profile)
+def _architecture(case: Case, profile: Profile, log: DecisionLog) -> None:
+    """Refuse an image that cannot run on all nodes that the job may get."""
+    resources, image = case.resources, case.image.architecture
+    kinds, there = node_kinds(resources, profile), architectures(resources, profile)
     if len(there - {""}) > 1:
         listed = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
         what = "the job may get nodes of several architectures, but an image is for one"
-        yield Refusal(what, listed, tuple(_one_kind(kinds, image, spec)))
+        setting = "constraint" if resources.constraint else "partition"
+        best_first = sorted(kinds, key=lambda each: each.architecture != image)
+        log.refuse(what, listed, *(change({setting: kind.name}) for kind in best_first))
         return
     if not image or not there or there & {image, ""}:
         return
     others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
-    by_partition = spec.resources.partition == kinds[0].name
-    remedies = tuple(change(partition=name) for name in others[:1] if by_partition)
+    by_partition = resources.partition == kinds[0].name
+    remedies = [change(partition=name) for name in others[:1] if by_partition]
     what = f"the image is for {image}, but {_name(kinds)} are {' and '.join(sorted(there))}"
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
     pull = command("runner", "pull", "--arch", min(there), "IMAGE")
-    yield Refusal(what, evidence, (*remedies, pull))
-
-
-def _one_kind(kinds: tuple[NodeKind, ...], image: str, spec: JobSpec) -> Iterator[Remedy]:
-    """Yield requests for nodes of one kind, those that the image is for first."""
-    setting = "constraint" if spec.resources.constraint else "partition"
-    for kind in sorted(kinds, key=lambda each: each.architecture != image):
-        yield change({setting: kind.name})
+    log.refuse(what, evidence, *remedies, pull)
 
 
 def _limited(resources: Resources, limits: Collection[str]) -> str:
@@ -144,9 +142,9 @@ def _limited(resources: Resources, limits: Collection[str]) -> str:
     return next((name for name in names if name and name in limits), "")
 
 
-def _nodes(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    nodes, rules = spec.resources.nodes, profile.rules
-    least, most = (_limited(spec.resources, each) for each in (rules.min_nodes, rules.max_nodes))
+def _nodes(resources: Resources, profile: Profile, log: DecisionLog) -> None:
+    nodes, rules = resources.nodes, profile.rules
+    least, most = (_limited(resources, each) for each in (rules.min_nodes, rules.max_nodes))
     if nodes < rules.min_nodes.get(least, 1):
         word, key, name, limit = "fewer", "min_nodes", least, rules.min_nodes[least]
     elif nodes > rules.max_nodes.get(most, nodes):
@@ -159,36 +157,37 @@ def _nodes(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
         for other, highest in rules.max_nodes.items()
         if rules.min_nodes.get(other, 1) <= nodes <= highest
     ]
-    remedies = (*fitting, change(nodes=limit))
-    yield Refusal(what, because(profile, f"rules.{key}.{name}"), remedies)
+    log.refuse(what, because(profile, f"rules.{key}.{name}"), *fitting, change(nodes=limit))
 
 
-def _time(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
-    resources, limits = spec.resources, profile.rules.max_time
+def _time(resources: Resources, profile: Profile, log: DecisionLog) -> None:
+    limits = profile.rules.max_time
     name = _limited(resources, limits)
     most, wanted = limit_seconds(limits.get(name, "")), limit_seconds(resources.time or "")
     if not resources.time or most is None or (wanted is not None and wanted <= most):
         return
     where = "" if name == "*" else f" in {name}"
     what = f"--time {resources.time} is more than {profile.name} allows{where}: {limits[name]}"
-    yield Refusal(what, because(profile, f"rules.max_time.{name}"), (change(time=limits[name]),))
+    log.refuse(what, because(profile, f"rules.max_time.{name}"), change(time=limits[name]))
 
 
-def warnings(spec: JobSpec, profile: Profile) -> Iterator[str]:
-    """Yield what works, and not as the user may expect."""
-    requested, kinds = gpus.on_a_node(spec.resources), node_kinds(spec.resources, profile)
+def _warn(
+    resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
+) -> None:
+    """Warn of what works, and not as the user may expect."""
+    requested = gpus.on_a_node(resources)
     kind = requested[0] if requested else ""
     known = sorted({each.gpu_type for each in profile.nodes if each.gpu_type})
     if kind and known and kind.lower() not in {each.lower() for each in known}:
-        yield f"{profile.name} is not known to have {kind}, but {', '.join(known)}"
+        log.warn(f"{profile.name} is not known to have {kind}, but {', '.join(known)}")
     slow = {one.lower() for one in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
-    if without and spec.resources.nodes > 1:
+    if without and resources.nodes > 1:
         reason = because(profile, "rules.no_fast_network")
-        yield f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})"
+        log.warn(f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})")
     if not requested and kinds and all(kind.gpus for kind in kinds):
         option = request(profile, str(kinds[0].gpus))
-        yield f"{_name(kinds)} have GPUs, but the job requests none: {option}"
+        log.warn(f"{_name(kinds)} have GPUs, but the job requests none: {option}")
 
 
 def _name(kinds: tuple[NodeKind, ...]) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import JobSpec
-from ..core.plan import Choice, Refusal, Variable
+from ..core.plan import Variable
 from ..core.remedy import Remedy, advice, change
-from ..core.site import Profile, Requirement, expanded
+from ..core.site import Profile, Requirement, Site, expanded
 from ..schedulers import CAPABILITIES
 from ..settings.table import SETTINGS
 from . import site_limits
-from .case import Case
+from .case import Case, DecisionLog
 
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
@@ -24,24 +23,23 @@ OPTION = re.compile(r"--([a-z-]+)[ =](\S+)")
 BLANK = re.compile(r"\{(framework|value)\}")
 
 
-def check(case: Case, profile: Profile) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
-    """Return what this site refuses in a job, and what the user should know.
+def check(case: Case, profile: Profile, log: DecisionLog) -> None:
+    """Note what this site refuses in a job, and what the user should know.
 
     The user's variables fill in the $NAMEs in the site's folders.
     """
     spec, site = case.spec, case.site
     asked = CAPABILITIES.get(spec.scheduler)
     if asked and not asked.queue:  # what is not submitted is none of the scheduler's business
-        return (), ()
-    refusals = [*_required(spec, profile), *_forbidden(spec, profile)]
+        return
+    _required(spec, profile, log)
+    _forbidden(spec, profile, log)
     if not site.elsewhere:
-        refusals += _folders(spec, profile, site.cwd, site.environment)
-    refusals += site_limits.refusals(spec, profile)
-    refusals += site_limits.architecture(spec, profile, case.image.architecture)
-    return tuple(refusals), tuple(site_limits.warnings(spec, profile))
+        _folders(spec, profile, site, log)
+    site_limits.check(case, profile, log)
 
 
-def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+def _required(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
     for setting, rule in profile.rules.require.items():
         if rule.gpus_only and not _on_gpu_nodes(spec, profile):
             continue
@@ -53,7 +51,7 @@ def _required(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
             what = f"{profile.name} does not accept --{setting} {value}"
         else:
             continue
-        yield Refusal(what, evidence, (remedy(setting, rule, value, spec.trainer.requires),))
+        log.refuse(what, evidence, remedy(setting, rule, value, spec.trainer.requires))
 
 
 def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
@@ -86,13 +84,13 @@ def given(spec: JobSpec, setting: str) -> str:
     return ""
 
 
-def _forbidden(spec: JobSpec, profile: Profile) -> Iterator[Refusal]:
+def _forbidden(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
     for setting, reason in profile.rules.forbid.items():
         for name in KIN.get(setting, (setting,)):
             if given(spec, name):
                 evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
                 what = f"{profile.name} does not accept jobs with --{name}"
-                yield Refusal(what, evidence, (_without(spec, name),))
+                log.refuse(what, evidence, _without(spec, name))
 
 
 def _without(spec: JobSpec, name: str) -> Remedy:
@@ -103,9 +101,8 @@ def _without(spec: JobSpec, name: str) -> Remedy:
     return change(sbatch_arg=args, leave_out=["sbatch-arg"])
 
 
-def _folders(
-    spec: JobSpec, profile: Profile, cwd: str, env: Mapping[str, str]
-) -> Iterator[Refusal]:
+def _folders(spec: JobSpec, profile: Profile, site: Site, log: DecisionLog) -> None:
+    cwd, env = site.cwd, site.environment
     allowed = [expanded(folder, env) for folder in profile.rules.submit_below]
     if not allowed:
         return
@@ -115,10 +112,10 @@ def _folders(
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
         what = f"{profile.name} does not accept jobs submitted from {cwd}"
-        yield Refusal(what, evidence, (change(cwd=allowed[0]),))
+        log.refuse(what, evidence, change(cwd=allowed[0]))
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
         what = f"the run's folder would be outside, in {spec.runs_dir}"
-        yield Refusal(what, evidence, (change(runs_dir=f"{allowed[0]}/runs"),))
+        log.refuse(what, evidence, change(runs_dir=f"{allowed[0]}/runs"))
 
 
 def _below(folder: str, tops: list[str]) -> bool:
@@ -126,13 +123,13 @@ def _below(folder: str, tops: list[str]) -> bool:
     return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
-def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]:
-    """Return the request with GPUs asked for as this site wants it, and why, if that changed it."""
-    form, old = profile.rules.gpu_request, spec.resources
+def adapt(case: Case, profile: Profile, log: DecisionLog) -> Case:
+    """Return the case with GPUs asked for as this site wants it."""
+    form, old = profile.rules.gpu_request, case.resources
     asked = gpus.on_a_node(old)
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
     if not asked or not form or requests[form]:
-        return spec, ()
+        return case
     count = gpus.request(*asked)
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
     new = replace(old, gpus=None, gpus_per_node=None, gpus_per_task=None, gres=None)
@@ -142,8 +139,8 @@ def adapt(spec: JobSpec, profile: Profile) -> tuple[JobSpec, tuple[Choice, ...]]
         new = replace(new, gpus_per_node=count, gres=",".join(others) or None)
     evidence = site_limits.because(profile, "rules.gpu_request")
     reason = f"the form of GPU requests on {profile.name}"
-    choice = Choice("gpu-request", f"--{form}={new.gres or count}", reason, evidence)
-    return replace(spec, resources=new), (choice,)
+    log.choose("gpu-request", f"--{form}={new.gres or count}", reason, evidence)
+    return case.asking(resources=new)
 
 
 def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:

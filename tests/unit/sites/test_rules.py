@@ -12,7 +12,7 @@ from runners.core.model import ImageInfo, JobSpec, Trainer
 from runners.core.plan import Refusal
 from runners.core.site import Profile, Site
 from runners.planning import site_limits, site_rules
-from runners.planning.case import Case
+from runners.planning.case import Case, DecisionLog
 
 from .profiles import job, shipped
 
@@ -124,7 +124,9 @@ def checked(
     """Return the refusals and warnings of a job submitted from `cwd`."""
     site = Site(("slurm",), cwd=cwd, environment={**HOME, **(env or {})})
     image = ImageInfo(spec.image.path, architecture=architecture)
-    return site_rules.check(Case(replace(spec, image=image), site), profile)
+    log = DecisionLog()
+    site_rules.check(Case(replace(spec, image=image), site), profile, log)
+    return tuple(log.refusals), tuple(warning.what for warning in log.warnings)
 
 
 @pytest.mark.parametrize(("name", "asked", "what", "remedies"), REFUSED)
@@ -223,13 +225,13 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_gpus_are_asked_for_in_the_sites_way(
     name: str, asked: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    spec = job(**asked)
-    changed, choices = site_rules.adapt(spec, shipped(name))
+    case, log = Case(job(**asked), Site()), DecisionLog()
+    changed = site_rules.adapt(case, shipped(name), log)
     ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
     found = {way: getattr(changed.resources, way) for way in ways}
     assert {way: text for way, text in found.items() if text} == wanted
-    assert bool(choices) == (changed != spec)
-    assert site_rules.adapt(changed, shipped(name)) == (changed, ())
+    assert bool(log.choices) == (changed != case)
+    assert site_rules.adapt(changed, shipped(name), log) == changed
 
 
 def test_the_sites_variables() -> None:
