@@ -33,9 +33,11 @@ class Recorded:
     stamp: str = ""
 
 
-def of(image: Path, lockfile: Path) -> dict[str, str]:
+def of(image: Path) -> dict[str, str]:
     """Return the recorded digests of the file with this path, by who recorded them."""
-    entries = images_lock.read(lockfile)
+    if not image.is_file():
+        return {}
+    entries = images_lock.read(images_lock.here())
     recorded = {
         "its build": build_record.digest(image),
         "its name": store.digest_named(image),
@@ -52,13 +54,9 @@ def remember(image: Path) -> None:
 def without_reading(image: Path) -> Recorded:
     """Return what was recorded, for a dry run: the file may be another one, or not pulled yet."""
     if image.exists():
-        return _recorded(image, _digests(image))
+        return _recorded(image, of(image))
     named = store.digest_named(image)
     return Recorded(named) if DIGEST.fullmatch(named) else Recorded()
-
-
-def _digests(image: Path) -> dict[str, str]:
-    return of(image, images_lock.here()) if image.is_file() else {}
 
 
 def _recorded(image: Path, digests: dict[str, str]) -> Recorded:
@@ -72,7 +70,7 @@ def check(image: Path, display: Display) -> Recorded:
 
     The whole file is read only where its stamp is new, which `display` shows.
     """
-    digests = _digests(image)
+    digests = of(image)
     recorded = _recorded(image, digests)
     if not digests:
         return recorded

@@ -9,7 +9,7 @@ from typing import Callable
 
 from ..core import machine, sif
 from ..core.errors import RunnerError
-from . import digest_cache, local, probe_image, recorded_digest, signature
+from . import digest_cache, images_lock, local, probe_image, recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -29,12 +29,10 @@ class Check:
 class VerifyRequest:
     """What to verify: the image, the digest it should have, and how far to go.
 
-    `lockfile` is the project's images.lock; `quick` leaves out whatever runs in the image; `tell`
-    is called before what takes long.
+    `quick` leaves out whatever runs in the image; `tell` is called before what takes long.
     """
 
     image: Path
-    lockfile: Path
     digest: str = ""
     quick: bool = False
     tell: Callable[[str], None] = lambda words: None
@@ -102,12 +100,12 @@ def _digest(request: VerifyRequest) -> Check:
         return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
     actual = digest_cache.compute_digest(request.image)
     wanted = {"--digest": request.digest} if request.digest else {}
-    wanted |= recorded_digest.of(request.image, request.lockfile)
+    wanted |= recorded_digest.of(request.image)
     for origin, digest in wanted.items():
         if digest != actual:
             return Check("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
     if not wanted:
-        return Check("digest", OPEN, f"{actual}; no --digest, and not in {request.lockfile.name}")
+        return Check("digest", OPEN, f"{actual}; no --digest, and not in {images_lock.FILE}")
     return Check("digest", PASS, f"{actual} ({', '.join(wanted)})")
 
 

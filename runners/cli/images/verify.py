@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import Refused
-from ...images import images_lock, local, reference
+from ...images import local, reference
 from .. import exit_codes, options, printer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
 
     digest = reference.checked_digest(digest) if digest else ""
     path = _path(image)
-    request = verify.VerifyRequest(path, images_lock.here(), digest, quick, _tell)
+    request = verify.VerifyRequest(path, digest, quick, _tell)
     checks = []
     for check in verify.verify(request):
         checks.append(check)
