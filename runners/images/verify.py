@@ -25,42 +25,31 @@ class Check:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
-class VerifyRequest:
-    """What to verify: the image, the digest it should have, and how far to go.
-
-    `quick` leaves out whatever runs in the image; `tell` is called before what takes long.
-    """
-
-    image: Path
-    digest: str = ""
-    quick: bool = False
-    tell: Callable[[str], None] = lambda words: None
-
-
-def verify(request: VerifyRequest) -> Iterator[Check]:
+def verify(image: Path, digest: str, quick: bool, tell: Callable[[str], None]) -> Iterator[Check]:
     """Yield each line as soon as it is known; the last ones take a minute.
 
+    `digest` is the one that the image should have, "" for any; `quick` leaves out whatever runs in
+    the image; `tell` is called before what takes long.
     After a file that is not whole nothing more can be asked, and nothing is run from an image that
     has failed already: it may be another's work.
     """
     failed = False
-    for check in _outside(request):
+    for check in _outside(image, digest):
         failed = failed or check.state == FAIL
         yield check
     if failed:
         yield Check("contents", OPEN, "nothing is run from an image that has failed already")
-    elif not request.quick:
-        yield from _inside(request.image, request.tell)
+    elif not quick:
+        yield from _inside(image, tell)
 
 
-def _outside(request: VerifyRequest) -> Iterator[Check]:
-    whole = _asked("whole", lambda: _whole(request.image))
+def _outside(image: Path, digest: str) -> Iterator[Check]:
+    whole = _asked("whole", lambda: _whole(image))
     yield whole
     if whole.state == PASS:
-        yield _architecture(request.image)
-        yield _digest(request)
-        yield _asked("signature", lambda: _signature(request))
+        yield _architecture(image)
+        yield _digest(image, digest)
+        yield _asked("signature", lambda: _signature(image))
 
 
 def _asked(name: str, question: Callable[[], Check]) -> Check:
@@ -94,13 +83,13 @@ def _architecture(image: Path) -> Check:
     return Check("architecture", PASS, there)
 
 
-def _digest(request: VerifyRequest) -> Check:
+def _digest(image: Path, asked: str) -> Check:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
-    if request.image.is_dir():
-        return Check("digest", FAIL if request.digest else OPEN, "a folder has no digest")
-    actual = digest_cache.compute_digest(request.image)
-    wanted = {"--digest": request.digest} if request.digest else {}
-    wanted |= recorded_digest.of(request.image)
+    if image.is_dir():
+        return Check("digest", FAIL if asked else OPEN, "a folder has no digest")
+    actual = digest_cache.compute_digest(image)
+    wanted = {"--digest": asked} if asked else {}
+    wanted |= recorded_digest.of(image)
     for origin, digest in wanted.items():
         if digest != actual:
             return Check("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
@@ -109,12 +98,12 @@ def _digest(request: VerifyRequest) -> Check:
     return Check("digest", PASS, f"{actual} ({', '.join(wanted)})")
 
 
-def _signature(request: VerifyRequest) -> Check:
-    if request.image.is_dir():
+def _signature(image: Path) -> Check:
+    if image.is_dir():
         return Check("signature", UNSIGNED, "a folder cannot be signed")
-    found = signature.check(request.image)
+    found = signature.check(image)
     if found.state == signature.UNSIGNED:
-        return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {request.image}")
+        return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {image}")
     if found.state == signature.BAD:
         return Check("signature", FAIL, f"{found.message}\n{found.evidence}", found.remedy)
     return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))

@@ -63,9 +63,8 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
 
     digest = reference.checked_digest(digest) if digest else ""
     path = _path(image)
-    request = verify.VerifyRequest(path, digest, quick, _tell)
     checks = []
-    for check in verify.verify(request):
+    for check in verify.verify(path, digest, quick, _tell):
         checks.append(check)
         if not as_json:
             _show_check(check)
