@@ -63,10 +63,11 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str
         log.choose("nv", False, reason)
         return ""
     if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
+        better = gpu_image.for_job(case, wanted[0])
         log.refuse(
             f"the job requests GPUs, but {image.path.name} cannot use them",
             image.how("cuda.version"),
-            change(image=gpu_image.fitting(case, wanted[0])),
+            change(image=better.image if better else gpu_image.CUDA12),
             change(leave_out=gpus.asked(case.resources)),
         )
     if _is_amd(wanted[0], site):

@@ -111,12 +111,6 @@ def runs(number: str, code: tuple[str, ...]) -> str:
     return "PTX" if any("+PTX" in each for each in fitting) else ""
 
 
-def fitting(case: Case, kind: str) -> str:
-    """Return the image of ours for the job's GPUs and this machine's driver."""
-    found = for_job(case, kind)
-    return found.image if found else CUDA12
-
-
 def for_job(case: Case, kind: str) -> Recommendation | None:
     """Return what fits the job's GPUs; the driver of a machine that is not the node says little."""
     requires, architecture = case.spec.trainer.requires or "", case.image.architecture

@@ -19,11 +19,8 @@ def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) 
     if not case.spec.host_mpi:
         return None
     if controller is not Controller.MPI:
-        log.refuse(
-            f"--host-mpi is for MPI, and the controller is {controller}",
-            "",
-            change(controller="mpi"),
-        )
+        what = f"--host-mpi is for MPI, and the controller is {controller}"
+        log.refuse(what, "", change(controller="mpi"))
     if launcher not in LAUNCHERS:
         what = f"--host-mpi does not work with --launcher {launcher}: its MPI is the image's own"
         log.refuse(what, f"it goes with {', '.join(LAUNCHERS)}")
@@ -31,7 +28,8 @@ def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) 
     if site.profile and site.profile.host_mpi:
         log.choose("host-mpi", True, f"configured for {site.profile.name}", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
-    elif site.profile and site.elsewhere:
+        return site.profile.host_mpi
+    if site.profile and site.elsewhere:
         log.refuse(f"--host-mpi: the profile of {site.profile.name} does not say where its MPI is")
     elif site.host_libraries is None:
         log.refuse(
@@ -42,8 +40,7 @@ def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) 
     else:
         where_it_is = site.host_libraries.library_path
         log.choose("host-mpi", True, "found next to this machine's mpirun", where_it_is)
-    of_site = site.profile.host_mpi if site.profile else None
-    return of_site or site.host_libraries
+    return site.host_libraries
 
 
 def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: DecisionLog) -> None:
