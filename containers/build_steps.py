@@ -12,18 +12,13 @@ from typing import Protocol
 from runners.core import disk_space, progress
 
 WIDTH = 60  # of a log's last line
-Status = Callable[[], str]  # what is to be seen of a phase now; "" for nothing
-
-
-def unknown() -> str:
-    """The status of a phase that shows nothing but its time."""
-    return ""
+Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
 
 
 class Progress(progress.Progress, Protocol):
     """Who shows a build to people."""
 
-    def phase(self, name: str, status: Status = unknown) -> AbstractContextManager[None]: ...
+    def phase(self, name: str, status: Status = str) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class Step:
     needed: bool
     make: Callable[[], None]
     command: Callable[[], list[str]] = list  # the one that takes long, for people to read
-    status: Status = unknown
+    status: Status = str
 
 
 def outline(steps: Sequence[Step]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from containers.build_steps import Status, unknown
+from containers.build_steps import Status
 
 from ..core.disk_space import shown
 from ..core.progress import Progress
@@ -100,7 +100,7 @@ class Lines:
             self.say(f"  {shown(done)}{of}, {shown(done / (now - self.began))}/s")
 
     @contextmanager
-    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
+    def phase(self, name: str, status: Status = str) -> Iterator[None]:
         """Say that something begins, now and then what it does, and how long it took."""
         self.say(f"{name} ...")
         began, ended = time.monotonic(), threading.Event()
@@ -124,7 +124,7 @@ class Spinner(Lines):
     """Lines that stay, and below them the work at hand: its time, and what it does now."""
 
     @contextmanager
-    def phase(self, name: str, status: Status = unknown) -> Iterator[None]:
+    def phase(self, name: str, status: Status = str) -> Iterator[None]:
         """Show the work until it ends, then leave one line."""
         from rich.progress import SpinnerColumn, TimeElapsedColumn
 
