@@ -9,15 +9,12 @@ import time
 import pytest
 
 from .conftest import IMAGE, Login
+from .places import BARE
 
-HELLO = """
-import sys
-import horovod.torch as hvd
-import torch
+HELLO = f"""{BARE}
 hvd.init()
-total = hvd.allreduce(torch.ones(1) * (hvd.rank() + 1), op=hvd.Sum).item()
 print("rank", hvd.rank(), "of", hvd.size(), "local", hvd.local_rank(), hvd.local_size(),
-      "cross", hvd.cross_rank(), hvd.cross_size(), "total", total, "args", sys.argv[1:])
+      "cross", hvd.cross_rank(), hvd.cross_size())
 hvd.shutdown()
 """
 SHORT = ["--", "--epochs", "1"]
@@ -26,17 +23,27 @@ WITHOUT_PMI = ("-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--
 
 
 @pytest.mark.unpacked
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-@pytest.mark.parametrize("trainer", ["torch_mnist", "tf_mnist"])
-def test_recipes_form_one_world_over_two_nodes(login: Login, trainer: str, controller: str) -> None:
-    shape = ["--nodes", "2", "--ntasks-per-node", "2", "--controller", controller]
+@pytest.mark.parametrize(
+    ("trainer", "controller", "each"),
+    [
+        ("torch_mnist", "gloo", 2),
+        ("torch_mnist", "mpi", 1),
+        ("tf_mnist", "gloo", 1),
+        ("tf_mnist", "mpi", 1),
+    ],
+)
+def test_recipes_form_one_world_over_two_nodes(
+    login: Login, trainer: str, controller: str, each: int
+) -> None:
+    shape = ["--nodes", "2", "--ntasks-per-node", str(each), "--controller", controller]
     done = login.launch(*shape, "--wait", trainer, *SHORT)
     assert done.returncode == 0, done.stdout + done.stderr
     result = login.result()
-    assert result["world_size"] == 4
-    assert sorted(result["hosts"]) == ["n1", "n1", "n2", "n2"]
+    assert result["world_size"] == 2 * each
+    assert sorted(result["hosts"]) == ["n1"] * each + ["n2"] * each
 
 
+@pytest.mark.unpacked
 def test_language_model(login: Login) -> None:
     done = login.launch(
         "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
@@ -66,7 +73,7 @@ def test_uneven_tasks(login: Login, controller: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = sorted(line for line in done.stdout.splitlines() if "| rank" in line)
     assert len(lines) == 4
-    assert all("of 4" in line and "total 10.0" in line for line in lines)
+    assert all("of 4" in line for line in lines)
     places = {re.search(r"local (\d+) \d+ cross (\d+) \d+", line).groups() for line in lines}  # type: ignore[union-attr]
     assert len(places) == 4
 
@@ -79,7 +86,6 @@ def test_no_scheduler(login: Login, controller: str) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("of 2 local") == 2
-    assert done.stdout.count("total 3.0") == 2
 
 
 def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> None:
@@ -263,17 +269,18 @@ while True:
 """
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+@pytest.mark.unpacked
 @pytest.mark.parametrize(
-    ("how", "code", "words"),
+    ("how", "code", "words", "controller"),
     [
-        ("raise ValueError('boom')", 1, "1@n2 | exit code 1: ValueError: boom"),
-        ("sys.exit(7)", 7, "1@n2 | exit code 7"),
-        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)"),
+        ("raise ValueError('boom')", 1, "1@n2 | exit code 1: ValueError: boom", "gloo"),
+        ("sys.exit(7)", 7, "1@n2 | exit code 7", "mpi"),
+        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)", "gloo"),
+        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)", "mpi"),
     ],
 )
 def test_a_rank_that_dies_ends_the_job(
-    login: Login, controller: str, how: str, code: int, words: str
+    login: Login, how: str, code: int, words: str, controller: str
 ) -> None:
     trainer = login.write("die.py", DYING.format(how=how))
     done = login.launch("-N", "2", "--controller", controller, "--follow", "--all", trainer)
