@@ -47,14 +47,16 @@ def choices(plan: dict[str, Any]) -> dict[str, Any]:
     return {choice["id"]: choice["value"] for choice in plan["choices"]}
 
 
-@pytest.mark.parametrize(
-    "request_", [("--gres", "gpu:A100:2"), ("--gpus-per-node", "A100:2"), ("--gpus", "4")]
-)
-def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(
-    login: Login, request_: tuple[str, str]
-) -> None:
+@pytest.mark.unpacked
+def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(login: Login) -> None:
+    """However they are asked for, which only the plan needs to see: the jobs are the same."""
     trainer = login.write("gpu.py", TAKES_A_GPU)
-    done = login.launch("-p", "gpu", "-N", "2", *request_, "--no-nv", "--follow", "--all", trainer)
+    words = ("-p", "gpu", "-N", "2", "--no-nv", trainer)
+    ways = (("--gres", "gpu:A100:2"), ("--gpus-per-node", "A100:2"), ("--gpus", "4"))
+    for way in ways:
+        script = planned(login, *way, *words)["script"]
+        assert {"#SBATCH --ntasks-per-node=2", "#SBATCH --nodes=2"} <= set(script.splitlines()), way
+    done = login.launch("--gpus", "4", "--follow", "--all", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     ranks = sorted(RANK.findall(done.stdout))
     assert [(rank, size, local) for rank, size, local, _ in ranks] == [
@@ -66,6 +68,7 @@ def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(
     assert ranks[0][3] != ranks[1][3], "two ranks of a node on one GPU"
 
 
+@pytest.mark.unpacked
 def test_one_visible_gpu_for_each_rank(login: Login) -> None:
     trainer = login.write("gpu.py", TAKES_A_GPU)
     words = ("-p", "gpu", "--ntasks-per-node", "2", "--gpus-per-task", "1", "--no-nv")
@@ -160,6 +163,7 @@ def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
     assert login.runs() == []
 
 
+@pytest.mark.unpacked
 def test_a_remedy_is_a_command_that_works(login: Login) -> None:
     trainer = login.write("t.py", f"{BARE}hvd.init(); print(hvd.size())")
     words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--wait", trainer)
