@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from .commands import JOB_NUMBERS, Scope
+from .commands import JOB_NUMBERS, Command, Scope
 from .expansion import calculate
 from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
-
-if TYPE_CHECKING:
-    from .commands import Command
 
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
 
 from . import conditions, syntax
 from .command_substitution import printed
 from .commands import BRANCH_OF, Command, Content, Scope, Value, hidden
-from .simple_commands import Simple
+from .simple_commands import SimpleReader
+from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 LOOP = "the loop of line"
+IN_HEREDOC = ("pipeline", "list", "command")  # behind << on its line
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
@@ -35,7 +33,9 @@ def _condition(node: Node) -> Sequence[Node]:
     return node.children[1:then]
 
 
-class _Reader(Simple):
+class _Reader(SimpleReader):
+    """Reads all commands of a text, in their order."""
+
     lines: list[str]
 
     def read_list(self, node: Node) -> None:
@@ -62,7 +62,7 @@ class _Reader(Simple):
         inputs, outputs, document, words = list[Word](), list[Word](), None, list[Word]()
         for child in node.children:
             if child.type == "heredoc_redirect":
-                self._heredoc(child)
+                self._children(each for each in child.children if each.type in IN_HEREDOC)
                 inputs.append(literal("<<", self._line(child)))
                 document = self._document(child)
             elif child.type == "file_redirect":
@@ -80,15 +80,6 @@ class _Reader(Simple):
             if body is not None:
                 self.walk(body)
 
-    def _heredoc(self, node: Node) -> None:
-        for body in syntax.below(node, "heredoc_body"):
-            lines = syntax.source(body).split("\n")
-            places = (n for n, text in enumerate(lines) if text.startswith(self.marks))
-            self.content.embedded += [self._line(body) + place for place in [*places][:1]]
-        for child in node.children:
-            if child.type in ("pipeline", "list", "command"):
-                self.walk(child)
-
     def _document(self, node: Node) -> Word | None:
         """Return the text of a here-document, None where its end is not found."""
         start = next(syntax.below(node, "heredoc_start"), node)
@@ -98,6 +89,8 @@ class _Reader(Simple):
             return None
         last = first + stripped.index(mark.strip("'\"\\"))
         text = "\n".join(self.lines[first:last])
+        lines = enumerate(self.lines[first:last], self.offset + first + 1)
+        self.content.embedded += [n for n, each in lines if each.startswith(self.marks)][:1]
         if mark[:1] in "'\"\\":
             return literal(text, self.offset + first + 1)
         quoted = text.replace('\\"', '\\\\\\"') if '\\"' in text else text.replace('"', '\\"')
@@ -196,9 +189,9 @@ class _Reader(Simple):
 
     def read_while_statement(self, node: Node) -> None:
         commands = node.children_by_field_name("condition")
-        reads = [each for each in commands if each.type == "command" and _first(each) == "read"]
-        names = [syntax.source(word) for command in reads for word in command.children[1:]]
-        self._loop(node, [name for name in names if not name.startswith("-")])
+        sets = [each for each in commands if _first(each) in ("read", "getopts")]
+        names = [syntax.source(word) for command in sets for word in command.children[1:]]
+        self._loop(node, [name for name in names if name.isidentifier()])
 
     def _loop(self, node: Node, names: Sequence[str], kind: str = BRANCH) -> None:
         line = self._line(node)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from . import syntax
 from .commands import OF_JOB
 from .expansion import Expander
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from .syntax import Node
 
 # Operators between two words, and whether they hold where the words are equal.
 EQUALITY = {"=": True, "==": True, "=~": True, "-eq": True, "!=": False, "-ne": False}

@@ -11,7 +11,7 @@ from . import trainer
 from .commands import Command, exclude
 from .draft import Draft, Note
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
-from .script import MODULES, UNLOADING, Script
+from .script import MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
 from .step import Layer, Step
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
@@ -85,10 +85,8 @@ def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
     elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
         text = f"{image.text}: the image, mounts and variables that this file names"
         draft.open.append(Note(image.line, text))
-    for volume in script.job.text("volume").split(";") if layer.name == "shifter" else ():
-        if volume:
-            draft.add("bind", volume)
-    for option in layer.options:
+    of_shifter = script.job.all("volume") if layer.name == "shifter" else ()
+    for option in (*of_shifter, *layer.options):
         name, value, line = option.name, option.value, option.line
         if name in ("bind", "volume", "volumes", "container-mounts") and value:
             _binds(draft, value, layer.name)
@@ -263,16 +261,20 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
     alone = step.image is not None and step.layers[0].kind != "starter"
     conditions = step.command.conditions
     for command in (each for each in _before(script, step) if each.name in MODULES):
-        verb = next((w.text for w in command.arguments if not w.start.startswith("-")), "")
+        verb, words = module_command(command)
         if verb in ("purge", "reset"):
             draft.add("module-purge")
         elif verb == "use":
-            _module_use(draft, command, profile)
+            for word in words:
+                if profile and word.text in profile.module_use:
+                    draft.leave_out(command.line, f"{command.text}: the site's profile does it")
+                else:
+                    draft.add("module-use", word)
         elif verb in UNLOADING | {"swap", "switch", "restore"}:
             loaded_ = [len(script.modules(n, conditions)) for n in (command.line - 1, command.line)]
             if loaded_[1] >= loaded_[0]:  # that of the login
                 draft.lose(command.line, command.text)
-        elif any(word.unknown for word in command.arguments):
+        elif any(word.unknown for word in words):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
     for name, line in script.modules(step.line, conditions).items():
         own = name.partition("/")[0].lower()
@@ -282,11 +284,3 @@ def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) 
             draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
         else:
             draft.add("module", name)
-
-
-def _module_use(draft: Draft, command: Command, profile: Profile | None) -> None:
-    for word in (each for each in command.arguments[1:] if not each.start.startswith("-")):
-        if profile and word.text in profile.module_use:
-            draft.leave_out(command.line, f"{command.text}: the site's profile does it")
-        else:
-            draft.add("module-use", word)

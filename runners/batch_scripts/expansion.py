@@ -6,15 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add, floordiv, mod, mul, sub
-from typing import TYPE_CHECKING
 
 from . import syntax
 from . import words as kinds
 from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
+from .syntax import Node
 from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
 MOST_ITEMS = 100  # of a brace range

@@ -74,11 +74,10 @@ def _of_agent(draft: Draft, step: Step) -> None:
 
 def _problems(step: Step) -> Iterator[Note]:
     """Yield why a launch does not do the same."""
-    yield from (Note(*problem) for problem in step.problems)
+    yield from map(Note._make, step.problems)
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
     for word in () if step.fed else command.inputs:
-        text = f"{command.name} < {word.text}: ranks of runner read no input"
-        yield Note(word.line, text)
+        yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
     if named and command.background and command.loops and not step.part:
         yield Note(step.line, "the rounds of this loop run together")
 
@@ -95,10 +94,10 @@ def _site(draft: Draft, script: Script) -> Profile | None:
     draft.add("scheduler", job.scheduler)
     profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
     arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
-    own, given = job.text("filesystems"), [each.partition("filesystems=")[2] for each in arguments]
-    given = [each for each in given if each]
-    if own and given and set(own.split(":")) != set(given[0].split(":")):
-        text = f"filesystems={own}: the profile of {profile.name if profile else ''} has {given[0]}"
+    given = [each.partition("filesystems=")[2] for each in arguments if "filesystems=" in each]
+    own = job.text("filesystems")
+    if profile and own and given and {*own.split(":")} != {*given[0].split(":")}:
+        text = f"filesystems={own}: the profile of {profile.name} has {given[0]}"
         draft.notes.append(Note(job.line_of("filesystems"), text))
     return profile
 
@@ -139,14 +138,13 @@ def others(script: Script) -> Iterator[Note]:
     starting = {step.line for step in script.steps}
     written = set[tuple[int, str]]()
     for command in content.commands:
-        own = command.line in starting or command.within or _known(command, script)
-        if not own:
-            hidden = secrets(command)
-            text = " ".join("..." if word in hidden else word.text for word in command.words)
-            instead = _instead(command, script)
-            if not instead.startswith("write ") or (command.line, instead) not in written:
-                yield Note(command.line, f"{text}: {instead}")
-            written.add((command.line, instead))  # once for all programs of a pipe
+        if command.line in starting or command.within or _known(command, script):
+            continue
+        instead, hidden = _instead(command, script), secrets(command)
+        text = " ".join("..." if word in hidden else word.text for word in command.words)
+        if not instead.startswith("write ") or (command.line, instead) not in written:
+            yield Note(command.line, f"{text}: {instead}")
+        written.add((command.line, instead))  # once for all programs of a pipe
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")
 
@@ -214,20 +212,20 @@ def _known(command: Command, script: Script) -> bool:
 
 def of_loops(script: Script) -> Iterator[Note]:
     """Yield what is said of loops and of several steps: each is a job of its own."""
-    for line in sorted({s.command.loops for s in script.steps if not s.part} - {0}):
-        launches = [step for step in script.steps if step.command.loops == line]
+    steps = script.steps
+    for line in sorted({s.command.loops for s in steps if not s.part} - {0}):
+        launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
         if any(word.has(BRANCH) for step in launches for word in step.program):
             text = "a loop: a launch for each of its rounds, or one with --array for all"
         yield Note(line, text)
-    if len(script.steps) > 1 and all(step.command.conditions for step in script.steps):
-        text = f"conditions decide which of the {len(script.steps)} launches run"
-        yield Note(script.steps[0].line, text)
-    elif len(script.steps) > 1:
-        text = f"{len(script.steps)} steps of one job become {len(script.steps)} jobs"
-        beside = _together(script)
-        how = "the script runs them together" if beside else "--dependency afterok:JOB keeps their"
-        yield Note(script.steps[0].line, f"{text}; {how}{'' if beside else ' order'}")
+    if len(steps) > 1 and all(step.command.conditions for step in steps):
+        text = f"conditions decide which of the {len(steps)} launches run"
+        yield Note(steps[0].line, text)
+    elif len(steps) > 1:
+        order = "--dependency afterok:JOB keeps their order"
+        how = "the script runs them together" if _together(script) else order
+        yield Note(steps[0].line, f"{len(steps)} steps of one job become {len(steps)} jobs; {how}")
 
 
 def _together(script: Script) -> bool:

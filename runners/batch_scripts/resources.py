@@ -98,18 +98,24 @@ def _drop_gpus(draft: Draft) -> None:
     gres = next((value.text for name, value in draft.options if name == "gres" and value), "")
     if gpus.in_gres(gres):
         draft.drop("gres")
-        others = [part for part in gres.split(",") if part.partition(":")[0] != "gpu"]
-        draft.add("gres", ",".join(others)) if others else None
+        draft.add("gres", ",".join(others)) if (others := _without_gpus(gres)) else None
+
+
+def _without_gpus(gres: str) -> list[str]:
+    return [part for part in gres.split(",") if part.partition(":")[0] != "gpu"]
 
 
 def _of_type(option: Option, kind: str) -> Option:
     """Return a step's GPUs with the type of the job's, where the step names none."""
-    parts = option.text.split(",")
-    for n, part in enumerate(parts):
-        name, _, rest = part.partition(":") if option.name == "gres" else ("gpu", "", part)
-        if kind and name == "gpu" and (rest or "1").isdecimal():
-            parts[n] = ":".join(["gpu"] * (option.name == "gres") + [kind, rest or "1"])
-    return replace(option, value=literal(",".join(parts), option.line)) if kind else option
+    if not kind or option.value is None or option.value.unknown:
+        return option
+    in_gres = option.name == "gres"
+    asked = gpus.in_gres(option.text) if in_gres else gpus.typed(option.text)
+    if asked is None or asked[0]:
+        return option
+    gres = [f"gpu:{kind}:{asked[1]}", *_without_gpus(option.text)]
+    text = ",".join(gres) if in_gres else f"{kind}:{asked[1]}"
+    return replace(option, value=literal(text, option.line))
 
 
 def _counts(draft: Draft, job: Job, step: Step) -> None:
@@ -137,21 +143,20 @@ def _nodes(draft: Draft, job: Job) -> None:
 
 def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
     """The counts of srun come before those of the directives."""
-    values: dict[str, Word | str | None] = {name: job.text(name) or None for name in COUNTS}
     own = {name: srun.get(name) for name in COUNTS}
-    if own["ntasks"] and own["ntasks"].number and own["ntasks"].number == job.tasks:
-        own["ntasks"] = None if own["ntasks"].text != job.text("ntasks") else own["ntasks"]
-    elif own["ntasks"] and own["ntasks"].text != job.text("ntasks"):
-        values["ntasks-per-node"] = None
+    values: dict[str, Word | str] = {name: own[name] or job.text(name) for name in COUNTS}
+    total, given = srun.get("ntasks"), job.text("ntasks")
     if own["ntasks-per-node"]:
-        values["ntasks"] = own["ntasks"] = None
-    values.update({name: value for name, value in own.items() if value})
-    few = own["ntasks"].number if own["ntasks"] else None
-    if few and few < (job.nodes or 1) and not own["nodes"]:
-        values["nodes"] = str(few)
-    elif (values["nodes"] or "") == job.text("nodes"):
-        values["nodes"] = None
-        _nodes(draft, job)
+        total, values["ntasks"] = None, ""
+    elif total and total.text != given and total.number and total.number == job.tasks:
+        total, values["ntasks"] = None, given
+    elif total and total.text != given:
+        values["ntasks-per-node"] = ""
+    if not own["nodes"]:
+        few = total.number if total else None
+        values["nodes"] = str(few) if few and few < (job.nodes or 1) else ""
+        if not values["nodes"]:
+            _nodes(draft, job)
     for name, value in values.items():
         if value:
             draft.add(name, value)
@@ -200,7 +205,8 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
     if draft.has("gpus-per-task") and job.gpus_per_node:
         draft.drop("gpus-per-task")
-        draft.add("gpus-per-node", job.gpus_per_node)
+        kind = f"{job.gpu_type}:" if job.gpu_type else ""
+        draft.add("gpus-per-node", f"{kind}{job.gpus_per_node}")
     name = "torchrun" if agent.name.startswith("torch") else agent.name
     here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
     told = agent.count("nnodes", "num-machines", "num-nodes")

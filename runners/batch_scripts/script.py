@@ -69,13 +69,11 @@ class Script:
         """The modules that are loaded at a line, without those that `conditions` exclude."""
         loaded: dict[str, int] = {}
         for command in self.content.commands:
-            words = [each.text for each in command.arguments if not each.unknown]
-            names = [word for word in words if not word.startswith("-")]
             other = exclude(conditions, command.conditions)
             if command.name not in MODULES or command.line > line or other:
                 continue
-            told = command.name == "module" or VERBS.intersection(names[:1])
-            verb = names.pop(0) if names and told else "load"
+            verb, words = module_command(command)
+            names = [word.text for word in words if not word.unknown]
             if verb in ("purge", "reset"):
                 loaded.clear()
             elif verb in UNLOADING:
@@ -92,6 +90,13 @@ class Script:
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
+
+
+def module_command(command: Command) -> tuple[str, list[Word]]:
+    """Return the verb of a `module` command and the words behind it; `ml NAME` loads."""
+    words = [word for word in command.arguments if not word.start.startswith("-")]
+    named = words and (command.name == "module" or words[0].text in VERBS)
+    return (words[0].text, words[1:]) if named else ("load", words)
 
 
 def _add_images(found: list[Step]) -> None:

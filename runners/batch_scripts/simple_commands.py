@@ -6,16 +6,13 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from . import syntax
 from .commands import Assignment, Command, Content, Scope, hidden
 from .expansion import Expander
 from .programs import NAMES
+from .syntax import Node
 from .words import BRANCH, COMMAND, Word, join, literal, made
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
@@ -24,7 +21,7 @@ MOST_DEPTH = 8  # of functions within functions
 MOST_CALLS = 100
 
 
-class Simple:
+class SimpleReader:
     """Reads simple commands; what is compound, and $(...), is up to a class above."""
 
     _substitute: Callable[[Node], Word]
@@ -151,8 +148,6 @@ class Simple:
             self.scope.variables[options[-1]] = command.document
         elif name in ("read", "mapfile", "readarray"):
             self._hide(filter(str.isidentifier, options), command.line)
-        elif name == "getopts":
-            self._hide(options[1:2], command.line)
         elif name == "let":
             for option in options:
                 self._sums(syntax.parse(f"(({option}))"), command.line)

@@ -11,7 +11,9 @@ from ..core.errors import Refused
 from ..core.remedy import command
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node as Node
+else:
+    Node = object  # the parser is an optional extra
 
 # What is read as in quotes: a place that the user is to fill in, where the shell would read a file,
 # and a line end that the shell takes out of a word (the grammar, 0.25.1, ends the word there).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..settings.table import SETTINGS
 from . import words as kinds
 from .directives import Job
@@ -21,10 +23,9 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     for option in step.starter.options if step.starter.name == "horovodrun" else ():
         _horovodrun(draft, option)
     if step.shell and not step.agent:
-        draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
         first, *more = step.shell
-        pieces = (*_before(draft, step), *first.pieces)
-        for word in (made(pieces, first.line), *more):
+        _bash(draft, step, (*_before(draft, step), *first.pieces))
+        for word in more:
             draft.argument(word)
         return
     words = list(step.program) if step.layer("shell") else [*map(_met, step.program)]
@@ -45,16 +46,16 @@ def add(draft: Draft, job: Job, step: Step) -> None:
 
 
 def _horovodrun(draft: Draft, option: Option) -> None:
-    name = option.name + "s" * (option.name == "network-interface")
-    if option.name in ("gloo", "mpi"):
-        draft.add("controller", option.name)
+    name = option.name
+    if name in ("gloo", "mpi"):
+        draft.add("controller", name)
     elif name in OF_HOROVODRUN:
         draft.add(name, option.value if SETTINGS[name].kind != "switch" else None)
-    elif option.name in PLACES:
-        text = f"{'--'[: len(option.name)]}{option.name} {option.text}"
-        draft.leave_out(option.line, f"{text}: runner places ranks")
-    elif option.name not in COUNTS:
-        draft.lose(option.line, f"horovodrun --{option.name}")
+    elif name in PLACES:
+        text = f"{'--'[: len(name)]}{name} {option.text}: runner places ranks"
+        draft.leave_out(option.line, text)
+    elif name not in COUNTS:
+        draft.lose(option.line, f"horovodrun --{name}")
 
 
 def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
@@ -73,7 +74,7 @@ def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
     if array not in each_once or not in_one or first < 1 or not option.startswith("--"):
         return words
     listed = ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in values)
-    draft.options = [each for each in draft.options if each[0] != "array"]
+    draft.drop("array")
     if limit:
         draft.add("array", percent + limit)
     draft.add("sweep", f"{option[2:]}={listed}")
@@ -142,8 +143,8 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
     pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
     if words[0].text.endswith(".py") and step.python:
-        own = step.environment if step.agent and step.image is not None else None
-        own = None if step.prefix else own
+        inside = step.agent and step.image is not None and not step.prefix
+        own = step.environment if inside else None
         python = made((*own.pieces, "/bin/python"), own.line) if own else literal("python")
         words = [*step.prefix, python, *words]
     if step.bare and step.agent.name == "deepspeed" and not step.agent.has("no-local-rank"):
@@ -152,12 +153,15 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     for word in words:
         pieces += [" ", *_for_rank(word, draft)]
     if draft.has("launcher"):
-        draft.options = [each for each in draft.options if each[0] != "launcher"]
+        draft.drop("launcher")
         name = step.agent.name
         draft.leave_out(step.agent.line, f"{name}: runner starts the ranks, each with a shell")
-    text = made([*(f"{each}; " for each in draft.definitions), *pieces], step.line)
+    _bash(draft, step, (*(f"{each}; " for each in draft.definitions), *pieces))
+
+
+def _bash(draft: Draft, step: Step, text: Iterable[Piece]) -> None:
     draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
-    draft.argument(text)
+    draft.argument(made(text, step.line))
 
 
 def _before(draft: Draft, step: Step) -> list[Piece]:

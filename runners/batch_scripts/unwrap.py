@@ -65,8 +65,8 @@ class _Reader(Step):
         if name == "srun" and read_.has("container-image", "container-name"):
             self.image = read_.get("container-image")
             self.layers.append(Layer(read_.options, kind="container", name="pyxis", line=line))
-        for option in read_.all("export") if name == "srun" else ():
-            self._set(option.value.split(",") if option.value else [])
+        for value in read_.values("export") if name == "srun" else ():
+            self._set(value.split(","))
         for option in read_.all("x", "e", "env", "mca", "gmca", "genv", "env-pair"):
             prefix = "OMPI_MCA_" * option.name.endswith("mca")
             self._set([made((prefix, *option.value.pieces), line)] if option.value else [])
@@ -209,8 +209,7 @@ class _Reader(Step):
         """Take off time, env A=1, nice and the like."""
         first, *rest = self.program
         if name == "eval" and rest:
-            pieces = [piece for word in rest for piece in (*word.pieces, " ")]
-            return self._script(made(pieces, first.line), ())
+            return self._script(join(rest, " ", first.line), ())
         if name in programs.WITH_OPTIONS:
             rest = list(programs.read(rest, programs.WITH_OPTIONS[name]).rest)
             while name == "env" and rest and "=" in rest[0].start:

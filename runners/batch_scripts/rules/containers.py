@@ -21,7 +21,7 @@ PYTHONS = names("python anaconda anaconda3 miniconda miniconda3 miniforge3 pytor
 SWITCHES = names("APPTAINER_NV APPTAINER_ROCM SINGULARITY_NV SINGULARITY_ROCM")
 
 
-@rule("nv-missing")
+@rule
 def nv_missing(script: Script) -> Places:
     text = script.text.lower()
     known = any(step.container.has("nv") for step in script.steps)  # the others want no GPU
@@ -37,7 +37,7 @@ def nv_missing(script: Script) -> Places:
             yield layer.line, what, f"{layer.name} {step.action} --nv ..."
 
 
-@rule("mpirun-in-container")
+@rule
 def mpirun_in_container(script: Script) -> Places:
     for step in script.steps if (script.job.nodes or 1) > 1 else ():
         container, inner = step.container, step.starter
@@ -47,7 +47,7 @@ def mpirun_in_container(script: Script) -> Places:
             yield inner.line, f"{what} on the first node", right
 
 
-@rule("host-command-in-container")
+@rule
 def host_command_in_container(script: Script) -> Places:
     for step in script.steps:
         container = step.container
@@ -66,7 +66,7 @@ def host_command_in_container(script: Script) -> Places:
                 yield each.line, what, f"run {each.name} before the container starts"
 
 
-@rule("contain-shared-memory")
+@rule
 def contain_shared_memory(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
@@ -78,7 +78,7 @@ def contain_shared_memory(script: Script) -> Places:
             yield layer.line, what, "leave out --contain, or add --bind /dev/shm"
 
 
-@rule("runscript")
+@rule
 def runscript(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
@@ -89,7 +89,7 @@ def runscript(script: Script) -> Places:
             yield layer.line, what, f"{layer.name} exec"
 
 
-@rule("modules-before-container")
+@rule
 def modules_before_container(script: Script) -> Places:
     first = {step.layers[0].name for step in script.steps if step.container}
     on_host = not all(step.container for step in script.steps)
@@ -107,7 +107,7 @@ def modules_before_container(script: Script) -> Places:
         yield line, what, f"leave out {text}, if no other module needs it"
 
 
-@rule("mpi-plugin")
+@rule
 def mpi_plugin(script: Script) -> Places:
     for step in script.steps:
         mpi, image = step.starter.text("mpi"), step.image

@@ -44,7 +44,7 @@ def ranks_per_node(job: Job, step: Step) -> int | None:
     return ranks.number if ranks else None
 
 
-@rule("ranks-multiplied")
+@rule
 def ranks_multiplied(script: Script) -> Places:
     for step in script.steps:
         agent, tasks = step.agent, tasks_per_node(script.job, step.starter)
@@ -58,7 +58,7 @@ def ranks_multiplied(script: Script) -> Places:
                 yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
 
 
-@rule("rank-count")
+@rule
 def rank_count(script: Script) -> Places:
     job, text = script.job, script.text.lower()
     parts = any(word in text for word in ("xpu", "cuda-mps", "ze_affinity", "dask"))
@@ -116,7 +116,7 @@ def _on_tasks(job: Job, starter: Layer) -> Places:
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 
 
-@rule("gpu-index")
+@rule
 def gpu_index(script: Script) -> Places:
     job, there = script.job, script.job.gpus_per_node or 0
     name, some = "CUDA_VISIBLE_DEVICES", there and job.scheduler == "slurm" and not job.exclusive
@@ -127,7 +127,7 @@ def gpu_index(script: Script) -> Places:
             yield value.line, what, "leave it out: Slurm sets it"
 
 
-@rule("unequal-nodes")
+@rule
 def unequal_nodes(script: Script) -> Places:
     job = script.job
     tasks, nodes = job.count("ntasks") or 0, job.count("nodes") or 1
@@ -137,7 +137,7 @@ def unequal_nodes(script: Script) -> Places:
         yield job.line_of("ntasks"), what, f"--ntasks-per-node={tasks // nodes}"
 
 
-@rule("first-node-only")
+@rule
 def first_node_only(script: Script) -> Places:
     nodes = script.job.nodes
     remote = script.uses(*REMOTE)
@@ -151,7 +151,7 @@ def first_node_only(script: Script) -> Places:
             yield step.line, what, f"srun {agent.name} ...: one on each node"
 
 
-@rule("no-rank-variables")
+@rule
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
         starter, rank = step.starter, step.command.exports.get("RANK")
@@ -218,7 +218,7 @@ def _loopbacks(script: Script) -> Places:
                 yield end.line, what, "the first node's name: scontrol show hostnames | head -n 1"
 
 
-@rule("hostname-address")
+@rule
 def hostname_address(script: Script) -> Places:
     yield from _loopbacks(script)
     lines = _made_on(script, _address_words(script)) if script.job.nodes != 1 else ()
@@ -246,7 +246,7 @@ def _ports(script: Script) -> list[Word]:
     return list(reversed(first.values()))
 
 
-@rule("port-fixed")
+@rule
 def port_fixed(script: Script) -> Places:
     for port in _ports(script):
         if port.number:
@@ -254,7 +254,7 @@ def port_fixed(script: Script) -> Places:
             yield port.line, what, FREE
 
 
-@rule("port-collides")
+@rule
 def port_collides(script: Script) -> Places:
     for port in _ports(script):
         if any(piece.digits for piece in port.unknown):
@@ -262,7 +262,7 @@ def port_collides(script: Script) -> Places:
             yield port.line, what, FREE
 
 
-@rule("octal")
+@rule
 def octal(script: Script) -> Places:
     for line in script.content.octal:
         what = "the last digits of the job's number are octal where they begin with 0, as 0089 does"

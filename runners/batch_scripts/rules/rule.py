@@ -22,14 +22,10 @@ Check = Callable[[Script], Places]
 RULES: dict[str, Check] = {}  # by code, which is a heading of docs/reference/batch-findings.md
 
 
-def rule(code: str) -> Callable[[Check], Check]:
-    """Note a function that yields the places of a mistake in RULES."""
-
-    def note(check: Check) -> Check:
-        RULES[code] = check
-        return check
-
-    return note
+def rule(check: Check) -> Check:
+    """Note a function that yields the places of a mistake; its name is the code, with dashes."""
+    RULES[check.__name__.replace("_", "-")] = check
+    return check
 
 
 def counted(number: int, name: str) -> str:

@@ -43,7 +43,7 @@ def takes_over_cpus(version: str) -> bool:
     return bool(numbers) and not (22, 5) <= numbers < (23, 11)
 
 
-@rule("srun-cpus-per-task")
+@rule
 def srun_cpus_per_task(script: Script) -> Places:
     if (script.job.count("cpus-per-task") or 1) == 1 or takes_over_cpus(script.site.slurm_version):
         return
@@ -58,7 +58,7 @@ def srun_cpus_per_task(script: Script) -> Places:
         yield srun.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
-@rule("cpus-missing")
+@rule
 def cpus_missing(script: Script) -> Places:
     job = script.job
     whole = job.exclusive or job.scheduler != "slurm"  # others give CPUs by chunks or whole nodes
@@ -75,7 +75,7 @@ def cpus_missing(script: Script) -> Places:
             yield step.line, f"{ranks} ranks on {counted(cpus, 'CPU')}{unless}", right
 
 
-@rule("gpus-per-task")
+@rule
 def gpus_per_task(script: Script) -> Places:
     job = script.job
     asked = job.text("gpus-per-task") not in ("", "0")
@@ -91,7 +91,7 @@ def gpus_per_task(script: Script) -> Places:
             yield own.line if own else job.line_of("gpus-per-task"), f"{what} memory", right
 
 
-@rule("export-none")
+@rule
 def export_none(script: Script) -> Places:
     reset = "SLURM_EXPORT_ENV" in script.text
     prepares = script.uses("module", "ml", "conda", "source", ".")
@@ -104,14 +104,14 @@ def export_none(script: Script) -> Places:
             yield (srun.line if own else script.job.line_of("export")), what, "--export=ALL"
 
 
-@rule("late-directive")
+@rule
 def late_directive(script: Script) -> Places:
     for line in script.job.late:
         text = script.content.comments[line]
         yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
 
 
-@rule("shebang")
+@rule
 def shebang(script: Script) -> Places:
     head = [*directives.head(script.text)]
     later = [n for n, line in head if line.startswith("#!/")]
@@ -120,7 +120,7 @@ def shebang(script: Script) -> Places:
         yield 1, what, f"line {later[0]} as the first line"
 
 
-@rule("misspelt-directive")
+@rule
 def misspelt_directive(script: Script) -> Places:
     for line, text in script.content.comments.items():
         found = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
@@ -135,7 +135,7 @@ def misspelt_directive(script: Script) -> Places:
             yield line, f"sbatch refuses --{name}", f"--{name.replace('_', '-')}"
 
 
-@rule("variable-in-directive")
+@rule
 def variable_in_directive(script: Script) -> Places:
     for each in script.job.options if script.job.scheduler == "slurm" else ():
         if "$" in each.text and each.name not in ("wrap", "comment"):
@@ -143,7 +143,7 @@ def variable_in_directive(script: Script) -> Places:
             yield each.line, what, "the value itself, or %u, %x, %j"
 
 
-@rule("output-folder")
+@rule
 def output_folder(script: Script) -> Places:
     if script.uses("sbatch"):
         return  # it submits itself, after mkdir
@@ -156,7 +156,7 @@ def output_folder(script: Script) -> Places:
             yield script.job.line_of(name), what, f"mkdir -p {folder} before sbatch"
 
 
-@rule("time-limit")
+@rule
 def time_limit(script: Script) -> Places:
     job, site, time = script.job, script.site, script.job.text("time")
     default = next((each.name for each in site.partitions if each.default), "")
@@ -171,7 +171,7 @@ def time_limit(script: Script) -> Places:
         yield job.line_of("time"), what, f"--time={limit}"
 
 
-@rule("signal-without-trap")
+@rule
 def signal_without_trap(script: Script) -> Places:
     text = script.job.text("signal")
     name = text[2:].partition("@")[0].upper().removeprefix("SIG") if text.startswith("B:") else ""
@@ -182,7 +182,7 @@ def signal_without_trap(script: Script) -> Places:
         yield script.job.line_of("signal"), what, f"--signal={text[2:]} for the ranks, or a trap"
 
 
-@rule("pipe-exit-code")
+@rule
 def pipe_exit_code(script: Script) -> Places:
     checked = "PIPESTATUS" in script.text or "pipefail" in script.text.split("\n", 1)[0]
     for step in script.steps:
@@ -190,7 +190,7 @@ def pipe_exit_code(script: Script) -> Places:
             yield step.line, f"{pipe[-1]} hides the trainer's exit code", "set -o pipefail above it"
 
 
-@rule("background-without-wait")
+@rule
 def background_without_wait(script: Script) -> Places:
     commands = script.content.commands
     for step in script.steps:
@@ -202,7 +202,7 @@ def background_without_wait(script: Script) -> Places:
             yield step.line, what, "wait, as the last line"
 
 
-@rule("secret-in-script")
+@rule
 def secret_in_script(script: Script) -> Places:
     for line, name in _secrets(script):
         right = "export it where you submit the job, and write nothing here"
@@ -240,7 +240,7 @@ def _is_secret(name: str, value: Word) -> bool:
     return fits and plain and not placed and (looks or name == "wandb login")
 
 
-@rule("stray-blank")
+@rule
 def stray_blank(script: Script) -> Places:
     lines = script.text.split("\n")
     for command in script.content.commands:
@@ -268,7 +268,7 @@ def _no_program(command: Command) -> bool:
     return not step.program and step.starter.text("mpi") != "list"
 
 
-@rule("windows-line-ends")
+@rule
 def windows_line_ends(script: Script) -> Places:
     if script.windows:
         what = "lines end as on Windows (\\r\\n): sbatch refuses the script"
