@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add, floordiv, mod, mul, sub
 
 from . import syntax
 from . import words as kinds
-from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, hidden
+from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, Value, hidden
 from .syntax import Node
 from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
 
@@ -61,7 +61,7 @@ class Expander:
     def _piece(self, node: Node, split: bool) -> list[Piece]:
         text = syntax.source(node)
         if node.type == "raw_string":
-            return [text[1:-1]]
+            return restored(text[1:-1], self.scope.variables)
         if node.type == "arithmetic_expansion":
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):
@@ -220,6 +220,14 @@ class Expander:
             return calculate(self.number(left), syntax.source(sign), self.number(right))
         text = syntax.source(node)
         return int(text) if text.isdecimal() else self._term(node).number
+
+
+def restored(text: str, names: Mapping[str, Value]) -> list[Piece]:
+    """Return a text with what its ${PIECE_0} and so on stand for, also within quotes."""
+    values: list[Value] = []
+    for n, part in enumerate(re.split(r"(\$\{PIECE_\d+\})", text)):
+        values.append(names.get(part[2:-1], literal(part)) if n % 2 else literal(part))
+    return [piece for value in values if isinstance(value, Word) for piece in value.pieces]
 
 
 def calculate(left: int | None, sign: str, right: int | None) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from . import programs, syntax
 from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
+from .expansion import restored
 from .programs import Options
 from .step import Layer, Step
 from .words import ADDRESS, BRANCH, RUN, Piece, Unknown, Word, join, literal, made, on_rank, root_of
@@ -270,9 +270,7 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     before, _, after = text.rpartition(chosen.source)
     if chosen.conditions or after.strip(" \t\n;"):
         return []
-    parts = re.split(r"\$\{(PIECE_\d+)\}", before)
-    known = [names[part].pieces if n % 2 else (part,) for n, part in enumerate(parts)]
-    return [piece for pieces in known for piece in pieces if piece]
+    return restored(before, names)
 
 
 def _is_flag(word: Word) -> bool:

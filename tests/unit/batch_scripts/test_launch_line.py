@@ -326,6 +326,14 @@ LINES = {
         f"run() {{ shift; {RUN} python t.py $1; }}\nrun a b",
         "--image image.sif t.py -- b",
     ),
+    "a text within a text": (
+        f"{RUN} bash -c \"bash -lc 'python t.py --rank $R'\"",
+        "--image image.sif t.py -- --rank $R",
+    ),
+    "quotes within a text": (
+        f"{RUN} bash -c \"python t.py --name '$R x'\"",
+        '--image image.sif t.py -- --name "$R x"',
+    ),
     "arguments of a text": (
         f"{RUN} bash -c 'source e; python t.py $1' _ 5",
         "--image image.sif -- bash -c 'source e; python t.py $1' _ 5",
