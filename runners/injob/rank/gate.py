@@ -258,7 +258,7 @@ def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
 
 
-class Worlds:
+class WorldWatch:
     """The shim's side: whether the trainer has initialized a process group, as the job requires."""
 
     def __init__(self, settings: GateSettings, inbox: reports.Inbox) -> None:

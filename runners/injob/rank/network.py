@@ -135,7 +135,7 @@ def hold_port() -> socket.socket:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("", 0))
-        if taken(sock) is None:
+        if foreign_listener(sock) is None:
             break
     return sock
 
@@ -155,7 +155,7 @@ def hold_for_ras(env: MutableMapping[str, str]) -> socket.socket:
     return sock
 
 
-def taken(held: socket.socket) -> Problem | None:
+def foreign_listener(held: socket.socket) -> Problem | None:
     """Return the problem of a held port on which another user listens."""
     port = int(held.getsockname()[1])
     if listeners(port) <= {os.geteuid()}:
@@ -215,5 +215,5 @@ class PortWatch:
         """Look whether the port is taken now, if that was not known and matters."""
         if self.held is None or not self.needed:
             return None
-        self.problem = taken(self.held)
+        self.problem = foreign_listener(self.held)
         return self.problem

@@ -75,7 +75,7 @@ class Referee:
 
     def look(self) -> None:
         """Pass on what has been reported, and act on what has come."""
-        for report in self.inbox.taken():
+        for report in self.inbox.unread_reports():
             if self.settings.check:
                 self._send(report)
         self._read_mail()

@@ -99,7 +99,7 @@ class Inbox:
                 if report is not None:
                     self._heard(report)
 
-    def taken(self) -> list[Report]:
+    def unread_reports(self) -> list[Report]:
         """Return what has been reported since the last time."""
         reports, self.unread = self.unread, []
         return reports

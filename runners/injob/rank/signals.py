@@ -64,7 +64,7 @@ class Relay:
             signal.signal(number, signal.SIG_IGN)
 
 
-class Watch:
+class JobEndWatch:
     """Ends the process `child` once the run's folder says that the job has ended; then `ended`.
 
     Without a thread: those of Python need libgcc to end, which small images lack.

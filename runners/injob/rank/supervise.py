@@ -16,12 +16,12 @@ from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
 from . import EXIT_STOPPED, HOROVOD, commands, failure, gate, network, rank_environment, signals
 from .failure import Problem, RendezvousError, problem_of
-from .gate import EXIT_WORLD_SIZE, GateSettings, Worlds
+from .gate import EXIT_WORLD_SIZE, GateSettings, WorldWatch
 from .referee import Referee
 from .reports import Inbox
 from .task import Task
 from .trainer import run
-from .usage.sampler import Use
+from .usage.sampler import UseWatch
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -104,17 +104,18 @@ class _Parent:
             return commands.pid_of_trainer(child, options.command) if profiled else child
 
         self.relay = signals.Relay(child, lambda: failure.of_others(task, run_dir), trainer)
-        self.job, self.worlds = signals.Watch(child, run_dir), Worlds(settings, inbox)
+        self.job_end = signals.JobEndWatch(child, run_dir)
+        self.world = WorldWatch(settings, inbox)
         held = session.held if session and options.uses_held_port(task) else None
         self.port = network.PortWatch(child, held, inbox)
         self.referee = Referee(settings, inbox, session, lambda: end_tree(child))
         if session is not None:
             session.serve()
-        self.use = Use(settings, child, self.referee.tell_use)
+        self.use = UseWatch(settings, child, self.referee.tell_use)
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
-        looks = [one.look for one in (self.job, self.worlds, self.port, self.referee, self.use)]
+        looks = [one.look for one in (self.job_end, self.world, self.port, self.referee, self.use)]
         tail = _Labeller(self.task.name, outputs).pump(_child_ended(), self.inbox, self.port, looks)
         self.relay.stop()
         code = waited_code(self.use.waited_for())
@@ -122,7 +123,7 @@ class _Parent:
             code = 128 + signal.SIGTERM  # that came, and the trainer could not answer it
         self.inbox.read()
         self.referee.end = lambda: None  # it has ended by itself
-        if self.referee.code or self.job.ended:  # how it ended is on record
+        if self.referee.code or self.job_end.ended:  # how it ended is on record
             return self.referee.code or code
         if taken := self.port.problem_of(code):
             failure.record(self.task, EXIT_WORLD_SIZE, taken, self.run_dir)
@@ -154,8 +155,8 @@ class _Parent:
             name = self.task.name
             print(f"runner: rank {name}: Python aborted after the trainer's end", flush=True)
             code = 0
-        if code == 0 and self.worlds.missing:
-            return EXIT_WORLD_SIZE, self.worlds.never_formed()
+        if code == 0 and self.world.missing:
+            return EXIT_WORLD_SIZE, self.world.never_formed()
         return code, ENDED if self.relay.ended else failure.of_process(code, tail, self.relay.seen)
 
     def _ended_in_init(self, code: int) -> bool:

@@ -37,16 +37,12 @@ class NotServed(Exception):
 
 
 class Server(NamedTuple):
-    """The module that it `needs`, a page that is for who has the token alone, the page to open; its
-    command line, what it needs in its environment, and the port that it has taken.
-    """
+    """What it `needs`, a page for who has the token alone, the page to open, and its command."""
 
     needs: str
     page: str
     opens: str
     command: Callable[[str, str, str, int], list[str]]
-    environment: Callable[[str, str], dict[str, str]]
-    port: Callable[[str], int | None]
 
 
 def jupyter_command(own: str, folder: str, address: str, port: int) -> list[str]:
@@ -87,18 +83,19 @@ def _jupyter_settings() -> dict[str, dict[str, object]]:
     }
 
 
-def _jupyter_environment(own: str, token_file: str) -> dict[str, str]:
-    """Return what it needs beside ours: the image's kernels come before those of the home."""
+def _environment(own: str, token_file: str) -> dict[str, str]:
+    """Return what a server needs beside ours: the image's kernels come before those of the home."""
     return {
         "JUPYTER_TOKEN_FILE": token_file,
         "JUPYTER_RUNTIME_DIR": own,
         "JUPYTER_PREFER_ENV_PATH": "1",
+        tensorboard.VARIABLE: token_file,
     }
 
 
-def jupyter_port(own: str) -> int | None:
+def port_taken(own: str) -> int | None:
     """Return the port at which it listens, None while it does not say; it may not be the wanted."""
-    for path in glob.glob(os.path.join(own, "jpserver-*.json")):
+    for path in glob.glob(os.path.join(own, "*server-*.json")):  # Jupyter's have a number
         try:
             with open(path, encoding="utf-8") as file:
                 return int(json.load(file)["port"])
@@ -108,17 +105,8 @@ def jupyter_port(own: str) -> int | None:
 
 
 SERVERS = {
-    "jupyter": Server(
-        "jupyterlab", "/api/status", "/lab", jupyter_command, _jupyter_environment, jupyter_port
-    ),
-    "tensorboard": Server(
-        "tensorboard",
-        "/data/environment",
-        "/",
-        tensorboard.command,
-        tensorboard.environment,
-        tensorboard.port,
-    ),
+    "jupyter": Server("jupyterlab", "/api/status", "/lab", jupyter_command),
+    "tensorboard": Server("tensorboard", "/data/environment", "/", tensorboard.command),
 }
 
 
@@ -162,7 +150,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
     token_file = os.path.join(options.private, TOKEN)
     with open(token_file, encoding="ascii") as file:
         token = file.read().strip()
-    process = _start(argv, {**os.environ, **server.environment(own, token_file)})
+    process = _start(argv, {**os.environ, **_environment(own, token_file)})
     try:
         port = _wait(process, server, own, bound, token)
         facts = {
@@ -207,7 +195,7 @@ def _wait(
     while time.monotonic() < deadline and patience > 0:
         if process.poll() is not None:
             raise NotServed(f"{server.needs} ended with exit code {exit_code(process.returncode)}")
-        port = server.port(own)
+        port = port_taken(own)
         status = http_status(bound, port, server.page, token) if port else None
         if port and status == 200:
             if not keeps_out(bound, port, server.page):

@@ -18,7 +18,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from .. import HERE, SERVE, run_files
 
-PORT_FILE = "port"
+PORT_FILE = "server-port.json"  # named as Jupyter's, in which it says the same
+VARIABLE = "RUNNER_TOKEN_FILE"
 SECONDS = 60.0
 HALF_REQUESTS = 128  # at a time; the oldest gives way
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
@@ -28,19 +29,6 @@ def command(own: str, folder: str, address: str, port: int) -> list[str]:
     """Return the command line; `own` is a private folder on the node, `folder` has the logs."""
     argv = [sys.executable, HERE, SERVE, "board", folder, address, str(port)]
     return [*argv, os.path.join(own, PORT_FILE)]
-
-
-def environment(own: str, token_file: str) -> dict[str, str]:
-    return {"RUNNER_TOKEN_FILE": token_file}
-
-
-def port(own: str) -> int | None:
-    """Return the port at which it listens, None while it does not say."""
-    try:
-        with open(os.path.join(own, PORT_FILE), encoding="ascii") as file:
-            return int(file.read())
-    except FileNotFoundError:
-        return None
 
 
 class Handler(WSGIRequestHandler):
@@ -108,7 +96,7 @@ def listen(address: str, port: int) -> Server:
 
 def serve_board(logs: str, address: str, port: str, port_file: str) -> None:
     """Serve a folder of logs until a signal ends this process."""
-    with open(os.environ.pop("RUNNER_TOKEN_FILE"), encoding="ascii") as file:
+    with open(os.environ.pop(VARIABLE), encoding="ascii") as file:
         token = file.read().strip()
 
     def server(application: Any, flags: Any) -> Server:
@@ -125,7 +113,7 @@ def serve_board(logs: str, address: str, port: str, port_file: str) -> None:
     # Its fast loader listens at a port of its own, which asks nobody for a token.
     board.configure(logdir=logs, load_fast="false", reload_interval=5.0)
     made = board._make_server()
-    run_files.write_json(port_file, made.server_port)
+    run_files.write_json(port_file, {"port": made.server_port})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     made.serve_forever()
 

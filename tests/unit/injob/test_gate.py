@@ -292,7 +292,7 @@ def test_a_report_tells_how_many_processes_of_its_task_are_to_follow() -> None:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state, process=process)
     reports.tell(inbox.name, inbox.token, "mpi4py", reports.CALLED, process=3)
     inbox.read()
-    assert [one.fields["entering"] for one in inbox.taken()] == [1, 0]
+    assert [one.fields["entering"] for one in inbox.unread_reports()] == [1, 0]
 
 
 def test_an_init_that_failed_before_does_not_hide_the_world(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)
         reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
-    watch = gate.Worlds(settings, inbox)
+    watch = gate.WorldWatch(settings, inbox)
     watch.look()
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(watch, "began", watch.began - gate.SECONDS_TO_A_WORLD)

@@ -39,7 +39,7 @@ def server(port: int, address: str = "") -> socket.socket:
 def test_the_trainers_own_server_may_listen_there(address: str) -> None:
     held = network.hold_port()
     with server(held.getsockname()[1], address):
-        assert network.taken(held) is None
+        assert network.foreign_listener(held) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_who_listens_is_read_from_the_kernels_table(
     port = held.getsockname()[1]
     table.write_text(TABLE.format(port=port, state=state, uid=os.geteuid() + other))
     monkeypatch.setattr(network, "TABLES", (str(tmp_path / "no-ipv6"), str(table)))
-    problem = network.taken(held)
+    problem = network.foreign_listener(held)
     assert (problem is not None) == taken
     if problem:
         assert (problem.kind, problem.fields) == (kinds.PORT_TAKEN, {"port": port})

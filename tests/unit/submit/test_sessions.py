@@ -30,8 +30,8 @@ from runners.injob.serve import tensorboard
 from runners.injob.serve.start import (
     http_status,
     jupyter_command,
-    jupyter_port,
     keeps_out,
+    port_taken,
 )
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers.base import JobLocation
@@ -367,8 +367,8 @@ class TestJupyter:
         assert "10.77.0.2" not in settings["ServerApp"]["local_hostnames"]
 
     def test_the_port_is_the_one_it_has_taken(self, tmp_path: Path) -> None:
-        assert jupyter_port(str(tmp_path)) is None
+        assert port_taken(str(tmp_path)) is None
         (tmp_path / "jpserver-7.json").write_text('{"po')
-        assert jupyter_port(str(tmp_path)) is None
+        assert port_taken(str(tmp_path)) is None
         (tmp_path / "jpserver-7.json").write_text('{"port": 43211}')
-        assert jupyter_port(str(tmp_path)) == 43211
+        assert port_taken(str(tmp_path)) == 43211

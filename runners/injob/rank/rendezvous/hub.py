@@ -226,7 +226,7 @@ class Hub:
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
         asking, self.asking = self.asking, []
-        if asking and not self.told and (problem := network.taken(self.settings.held)):
+        if asking and not self.told and (problem := network.foreign_listener(self.settings.held)):
             self._fail(problem, *asking)
             return
         reached = self._reached()

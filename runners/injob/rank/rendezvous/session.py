@@ -176,7 +176,7 @@ class RendezvousSession:
 
         Raises RendezvousError when not all ranks come, or somebody listens on this one's port.
         """
-        if problem := network.taken(self.held):
+        if problem := network.foreign_listener(self.held):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
         mine = f"{place.own_address}:{self.held.getsockname()[1]}"
         met, _ = _answered(self.proxy.port, self.proxy.prefix, protocol.MEET, mine)

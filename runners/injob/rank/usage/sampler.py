@@ -197,7 +197,7 @@ def _open_nvml() -> Nvml | None:
         return None
 
 
-class Use:
+class UseWatch:
     """What the process `child` and its children use; `tell` passes a report on."""
 
     def __init__(
