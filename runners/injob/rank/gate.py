@@ -21,7 +21,7 @@ from .. import failure_kinds as kinds
 from . import FRAMEWORKS, HOROVOD, failure, reports
 from .failure import Problem, RendezvousError
 from .task import Task
-from .worlds import COULD, INDEPENDENT, NO_MEETING, why_alone, why_no_mpi, why_other_size
+from .worlds import COULD, INDEPENDENT, WHY_NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_RANK_SETTINGS"
@@ -223,7 +223,7 @@ def no_world(settings: GateSettings, known: str = "") -> str:
     `known` is why, where the rendezvous knows it.
     """
     task = settings.task
-    cause, remedy = why_no_mpi(task) if settings.controller == "mpi" else NO_MEETING
+    cause, remedy = why_no_mpi(task) if settings.controller == "mpi" else WHY_NO_MEETING
     what = (
         f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."

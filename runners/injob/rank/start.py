@@ -14,7 +14,6 @@ from .. import HERE, RANK
 from ..processes import waited_code
 from . import failure, hardware, rank_environment, task
 from .commands import AGENTS
-from .failure import Problem
 from .supervise import supervise
 from .task import READERS, Task
 
@@ -125,19 +124,16 @@ def _one(options: ShimOptions, notes: list[str]) -> int:
         return EXIT_USAGE
     if me.rank == 0:
         _tell(notes)
-    if problem := _misfit(options, me.host):
+    problem = hardware.cpu_problem(options.cpu_level, me.host)
+    if options.gpus and not problem:
+        problem = hardware.driver_problem(options.driver, me.host)
+    if problem:
         # On one rank of each node; all record it.
         if failure.speaks_for_node(me, options.run_dir):
             print("\n  ".join([f"runner: {problem.text}", *problem.fields["evidence"]]), flush=True)
         failure.record(me, EXIT_REFUSED, problem, options.run_dir)
         return EXIT_REFUSED
     return supervise(me, options)
-
-
-def _misfit(options: ShimOptions, host: str) -> Problem | None:
-    """Return why this node cannot run what is in the image."""
-    problem = hardware.cpu_problem(options.cpu_level, host)
-    return problem or (hardware.driver_problem(options.driver, host) if options.gpus else None)
 
 
 def become_mpirun(count: int, argv: list[str]) -> NoReturn:

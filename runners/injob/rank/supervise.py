@@ -249,16 +249,13 @@ class _Labeller:
             for output, chunk in chunks.items():
                 self.write(output, chunk)
             still_open = [output for output in still_open if chunks.get(output) != b""]
-            if not any(chunks.values()) and ended in ready and self._has_ended(ended):
+            quiet = not any(chunks.values()) and ended in ready
+            if quiet and signal.SIGCHLD in os.read(ended, 4096):  # no relayed signal's wake-up
                 break
         for output, rest in self.rest.items():
             if any(rest):
                 self.write(output, b"\n")
         return self.tail
-
-    def _has_ended(self, ended: int) -> bool:
-        """Tell the child's end from the wake-up of a relayed signal."""
-        return signal.SIGCHLD in os.read(ended, 4096)
 
     def write(self, output: int, chunk: bytes) -> None:
         """Write the complete lines of what has come so far, in one call so that they stay whole."""

@@ -74,9 +74,12 @@ def from_srun(env: Mapping[str, str]) -> Task:
     counts = expand_counts(env.get("SLURM_STEP_TASKS_PER_NODE") or env["SLURM_TASKS_PER_NODE"])
     nodes = expand_nodes(env.get("SLURM_STEP_NODELIST") or env["SLURM_JOB_NODELIST"])
     rank, node, local_rank = (int(env[f"SLURM_{name}"]) for name in ("PROCID", "NODEID", "LOCALID"))
-    hosts = hosts_of_ranks(env, counts, nodes)
-    if hosts and hosts[rank] != nodes[node]:
-        hosts = ()  # a distribution that we do not know
+    hosts: tuple[str, ...] = ()  # where Slurm does not tell, or in a way that we do not know
+    if len(nodes) == len(counts):
+        plane = int(env.get("SLURM_DIST_PLANESIZE", "1"))
+        order = ranks_by_node(counts, env.get("SLURM_DISTRIBUTION", "block"), plane)
+        if order and order[rank] == node:
+            hosts = tuple(nodes[one] for one in order)
     return Task(
         rank=rank,
         size=int(env.get("SLURM_STEP_NUM_TASKS") or env["SLURM_NTASKS"]),
@@ -245,12 +248,3 @@ def ranks_by_node(counts: Sequence[int], distribution: str, plane: int) -> tuple
             order += [node] * taken
             left[node] -= taken
     return tuple(order)
-
-
-def hosts_of_ranks(
-    env: Mapping[str, str], counts: Sequence[int], nodes: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the node's name for each rank of this step; () when Slurm does not tell."""
-    plane = int(env.get("SLURM_DIST_PLANESIZE", "1"))
-    order = ranks_by_node(counts, env.get("SLURM_DISTRIBUTION", "block"), plane)
-    return tuple(nodes[node] for node in order) if len(nodes) == len(counts) else ()

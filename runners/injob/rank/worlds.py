@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
 KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
-NO_MEETING = (  # the likely cause, and what to try
+WHY_NO_MEETING = (  # the likely cause, and what to try
     "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
     "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
 )

@@ -30,6 +30,7 @@ SECONDS_TO_SETTLE = 5.0  # from the first answer to a right one
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_END = 3.0
 SECONDS = 5.0
+REFUSED = (401, 403)  # HTTP's status for who has no token
 
 
 class NotServed(Exception):
@@ -198,7 +199,7 @@ def _wait(
         port = port_taken(own)
         status = http_status(bound, port, server.page, token) if port else None
         if port and status == 200:
-            if not keeps_out(bound, port, server.page):
+            if http_status(bound, port, server.page) not in REFUSED:
                 raise NotServed(
                     f"{server.needs} accepts requests without the token: it was stopped"
                 )
@@ -225,8 +226,3 @@ def http_status(address: str, port: int, path: str, token: str = "") -> int | No
         return None
     finally:
         connection.close()
-
-
-def keeps_out(address: str, port: int, path: str) -> bool:
-    """Whether the page is refused to who has no token."""
-    return http_status(address, port, path) in (401, 403)

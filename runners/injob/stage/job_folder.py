@@ -1,5 +1,5 @@
 """The job's folder on a node: made, held as long as the job lives, and removed with all in it; and
-the commands about its entries:
+the commands about its entries, which run outside of any container:
 
 hold image|data [ENTRY FILE OFFSET RUNTIME]
 mounted ENTRY

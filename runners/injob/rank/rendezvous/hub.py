@@ -261,8 +261,10 @@ class Hub:
         self._dismiss()
 
     def _dismiss(self) -> None:
+        """Let all ranks go: they may meet again after hvd.shutdown()."""
         self.waiting_since = None
-        self.table.dismiss()
+        for member in self.table.members.values():
+            member.waits = False
 
     def _tick(self, now: float) -> None:
         """Send strangers away, listen on more addresses, lose patience, or name the missing."""

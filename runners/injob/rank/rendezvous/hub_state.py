@@ -64,11 +64,6 @@ class RankTable:
         """Whether every rank waits in hvd.init()."""
         return self.started and all(one.waits and not one.ended for one in self.members.values())
 
-    def dismiss(self) -> None:
-        """Let all ranks go: they may meet again after hvd.shutdown()."""
-        for member in self.members.values():
-            member.waits = False
-
     def absent(self) -> dict[str, list[tuple[int, str]]]:
         """Return who is not in hvd.init(): each rank with its host, "" where it is not known."""
         came = sorted(self.members.items())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import resource
 
     from ..gate import GateSettings
-    from .readings import Files, Nvml, Traffic, TreeUse
+    from .readings import Files, Nvml, Traffic
 
 SECONDS_BETWEEN_SAMPLES = 5.0
 FIRST_PAUSE = 0.5
@@ -117,7 +117,8 @@ class Sampler:
     def _sample(self, nvml: Nvml | None) -> None:
         use = readings.of_tree(self.child)
         if use is not None and self.ended is None:
-            self._add(use)
+            self.cpu, self.files = max(use.cpu, self.cpu or 0.0), use.files
+            self.resident.add(use.resident)
         if self.first:
             self._sample_node()
         if nvml is not None:
@@ -126,10 +127,6 @@ class Sampler:
                 series = self.series.setdefault(uuid, {name: Series() for name in seen})
                 for name, value in seen.items():
                     series[name].add(value)
-
-    def _add(self, use: TreeUse) -> None:
-        self.cpu, self.files = max(use.cpu, self.cpu or 0.0), use.files
-        self.resident.add(use.resident)
 
     def _sample_node(self) -> None:
         group = readings.memory_group()
