@@ -63,7 +63,8 @@ class Referee:
         self.settings, self.inbox, self.session, self.end = settings, inbox, session, end
         self.code = 0
         self.worlds: dict[str, ReportedWorld] = {}  # by the framework
-        self.weights, self.used = WeightReports(), node_use.JobUse()
+        self.weights = WeightReports()
+        self.used: dict[int, Mapping[str, Any]] = {}  # by the rank, its last report
         if not settings.task.rank:
             run_files.forget(settings.run_dir, weight_reports.FILE)
             run_files.forget(settings.run_dir, node_use.FILE)
@@ -84,7 +85,7 @@ class Referee:
         """Tell what this rank has used so far; rank 0 keeps what all have told it."""
         self._send(Report(reports.USE, fields=fields))
         if not self.settings.task.rank:
-            self.used.keep(self.settings.run_dir)
+            node_use.keep(node_use.of_nodes(self.used), self.settings.run_dir)
 
     def last(self) -> None:
         """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
@@ -108,8 +109,8 @@ class Referee:
             self._show_use()
 
     def _show_use(self) -> None:
-        self.used.keep(self.settings.run_dir, in_result=True)
-        nodes, file = self.used.nodes(), f"{self.settings.run_dir}/{node_use.FILE}"
+        nodes, file = node_use.of_nodes(self.used), f"{self.settings.run_dir}/{node_use.FILE}"
+        node_use.keep(nodes, self.settings.run_dir, in_result=True)
         print(*summary.lines(nodes, summary.findings(nodes), file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
@@ -153,7 +154,7 @@ class Referee:
         if report.state == reports.ENDED:
             self.gone.add(task)
         elif report.state == reports.USE:
-            self.used.hear(task, report.fields)
+            self.used[task] = report.fields
         elif report.state == reports.FORMED:
             self._formed(task, report)
         elif report.state == reports.WEIGHTS:

@@ -15,8 +15,8 @@ import pytest
 
 from runners import injob
 from runners.core.job_record import JobPaths
-from runners.injob.rank.usage import summary
-from runners.injob.rank.usage.node_use import JobUse, NodeUse, RankUse
+from runners.injob.rank.usage import node_use, summary
+from runners.injob.rank.usage.node_use import NodeUse, RankUse
 from runners.jobs import resource_use
 from tests.unit.injob.test_usage_readings import Library
 
@@ -52,11 +52,8 @@ def report(host: str = "n1", cpus: str = "ff", **more: Any) -> dict[str, Any]:
 OF_NODE = {"limit": 8 * GB, "limit_of": "slurm", "group_peak": None, "interfaces": {"e": [5, 6]}}
 
 
-def job(*reports: dict[str, Any]) -> JobUse:
-    made = JobUse()
-    for rank, fields in enumerate(reports):
-        made.hear(rank, fields)
-    return made
+def job(*reports: dict[str, Any]) -> list[NodeUse]:
+    return node_use.of_nodes(dict(enumerate(reports)))
 
 
 def test_ranks_are_added_up_by_node() -> None:
@@ -64,7 +61,7 @@ def test_ranks_are_added_up_by_node() -> None:
     made = job(
         report(node=OF_NODE, gpus=gpus), report(gpus=gpus), report("n2", "f", seconds=50.0)
     )  # fmt: skip
-    first, second = made.nodes()
+    first, second = made
     assert (first.host, first.ranks, first.cpus, first.cpus_used) == ("n1", 2, 8, 3.0)
     assert (first.memory_peak_bytes, first.memory_limit_bytes) == (4 * GB, 8 * GB)
     assert first.gpus == gpus, "a GPU that two ranks see is one"
@@ -81,7 +78,7 @@ def test_ranks_are_added_up_by_node() -> None:
 
 
 def test_what_one_rank_does_not_know_is_not_known_of_the_node() -> None:
-    (node,) = job(report(), report(cpu_seconds=None, files=None)).nodes()
+    (node,) = job(report(), report(cpu_seconds=None, files=None))
     assert node.cpus_used is None
     assert node.files is None
     cells, headers = summary.rows([node])
@@ -189,7 +186,7 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
     assert resource_use.of_run(paths) is None
     made = job(report(node=OF_NODE), report("n2"))
     (tmp_path / "result.json").write_text('{"accuracy": 0.5}')
-    made.keep(str(tmp_path), in_result=True)
+    node_use.keep(made, str(tmp_path), in_result=True)
     read = resource_use.of_run(paths)
     assert read is not None
     assert [one.host for one in read.nodes] == ["n1", "n2"]

@@ -60,34 +60,26 @@ class NodeUse:
         return sum(values) / len(values) if values else None
 
 
-class JobUse:
-    """What the ranks have reported so far."""
+def of_nodes(reports: Mapping[int, Mapping[str, Any]]) -> list[NodeUse]:
+    """Return what each node was used for, in the order of their first ranks.
 
-    def __init__(self) -> None:
-        self.reports: dict[int, Mapping[str, Any]] = {}
+    `reports` are the ranks' last ones.
+    """
+    ranks: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for rank, fields in sorted(reports.items()):
+        ranks.setdefault(str(fields["host"]), {})[rank] = fields
+    return [_node(host, of_node) for host, of_node in ranks.items()]
 
-    def hear(self, rank: int, fields: Mapping[str, Any]) -> None:
-        self.reports[rank] = fields
 
-    def nodes(self) -> list[NodeUse]:
-        """Return what each node was used for, in the order of their first ranks."""
-        ranks: dict[str, dict[int, Mapping[str, Any]]] = {}
-        for rank, fields in sorted(self.reports.items()):
-            ranks.setdefault(str(fields["host"]), {})[rank] = fields
-        return [_node(host, reports) for host, reports in ranks.items()]
-
-    def as_json(self) -> dict[str, Any]:
-        nodes = self.nodes()
-        return {
-            "version": VERSION,
-            "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
-            "nodes": [asdict(one) for one in nodes],
-            "findings": [asdict(one) for one in summary.findings(nodes)],
-        }
-
-    def keep(self, run_dir: str, in_result: bool = False) -> None:
-        """Write it into the run's folder, and into the trainer's result, if it wrote one."""
-        run_files.keep(run_dir, FILE, self.as_json(), in_result="use" if in_result else "")
+def keep(nodes: Sequence[NodeUse], run_dir: str, in_result: bool = False) -> None:
+    """Write it into the run's folder, and into the trainer's result, if it wrote one."""
+    value = {
+        "version": VERSION,
+        "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
+        "nodes": [asdict(one) for one in nodes],
+        "findings": [asdict(one) for one in summary.findings(nodes)],
+    }
+    run_files.keep(run_dir, FILE, value, in_result="use" if in_result else "")
 
 
 def read(value: Any) -> list[NodeUse]:
