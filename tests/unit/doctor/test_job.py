@@ -64,6 +64,10 @@ def test_a_good_world() -> None:
 
 ALONE = [record(0, size=1, local_size=1, cross_size=1) for _ in range(4)]
 SWAPPED = [*ranks()[:3], record(3, local_rank=0)]
+# torch.distributed has no cross ranks.
+WITHOUT_CROSS = [
+    {name: value for name, value in one.items() if not name.startswith("cross")} for one in ranks()
+]
 UNEVEN = [
     record(0, size=3),
     record(1, size=3, cross_size=1),
@@ -79,6 +83,8 @@ UNEVEN = [
         (SWAPPED, 4, "places", FAILURE),
         ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
         (UNEVEN, 3, "places", OK),
+        (WITHOUT_CROSS, 4, "places", OK),
+        ([*WITHOUT_CROSS[:3], {**WITHOUT_CROSS[3], "local_rank": 0}], 4, "places", FAILURE),
         ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
         (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
         ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),

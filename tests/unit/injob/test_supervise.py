@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import runners.injob.rank
 from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
+from runners.injob import processes
 from runners.injob.rank import failure, gate, supervise, task
 
 from .srun_environment import FIRST
@@ -287,6 +289,17 @@ def test_without_another_failure_the_traceback_is_shown(tmp_path: Path) -> None:
         "raise HorovodInternalError('Mismatched allreduce tensor shapes')"
     )
     assert "Traceback" in run_shim(tmp_path, trainer, tasks=1, size=1)[1]
+
+
+def test_a_tree_of_processes_is_ended() -> None:
+    words = "sh -c 'sleep 60 & echo; wait' & echo; wait"
+    root = subprocess.Popen(["sh", "-c", words], stdout=subprocess.PIPE)
+    assert root.stdout is not None
+    assert [root.stdout.readline() for _ in range(2)] == [b"\n"] * 2
+    assert len([*processes.tree(root.pid)]) == 3
+    processes.end_tree(root.pid)
+    assert root.wait() == -signal.SIGKILL
+    assert root.stdout.read() == b"", "nobody has it open any more"
 
 
 def test_what_runs_in_images_is_python_of_2019() -> None:
