@@ -47,7 +47,6 @@ class MasterAddress:
     address: str
     port: int
     interface: str
-    own_address: str
 
 
 class RendezvousSession:
@@ -158,8 +157,7 @@ class RendezvousSession:
         master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.own, address)
-        own = network.first_address(self.own, interface) or LOOPBACK
-        return MasterAddress(address, master["port"] if master else 0, interface, own)
+        return MasterAddress(address, master["port"] if master else 0, interface)
 
     def variables(self, place: MasterAddress) -> dict[str, str]:
         """Return Horovod's variables in the child, whose name will lead to the interface.
@@ -178,7 +176,8 @@ class RendezvousSession:
         """
         if problem := network.foreign_listener(self.held):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
-        mine = f"{place.own_address}:{self.held.getsockname()[1]}"
+        own = network.first_address(self.own, place.interface) or LOOPBACK
+        mine = f"{own}:{self.held.getsockname()[1]}"
         met, _ = _answered(self.proxy.port, self.proxy.prefix, protocol.MEET, mine)
         servers: list[str] = met["servers"]
         if "" in servers:

@@ -126,10 +126,6 @@ def sentence(finding: Finding) -> str:
     )
 
 
-def options_in_words(finding: Finding) -> str:
-    return " ".join(f"--{name} {value}" for name, value in finding.options.items())
-
-
 def rows(nodes: Sequence[NodeUse]) -> tuple[list[list[str]], list[str]]:
     """Return rows and headers. Columns of GPUs are one where none was measured."""
     gpus = OF_GPUS if any(one.gpus for one in nodes) else ("GPUs",)
@@ -146,7 +142,7 @@ def lines(nodes: Sequence[NodeUse], findings: Sequence[Finding], file: str) -> I
     if len(nodes) > MOST:
         yield f"runner:   and {len(nodes) - MOST} more nodes: {file}"
     for finding in findings:
-        options = options_in_words(finding)
+        options = " ".join(f"--{name} {value}" for name, value in finding.options.items())
         yield f"runner: {sentence(finding)}" + (f"; try: {options}" if options else "")
 
 
