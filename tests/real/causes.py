@@ -5,8 +5,10 @@ Tiny trainers; those that need no tensors import no framework, which would take 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from .conftest import UNPACKED
 from .places import BARE
 
 INIT = f"{BARE}hvd.init()\nprint('size', hvd.size())\n"
@@ -128,6 +130,7 @@ WORLDS = (
     ),
     Cause(
         "interface", INIT, (*GLOO, *TWO, "--network-interfaces", "ib9"),
+        image="horovod_cpu.sif",
         explained="wrong-interface", said="no network interface ib9 with an address; it has eth0",
         fix="runner launch --nodes 2 --controller gloo --job-name interface "
         "--image horovod_cpu.sif interface/interface.py",
@@ -325,4 +328,11 @@ LAST = (
         fix="--module podman-hpc", certainty="likely",
     ),
 )  # fmt: skip
-ALL = (*CONTAINERS, *WORLDS, *PYTHON, *LIBRARIES, *FILES, *TRAINING, *LAST)
+
+
+def unpacked(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Return causes that lie in what the ranks do, with the image in which they start sooner."""
+    return tuple(replace(cause, image=cause.image or UNPACKED) for cause in causes)
+
+
+ALL = (*CONTAINERS, *unpacked(WORLDS), *PYTHON, *LIBRARIES, *FILES, *unpacked(TRAINING), *LAST)
