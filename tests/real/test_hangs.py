@@ -69,7 +69,6 @@ JOBS = {
     "gloo-sleep": (["--controller", "gloo"], HOROVOD, "sleep", REDUCES),
     "gloo-loop": (["--controller", "gloo"], HOROVOD, "loop", REDUCES),
     "mpi-sleep": (["--controller", "mpi"], HOROVOD, "sleep", REDUCES),
-    "mpi-loop": (["--controller", "mpi"], HOROVOD, "loop", REDUCES),
     "ddp-sleep": ([], DDP, "sleep", ".backward(), in _engine_run_backward (graph.py line "),
     "ddp-loop": (["--launcher", "torchrun"], DDP, "loop", ".backward(), in _engine_run_backward"),
 }
