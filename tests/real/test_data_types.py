@@ -17,10 +17,18 @@ case $1 in --version) echo "HYDRA build details:" ;; *) echo "$@" ;; esac
 """
 
 
-# Four ranks, with process sets of two and three.
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-@pytest.mark.parametrize("script", ["data_types.py", "data_types_tf.py"])
-def test_every_data_type_is_right(login: Login, controller: str, script: str) -> None:
+# Four ranks, with process sets of two and three. Torch's types meet both controllers, which add
+# them up; what TensorFlow hands to Horovod is the same for each.
+@pytest.mark.parametrize(
+    ("script", "controller"),
+    [
+        ("data_types.py", "gloo"),
+        ("data_types.py", "mpi"),
+        ("data_types_tf.py", "mpi"),
+        pytest.param("data_types_tf.py", "gloo", marks=pytest.mark.slow),
+    ],
+)
+def test_every_data_type_is_right(login: Login, script: str, controller: str) -> None:
     login.write(script, (WORLDS / script).read_text(encoding="utf-8"))
     words = ["--nodes", "2", "--ntasks", "4", "--overcommit", "--controller", controller]
     done = login.launch(*words, "--follow", "--all", script)
