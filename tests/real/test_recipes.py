@@ -120,7 +120,11 @@ def test_different_weights_are_found_and_named(login: Login, trainer: str) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--epochs", "0"], "error: argument --epochs: must be at least 1, not 0"),
+        pytest.param(
+            ["--epochs", "0"],
+            "error: argument --epochs: must be at least 1, not 0",
+            marks=pytest.mark.slow,
+        ),
         (["--data", "/nowhere"], "error: the data folder /nowhere does not exist"),
     ],
 )
