@@ -26,7 +26,10 @@ IMAGE = "/scratch/ada/images/horovod_cpu.sif"
 UNPACKED = "/scratch/ada/unpacked"
 # The nodes claim more CPUs than this machine has; more threads than real ones only wait.
 FEW_THREADS = {"RUNNER_CPUS_PER_TASK": "1"}
-ONE_BY_ONE = ("test_explain_frameworks.py", "test_launch.py", "test_worlds.py")
+ONE_BY_ONE = (
+    *("test_explain_frameworks.py", "test_hangs.py", "test_keras.py", "test_launch.py"),
+    *("test_one_model.py", "test_tutorials.py", "test_worlds.py"),
+)
 Done = subprocess.CompletedProcess[str]
 # A test that fails may leave a job that keeps the nodes from all that come after it.
 LEAVE = """
