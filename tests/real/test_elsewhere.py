@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from .conftest import IMAGE, Login
+from .conftest import IMAGE, UNPACKED, Login
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 HELLO = """
@@ -52,7 +52,7 @@ def in_allocation(login: Login, *commands: str) -> str:
 
 
 def test_parts_of_an_allocation(login: Login, hello: str) -> None:
-    launch = f"runner launch --scheduler allocation --image {IMAGE}"
+    launch = f"runner launch --scheduler allocation --image {UNPACKED}"
     one_node = in_allocation(
         login,
         f"{launch} --all --nodes 1 --ntasks-per-node 2 --nodelist n2 --controller mpi {hello}",
@@ -68,7 +68,7 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
 
 
 def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
-    words = ["runner", "launch", "--scheduler", "allocation", "--image", IMAGE, "torch_lm"]
+    words = ["runner", "launch", "--scheduler", "allocation", "--image", UNPACKED, "torch_lm"]
     fewer = ["env", "-u", "RUNNER_CPUS_PER_TASK", "salloc", "--quiet", "-N2"]
     done = login.run(*fewer, *words, "--", "--epochs", "1", "--max-steps", "4")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,7 +81,7 @@ def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
 def test_a_job_in_an_allocation_is_cancelled_and_the_allocation_stays(
     login: Login, hello: str
 ) -> None:
-    launch = f"runner launch --scheduler allocation --image {IMAGE} --controller gloo"
+    launch = f"runner launch --scheduler allocation --image {UNPACKED} --controller gloo"
     said = in_allocation(
         login,
         f"id=$({launch} --nodes 2 --ntasks-per-node 1 --env HOLD=300 --parsable {hello})",
