@@ -14,6 +14,8 @@ from runners.data import catalogue
 from . import servers
 from .conftest import Done, Login, on_cluster
 
+pytestmark = pytest.mark.unpacked
+
 # Says what it sees, all of it, then waits as long as it was told, or fails.
 READER = """
 import hashlib, json, os, sys, time
