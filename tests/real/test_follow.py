@@ -6,11 +6,16 @@ import json
 import re
 import shlex
 import time
+from dataclasses import replace
+
+import pytest
 
 from runners.core.job_record import JOB_FORM
 
 from .conftest import FEW_THREADS, IMAGE, Done, Login, on_cluster
 from .terminal import CTRL_C, terminal
+
+pytestmark = pytest.mark.unpacked
 
 STEPS = """
 import os, sys, time
@@ -183,6 +188,7 @@ def test_a_large_log_is_never_held_in_memory(login: Login) -> None:
 
 def test_runs_side_by_side(login: Login) -> None:
     """A whole run followed to its result, and what differs from one with another rate."""
+    login = replace(login, image=IMAGE)  # a folder has no digest
     lengths = ("--epochs", "1", "--log-interval", "5")
     other = login.launch(
         "--parsable", "-N", "2", "torch_mnist", "--", *lengths, "--base-lr", "0.02"
