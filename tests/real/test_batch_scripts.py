@@ -9,7 +9,7 @@ import pytest
 
 from tests.documents import ROOT, blocks
 
-from .conftest import IMAGE, Login
+from .conftest import IMAGE, UNPACKED, Login
 from .studies import extra_packages
 
 PACKAGES = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
@@ -42,14 +42,14 @@ export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
 export MASTER_PORT=$((SLURM_JOB_ID % 10000 + 20000))
 export WORLD_SIZE=$SLURM_NTASKS OMP_NUM_THREADS=1
 ARGS=(--name "two words" --job $SLURM_JOB_NAME --of $SLURM_JOB_PARTITION)
-srun apptainer exec {IMAGE} bash -c 'RANK=$SLURM_PROCID python train.py "$@"' _ "${{ARGS[@]}}"
+srun apptainer exec {UNPACKED} bash -c 'RANK=$SLURM_PROCID python train.py "$@"' _ "${{ARGS[@]}}"
 """
 AGENT_JOB = f"""#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1 -t 5 -J agents
 #SBATCH --output=job.log
 HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
 echo 'set -- nothing' > env.sh
-srun apptainer exec {IMAGE} bash -c "source ./env.sh && torchrun --nnodes 2 --nproc_per_node 2 \\
+srun apptainer exec {UNPACKED} bash -c "source ./env.sh && torchrun --nnodes 2 --nproc_per_node 2 \\
     --rdzv_backend c10d --rdzv_endpoint $HEAD:29477 train.py --job $SLURM_JOB_NAME"
 """
 HOROVOD_JOB = f"""#!/bin/bash
@@ -57,7 +57,7 @@ HOROVOD_JOB = f"""#!/bin/bash
 #SBATCH -n 4
 #SBATCH --output=job.log
 export HOROVOD_LOG_LEVEL=warning
-srun --mpi=pmix apptainer exec {IMAGE} python train.py --epochs $((2 * 3))
+srun --mpi=pmix apptainer exec {UNPACKED} python train.py --epochs $((2 * 3))
 """
 
 
