@@ -112,12 +112,10 @@ def test_right_models_of_keras_are_no_alarm(place: Login, name: str) -> None:
 
 EQUAL = ("ddp", "accumulates", "two_optimizers", "zero_redundancy", "frozen_and_averaged_copy")
 RIGHT = {
-    "one after another": ("none", (*EQUAL, "many_steps"), "equal"),
-    "LoRA": ("none", ("adapters",), "equal"),
+    "one after another": ("none", (*EQUAL, "many_steps", "adapters"), "equal"),
     "averaged every 8 steps": ("none", ("local_sgd",), "not-checked"),
     "Horovod": ("gloo", ("horovod_right", "passes_per_step"), "equal"),
     "Adasum": ("mpi", ("adasum",), "equal"),
-    "ends the world": ("none", ("ends_the_world",), "equal"),
     "leaves at once": ("none", ("leaves_at_once",), "equal"),
     "a checkpoint on rank 0": ("none", ("best_on_rank_0",), "equal"),
     "sharded": ("none", ("fsdp_1", "fsdp_2", "tensor_parallel"), "not-checked"),
