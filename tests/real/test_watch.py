@@ -11,6 +11,8 @@ import pytest
 
 from .conftest import IMAGE, Login, new_folder, on_cluster
 
+pytestmark = pytest.mark.unpacked
+
 WAITING = "import sys, time; print('started', flush=True); time.sleep(int(sys.argv[1]))"
 
 
