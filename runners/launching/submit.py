@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import signals
-from ..core.command_line import CommandLine, Given
+from ..core.command_line import OWN, CommandLine, Given
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Trainer
 from ..core.plan import Plan, Variable
@@ -17,7 +17,7 @@ from ..core.progress import Listener
 from ..core.site import Site
 from ..injob import SERVE
 from ..schedulers import capabilities
-from ..settings import sweep
+from ..settings import config, sweep
 from ..settings.sweep import SweepRequest, Variant
 from ..submit import job_array, launch
 from ..submit.launch import INJOB, Draft
@@ -108,7 +108,8 @@ class PreparedSession:
 def prepare_session(
     name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> PreparedSession:
-    preset = session.preset(name)
+    # The site, files, variables and flags may change it.
+    preset = config.Layer(OWN, {"time": session.TIME}, f"runner {name}")
     here = gather.look_around(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)

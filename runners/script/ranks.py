@@ -129,11 +129,10 @@ def ssh_nodes(plan: Plan) -> list[str]:
         "# The nodes that `ssh` in the container reaches, by steps of this job.",
         f"nodes=$({listed} | paste -s -d , -)",
     ]
-    slots = f":{launchers.per_node(plan)}"
-    return [
-        *lines,
-        *[f"hosts=${{nodes//,/{slots},}}{slots}"] * (plan.launching.launcher == "horovodrun"),
-    ]
+    if plan.launching.launcher == "horovodrun":
+        slots = f":{launchers.per_node(plan)}"
+        lines.append(f"hosts=${{nodes//,/{slots},}}{slots}")
+    return lines
 
 
 def ssh_around(plan: Plan, paths: JobPaths) -> list[str]:

@@ -53,7 +53,13 @@ def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
     It is started by hand, by a step beside the ranks, or by a job that has none.
     """
     return _text(
-        _head_of_enter(paths, cwd),
+        [
+            "#!/bin/bash",
+            f"# Written by runner {__version__}: a command in the container of this run.",
+            f"# bash {shlex.quote(str(paths.enter))} COMMAND [ARG]...",
+            f"run={shlex.quote(str(paths.root))}",
+            f"cd {shlex.quote(cwd)} || exit",
+        ],
         stage_lines.found_again(plan),
         ranks.image_check(plan),
         [*environment.modules(plan), *environment.NO_STEP],
@@ -104,14 +110,4 @@ def _header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> lis
         *("# " + " ".join(text.splitlines()) for text in choices),
         f"run={shlex.quote(str(paths.root))}",
         *scheduler.opening(plan, paths, cwd, bool(at_terminal)),
-    ]
-
-
-def _head_of_enter(paths: JobPaths, cwd: str) -> list[str]:
-    return [
-        "#!/bin/bash",
-        f"# Written by runner {__version__}: a command in the container of this run.",
-        f"# bash {shlex.quote(str(paths.enter))} COMMAND [ARG]...",
-        f"run={shlex.quote(str(paths.root))}",
-        f"cd {shlex.quote(cwd)} || exit",
     ]

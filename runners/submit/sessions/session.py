@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core import tokens
-from ...core.command_line import OWN
 from ...core.job_record import JobPaths
 from ...core.model import BindMount
 from ...core.plan import Interruption, Plan
@@ -13,7 +12,6 @@ from ...core.tokens import Expanded
 from ...injob import SERVE
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import ranks, render, runtimes
-from ...settings import config
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
 TIME = "1:00:00"
@@ -41,11 +39,6 @@ server=$!
 until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
 tidy
 (exit "$code")"""
-
-
-def preset(name: str) -> config.Layer:
-    """Return the settings of a session, which the site, files, variables and flags may change."""
-    return config.Layer(OWN, {"time": TIME}, f"runner {name}")
 
 
 def of(made: Plan, cwd: str) -> Plan:
