@@ -65,5 +65,6 @@ def _none(folder: Path) -> None:
 
 
 def _print(meant: list[Run], as_json: bool) -> None:
-    found = status_view.of_all(meant)
+    pairs = zip(meant, status_view.statuses(meant))
+    found = [status_view.facts(*run, status) for run, status in pairs]
     printer.json_or_table(as_json, found, *status_view.table(found), status_view.SPARE)

@@ -27,11 +27,6 @@ NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 SPARE = ("nodes", "left", "rate")  # where the terminal is narrow
 
 
-def of_all(runs: list[Run]) -> list[dict[str, Any]]:
-    """Return the facts of runs, for all of which each scheduler is asked once."""
-    return [facts(*run, status) for run, status in zip(runs, statuses(runs))]
-
-
 def statuses(runs: list[Run]) -> list[Status]:
     """Return how runs stand; when a scheduler does not answer, what their folders say."""
     try:
