@@ -32,7 +32,9 @@ def text(remedy: Remedy, typed: CommandLine) -> str:
 
 def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
     """Return the words of the command line with a remedy's changes."""
-    unset = [f"--unset={name}" for name in _variables(remedy, typed)]
+    gone = [each for each in typed.settings if each.name in remedy.leave_out]
+    variables = dict.fromkeys(each.where for each in gone if each.origin == ENVIRONMENT)
+    unset = [f"--unset={name}" for name in variables]
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     args = list(arguments(remedy, args))
     return [
@@ -103,12 +105,6 @@ def arguments(remedy: Remedy, args: Sequence[str]) -> Iterator[str]:
         skip = not skip and word in names
     for name, value in remedy.arguments:
         yield from argument_words(name, value)
-
-
-def _variables(remedy: Remedy, typed: CommandLine) -> list[str]:
-    """Return the variables that set what is to be left out."""
-    gone = [each for each in typed.settings if each.name in remedy.leave_out]
-    return list(dict.fromkeys(each.where for each in gone if each.origin == ENVIRONMENT))
 
 
 def _in_files(remedy: Remedy, typed: CommandLine) -> list[str]:

@@ -118,6 +118,13 @@ def claimed(*folders: Path) -> Iterator[None]:
         raise
 
 
+def write_alone(draft: Draft) -> None:
+    """Check the places of a run that is started at a terminal, and write its folder."""
+    check_folders(draft.plan)
+    with claimed(draft.paths.root):
+        write(draft)
+
+
 def write_all(drafts: Sequence[Draft]) -> None:
     """Fill the runs' folders; runs with the same code share its files."""
     written: dict[tuple[Path, ...], JobPaths] = {}

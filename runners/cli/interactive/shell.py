@@ -95,8 +95,7 @@ def _at_terminal() -> bool:
 def _run(draft: Draft) -> int:
     scheduler = capabilities(draft.plan.launching.scheduler)
     if not scheduler.queue:
-        with launch.claimed(draft.paths.root):
-            launch.write(draft)
+        launch.write_alone(draft)
         return shell.hand_over(session.in_shell(draft.paths))
     if scheduler.interactive:
         return _on_the_node(draft)
@@ -115,8 +114,7 @@ def _run(draft: Draft) -> int:
 
 def _on_the_node(draft: Draft) -> int:
     """Open a shell on the job's first node, and say what leads from there into the image."""
-    with launch.claimed(draft.paths.root):
-        launch.write(draft)
+    launch.write_alone(draft)
     then = tokens.join(session.in_shell(draft.paths))
     printer.tell(f"on the node, type: {then}")
     return shell.hand_over(session.allocation(draft.plan, draft.paths))

@@ -39,9 +39,7 @@ class Allocation:
         When the wait ended without nodes, by Ctrl-C or `runner cancel`, it is INTERRUPTED. Raises
         Refused with the scheduler's words when there is no job, and removes the folder.
         """
-        launch.check_folders(self.draft.plan)
-        with launch.claimed(self.draft.paths.root):
-            launch.write(self.draft)
+        launch.write_alone(self.draft)
         argv = session.allocation(self.draft.plan, self.draft.paths)
         try:
             env = slurm_calls.scrubbed(os.environ)

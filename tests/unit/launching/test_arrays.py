@@ -217,6 +217,13 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
     assert drawn == []
 
 
+def test_what_runs_at_a_terminal_is_checked_as_a_job_is(tmp_path: Path) -> None:
+    draft = launch.draft(made(tmp_path, output=str(tmp_path / "absent" / "a.log")))
+    with pytest.raises(NotFound, match="does not exist"):
+        launch.write_alone(draft)
+    assert not draft.paths.root.exists()
+
+
 def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not the name of one file for each"):
         job_array.batches(job_array.drafts([made(tmp_path, output="all.log")] * 2))
