@@ -89,7 +89,7 @@ def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
     assert report.code == 0, report.findings
     assert "ran: torch.distributed on cpu" in report.of("job", "trial")["says"]
     assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one process group"
-    assert report.of("world", "places")["evidence"].endswith("local 0 of 1, cross 1 of 2")
+    assert report.of("world", "places")["evidence"].endswith("rank 1@n2: local 0 of 1")
     assert report.of("network of the job", "transport")["says"] == "TCP over eth0"
     assert report.of("network of the job", "allreduce")["state"] == "ok"
 
