@@ -14,7 +14,7 @@ import pytest
 from runners.core.job_record import JOB_FORM
 from tests import documents
 
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, on_cluster
 from .places import BARE
 from .terminal import CTRL_C, terminal
 
@@ -230,7 +230,7 @@ def one_that_waits(login: Login, shell: list[str]) -> None:
 
 class TestJupyter:
     def test_it_is_ours_alone(self, login: Login) -> None:
-        with terminal(login, "runner", "jupyter", "--image", IMAGE, "-w", "n1") as screen:
+        with terminal(login, "runner", "jupyter", "--image", UNPACKED, "-w", "n1") as screen:
             screen.see("JupyterLab answers on n1, [0-9:]+ to its limit")
             ssh = screen.see(r"ssh -N -L (\d+):(\S+):\1 ada@\S+")
             port, address = ssh.groups()
@@ -269,7 +269,7 @@ def a_cell_runs(login: Login, server: str, token: str) -> None:
     code = (
         "import os, horovod.torch as hvd; hvd.init(); print(hvd.size(), os.uname()[1], os.getcwd())"
     )
-    words = ["apptainer", "exec", IMAGE, "python3", "cell.py", server, code]
+    words = ["apptainer", "exec", UNPACKED, "python3", "cell.py", server, code]
     out = login.sh(f"echo {token} | {shlex.join(words)}")
     assert out.splitlines()[-1] == f"1 n1 {login.folder}"
 
