@@ -27,7 +27,9 @@ def extra_packages(*packages: str) -> Iterator[str]:
     try:
         wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
         fetch(wheels, packages or PACKAGES)
-        words = ["--quiet", "--no-index", f"--find-links={folder}/wheels", f"--target={folder}/lib"]
+        # Not compiled: most of it is never imported.
+        words = ["--quiet", "--no-compile", "--no-index", f"--find-links={folder}/wheels"]
+        words += [f"--target={folder}/lib"]
         done = on_cluster([PYTHON, "-m", "pip", "install", *words, *(packages or PACKAGES)])
         assert done.returncode == 0, done.stderr
         yield f"{folder}/lib"

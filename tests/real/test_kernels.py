@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.state import UID, State
 
-from .conftest import IMAGE, Done, Login, new_folder, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, new_folder, on_cluster
 from .studies import fetch
 from .test_inside import CELL, session
 
@@ -44,7 +44,8 @@ def lab() -> Iterator[str]:
         wheels = State.locate().scratch / "ada" / Path(folder).name / "wheels"
         fetch(wheels, ["jupyterlab"])
         os.chown(wheels, UID, UID)
-        install = f"env/bin/pip install --quiet --no-index --find-links={folder}/wheels jupyterlab"
+        words = f"--quiet --no-compile --no-index --find-links={folder}/wheels"
+        install = f"env/bin/pip install {words} jupyterlab"
         done = on_cluster(["bash", "-c", f"cd {folder} && python3 -m venv env && {install}"])
         assert done.returncode == 0, done.stderr
         yield f"{folder}/env"
@@ -113,7 +114,7 @@ def test_jupyterlab_in_an_environment(login: Login, lab: str) -> None:
     facts = session(login, "jupyter", "--runtime", "none", "--image", lab)
     server = facts["inside"].partition("/lab?")[0]
     login.write("cell.py", CELL.read_text(encoding="utf-8"))
-    command = f"apptainer exec {IMAGE} python3 cell.py {server} '{PLACE}'"
+    command = f"apptainer exec {UNPACKED} python3 cell.py {server} '{PLACE}'"
     out = login.sh(f"echo {facts['token']} | {command}")
     assert out.splitlines()[-1] == f"{lab} {login.folder}"
     login.runner("cancel", json.dumps(facts["id"]).strip('"'))
