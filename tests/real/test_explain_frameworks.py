@@ -19,14 +19,6 @@ soon = datetime.timedelta(seconds=15)
 THERE = WORLD + "dist.init_process_group('gloo', timeout=soon)\n"
 # Name of the explanation -> options, trainer, what is in the cause and in the fix
 FAILING = {
-    "keras-2": (
-        (),
-        "import tensorflow as tf, horovod.tensorflow as hvd\n"
-        "hvd.init()\n"
-        "hvd.DistributedOptimizer(tf.keras.optimizers.legacy.SGD(0.1))\n",
-        "written for Keras 2",
-        "--env TF_USE_LEGACY_KERAS=1",
-    ),
     "torch-variable-missing": (
         (),
         "import os, torch.distributed as dist\nos.environ.pop('RANK', '')\n"

@@ -54,12 +54,10 @@ def followed(place: Login, *words: str) -> Done:
     return place.launch("--nodes", "2", "--follow", "--all", *words)
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_pytorch_with_torchvision(place: Login, controller: str) -> None:
+def test_pytorch_with_torchvision(place: Login) -> None:
     place.write("mnist.py", WRITE_MNIST)
     place.sh("python3 mnist.py")
-    words = ("--controller", controller, "pytorch_horovod.py", "--", "--data-dir", "data")
-    done = followed(place, *words)
+    done = followed(place, "pytorch_horovod.py", "--", "--data-dir", "data")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trained by 2" in done.stdout
     assert "events.out" in place.sh("ls runs/*")
@@ -70,6 +68,8 @@ def test_keras_2_wants_a_variable_and_is_told_so(place: Login) -> None:
     assert refused.returncode not in (0, 82), refused.stdout
     said = json.loads(place.runner("explain", "--json").stdout)
     assert said["name"] == "keras-2"
+    assert "written for Keras 2" in said["cause"]
+    assert "--env TF_USE_LEGACY_KERAS=1" in said["fix"]["text"]
     done = followed(place, "--env", "TF_USE_LEGACY_KERAS=1", "keras2_horovod.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trained by 2" in done.stdout
