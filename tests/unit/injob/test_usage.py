@@ -206,7 +206,7 @@ import resource, sys
 block = bytearray(100 << 20)
 block[::4096] = b"x" * len(block[::4096])
 sys.stderr.write("y" * 1_000_000 + "\\n")
-while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.35:
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.7:
     pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(sum(used[:2]), used.ru_maxrss << 10)
@@ -223,7 +223,7 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "use.json").read_text())
     (node,) = record["nodes"]
     assert (node["host"], node["ranks"]) == (os.uname().nodename, 2)
-    assert node["cpu_seconds"] == pytest.approx(sum(cpu for cpu, _ in own), abs=0.14)
+    assert node["cpu_seconds"] == pytest.approx(sum(cpu for cpu, _ in own), rel=0.1)
     assert node["memory_peak_bytes"] == pytest.approx(sum(peak for _, peak in own), rel=0.1)
     assert node["files"]["written_bytes"] >= 2 * 1_000_000
     assert node["gpus"] is None
