@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
 from .commands import BRANCH_OF, Command, Content, Scope, Value, hidden
-from .simple_commands import SimpleReader
+from .simple_commands import SimpleReader, assigned
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
 
@@ -194,10 +195,14 @@ class _Reader(SimpleReader):
         self._loop(node, [name for name in names if name.isidentifier()])
 
     def _loop(self, node: Node, names: Sequence[str], kind: str = BRANCH) -> None:
-        line = self._line(node)
+        line, body = self._line(node), node.children_by_field_name("body")
+        for name in assigned(body) - {*names}:  # what the round before left
+            before = hidden(self.scope.variables.get(name, literal("")), name, BRANCH)
+            pieces = tuple(replace(piece, line=line) for piece in before.unknown)
+            self.scope.variables[name] = Word(pieces, line)
         self._hide(names, line, kind)
         with self._with(loops=self.state.loops or line):
-            self._branches([(f"{LOOP} {line}", node.children_by_field_name("body"))])
+            self._branches([(f"{LOOP} {line}", body)])
 
 
 def _first(node: Node) -> str:

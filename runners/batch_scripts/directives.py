@@ -102,11 +102,18 @@ class Job(Lookup):
         return None
 
     @property
-    def gpu_type(self) -> str:
-        """The type of the job's GPUs, as a100 of `gpu:a100:4`; "" where none is said."""
+    def gpu_types(self) -> set[str]:
+        """What stands for the type of the job's GPUs, as a100 of `gpu:a100:4`."""
         asked = [self.text(name) for name in ("gpus-per-node", "gpus", "gpus-per-task")]
-        pairs = [gpus.in_gres(self.text("gres")), *(gpus.typed(text) for text in asked if text)]
-        return next((pair[0] for pair in pairs if pair and pair[0]), "")
+        gres = [part.partition(":") for part in self.text("gres").split(",")]
+        asked += [rest for name, _, rest in gres if name == "gpu"]
+        return {gpus.typed(text)[0] for text in asked if text} - {""}
+
+    @property
+    def gpu_type(self) -> str:
+        """The type of the job's GPUs, "" for none, several, or no name."""
+        kind = "".join(self.gpu_types) if len(self.gpu_types) == 1 else ""
+        return kind if re.fullmatch(r"[\w.-]+", kind) else ""
 
     @property
     def exclusive(self) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ..core.command_line import without_secret
 from ..core.site import Profile
-from . import trainer
+from . import container, trainer
 from .commands import Command, exclude
 from .draft import Draft, Note
-from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, OF_DIRECTIVE, PLACE
+from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .script import MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
-from .step import Layer, Step
+from .step import Step
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
@@ -24,7 +24,8 @@ CONDAS = ("conda", "mamba", "micromamba")
 
 
 def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
-    draft.folder = _folder(step.command.folder or draft.folder)
+    by_ssh = step.starter.name == "ssh"
+    draft.folder = _folder(step.outside.folder or (None if by_ssh else draft.folder))
     if draft.folder is not None:
         draft.note(draft.folder)
     if step.container and step.image is not None:
@@ -34,18 +35,34 @@ def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> No
         elif name in DOCKERS:
             text = f"{name}: the launch runs its image with Apptainer, as you and in your folder"
             draft.notes.append(Note(step.line, text))
-        _container(draft, script, step.container, step.image)
+        container.add(draft, script, step.container, step.image)
         _first_on_path(draft, step)
     else:
         _environment(draft, script, step)
     _variables(draft, script, step)
+    if by_ssh:
+        _not_by_ssh(draft, script, step)
+        return
     _modules(draft, script, step, profile)
     for command in script.content.commands:
-        chooses = command.name in MODULES or activated(command) is not None
+        chooses = _chooses(command)
         decided = [each for each in command.conditions if each not in step.command.conditions]
         before = command.line <= step.line and not exclude(step.command.conditions, decided)
         if chooses and decided and before and not command.within:
             draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
+
+
+def _chooses(command: Command) -> bool:
+    return command.name in MODULES or activated(command) is not None
+
+
+def _not_by_ssh(draft: Draft, script: Script, step: Step) -> None:
+    """Say what of the script's shell a program that ssh starts does not have."""
+    chosen = [c.text for c in script.content.commands if c.line < step.line and _chooses(c)]
+    if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
+        draft.leave_out(step.line, f"{', '.join(words)}: ssh does not pass {them(words)} on")
+    if not any(each.name == "cd" for each in step.inner):
+        draft.notes.append(Note(step.line, "ssh starts it in your home folder: launch it there"))
 
 
 def _first_on_path(draft: Draft, step: Step) -> None:
@@ -68,56 +85,6 @@ def _first_on_path(draft: Draft, step: Step) -> None:
 def _folder(word: Word | None) -> Word | None:
     """Return a folder, None for the one in which the script was submitted."""
     return None if word is None or word.text.rstrip("/") in (".", "$PWD") else word
-
-
-def _container(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
-    if layer.name in DOCKERS:
-        image = made(("docker://", *image.pieces), image.line)
-    elif layer.name not in APPTAINER:
-        draft.add("runtime", layer.name)
-    if not image.pieces:
-        image = literal("<image>", layer.line)
-        draft.open.append(Note(layer.line, "<image>: the script leaves its name empty"))
-    draft.add("image", script.job.text("image") if image.text == OF_DIRECTIVE else image)
-    if modules := script.job.text("module"):
-        text = f"--module={modules}: the site's profile decides it"
-        draft.leave_out(script.job.line_of("module"), text)
-    elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
-        text = f"{image.text}: the image, mounts and variables that this file names"
-        draft.open.append(Note(image.line, text))
-    of_shifter = script.job.all("volume") if layer.name == "shifter" else ()
-    for option in (*of_shifter, *layer.options):
-        name, value, line = option.name, option.value, option.line
-        if name in ("bind", "volume", "volumes", "container-mounts") and value:
-            _binds(draft, value, layer.name)
-        elif name in ("nv", "rocm", "nvccli", "gpu") or (layer.name in DOCKERS and name == "gpus"):
-            if script.job.wants_gpus or script.job.text("system"):
-                draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
-            else:
-                draft.add("rocm" if name == "rocm" else "nv")
-        elif layer.name not in APPTAINER:
-            if name == "annotations":
-                draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
-            elif name in ("entrypoint", "mount"):
-                draft.lose(line, f"{layer.name} --{name} {option.text}")
-            elif name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
-                text = f"--{name}={option.text}".rstrip("=")
-                draft.leave_out(line, f"{text}: the site's profile decides it")
-        elif name == "cleanenv":
-            draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
-        elif name == "writable":
-            draft.lose(line, "--writable: ranks that write to one image destroy it")
-        elif name not in ("pwd", "cwd", "env"):
-            pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
-            draft.add("apptainer-arg", made(pieces, line))
-
-
-def _binds(draft: Draft, value: Word, runtime: str) -> None:
-    """Add binds but for the current folder, which runner binds itself."""
-    for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
-        alone = len(bind.split(":")) == 1
-        if not (alone and bind.text.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
-            draft.add("bind", bind)
 
 
 def _environment(draft: Draft, script: Script, step: Step) -> None:
@@ -145,7 +112,8 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
 
 def _before(script: Script, step: Step, *more: Command) -> list[Command]:
     """Return the commands that may run before a step: not those of another branch."""
-    commands = (each for each in (*script.content.commands, *more) if each.line <= step.line)
+    around = script.content.commands if step.starter.name != "ssh" else ()
+    commands = (each for each in (*around, *more) if each.line <= step.line)
     return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
 
 
@@ -186,7 +154,7 @@ def _conda_folder(script: Script, name: str) -> Path | None:
 
 
 def _variables(draft: Draft, script: Script, step: Step) -> None:
-    given: dict[str, Word | None] = {**step.command.exports, **step.env}
+    given: dict[str, Word | None] = {**step.outside.exports, **step.env}
     for word in step.starter.values("x"):
         if "=" not in word.text:
             given.setdefault(word.text, None)
@@ -236,7 +204,7 @@ def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
     if in_container:
         name = name.removeprefix("APPTAINERENV_").removeprefix("SINGULARITYENV_")
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
-        _binds(draft, value, "apptainer")
+        container.binds(draft, value, "apptainer")
     elif without_secret(f"{name}=x") == name and value.known:
         draft.add("env", name, value.line)
         draft.open.append(Note(value.line, f"{name}: a secret; export it before the launch"))

@@ -14,6 +14,7 @@ from .syntax import Node
 from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
 
 BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
+ANSI_C = re.compile(r"""\$'([^\\]|\\[abfnrtv\\'"])*'""")  # the escapes that Python has too
 MOST_ITEMS = 100  # of a brace range
 OPERATORS: dict[str, Callable[[int, int], int]] = dict(zip("+-*/%", (add, sub, mul, floordiv, mod)))
 
@@ -62,6 +63,9 @@ class Expander:
         text = syntax.source(node)
         if node.type == "raw_string":
             return restored(text[1:-1], self.scope.variables)
+        if node.type == "ansi_c_string" and ANSI_C.fullmatch(text):
+            plain = text[2:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+            return restored(plain, self.scope.variables)
         if node.type == "arithmetic_expansion":
             return list(self.arithmetic(node).pieces)
         if node.type in ("word", "number", "variable_name", "extglob_pattern", "regex"):

@@ -11,6 +11,7 @@ from ..core.site import Profile
 from ..sites import load
 from . import environment, programs, resources, trainer
 from .commands import Command
+from .compound_commands import LOOP
 from .draft import Draft, Note
 from .environment import CONDAS, PLAIN, them
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
@@ -41,7 +42,9 @@ def draft(script: Script, step: Step) -> Draft:
     made.lost += [*problems, *(Note(*each) for each in step.dropped)]
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     made.possible = not (problems or script.job.hetjob or cluster)
-    for condition in command.conditions if not step.part else ():
+    for condition in command.conditions:
+        if step.part and (step.agent or LOOP in condition):
+            continue
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     for file in dict.fromkeys(step.scripts):
         text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
@@ -167,7 +170,8 @@ def _instead(command: Command, script: Script) -> str:
     final = script.steps[-1] if script.steps else None
     if command.background and final and (final.command.background or final.line > command.line):
         return "it runs beside the training, which the launch does not"
-    if first not in HELPERS and not is_python(first) and last not in TOOLS:
+    by_ssh = step.starter.name == "ssh"
+    if first not in HELPERS and (by_ssh or not is_python(first)) and last not in TOOLS:
         unread = "".join(f": {file} is not read" for file in step.scripts[:1])
         return f"what it starts is not known here{unread}"
     words = [*step.program, *([command.folder] if command.folder else [])]
@@ -197,7 +201,9 @@ def _known(command: Command, script: Script) -> bool:
         return not any(word.has(BRANCH, FILE) for word in command.words)
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
-    if step.inner and not step.part:
+    if step.part and step.python:
+        return True
+    if step.inner:
         return all(_known(each, script) for each in step.inner)
     first = command.arguments[0].text if command.arguments else ""
     if command.name in ("source", "."):
@@ -206,8 +212,7 @@ def _known(command: Command, script: Script) -> bool:
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")
     programs = {command.name, *step.names[:1]}
-    part = step.part and step.python
-    return conda or part or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
+    return conda or bool(programs & {*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
 def of_loops(script: Script) -> Iterator[Note]:

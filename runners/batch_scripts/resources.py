@@ -36,6 +36,9 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     own = [each for each in options if each.name in (*OF_GPUS, "gres")]
     if any(each.name != "gres" or gpus.in_gres(each.text) for each in own):
         _drop_gpus(draft)
+        if job.gpu_types and not job.gpu_type:
+            text = f"GPUs of {' and '.join(sorted(job.gpu_types))}: the step asks for its own"
+            draft.lose(job.line_of("gres", *OF_GPUS, "gpus-per-task"), text)
     for option in options:
         _srun(draft, _of_type(option, job.gpu_type) if option in own else option)
     if not job.scheduler:
@@ -111,7 +114,8 @@ def _of_type(option: Option, kind: str) -> Option:
         return option
     in_gres = option.name == "gres"
     asked = gpus.in_gres(option.text) if in_gres else gpus.typed(option.text)
-    if asked is None or asked[0]:
+    several = len(option.text.split(",")) - len(_without_gpus(option.text)) > 1
+    if asked is None or asked[0] or (in_gres and several):
         return option
     gres = [f"gpu:{kind}:{asked[1]}", *_without_gpus(option.text)]
     text = ",".join(gres) if in_gres else f"{kind}:{asked[1]}"
@@ -121,10 +125,13 @@ def _of_type(option: Option, kind: str) -> Option:
 def _counts(draft: Draft, job: Job, step: Step) -> None:
     if step.agent:
         _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
-    elif step.starter.name == "ssh" and step.part:
+    elif step.starter.name == "ssh":
         _nodes(draft, job)
+        if not draft.has("nodes") and (job.nodes or 1) > 1:
+            draft.add("nodes", job.nodes)
         draft.add("ntasks-per-node", 1)
-    elif step.starter.name in ("", "ssh"):
+        _cpus(draft, job, 1, Layer())
+    elif not step.starter:
         _alone(draft, job)
     elif step.starter.name == "srun":
         _tasks(draft, job, step.starter)

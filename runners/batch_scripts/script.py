@@ -47,8 +47,7 @@ class Script:
         waits = any(not step.command.background for step in found)
         beside = [s for s in found if launched and s.command.background]
         beside = [s for s in beside if not s.layers or (waits and not s.python)]
-        parts = [step for step in found if step.part][1:]
-        found = [step for step in found if step not in beside + parts]
+        found = _first_parts([step for step in found if step not in beside])
         _contain(found, self.job, self.folder)
         return tuple(found)
 
@@ -90,6 +89,26 @@ class Script:
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
+
+
+def _first_parts(found: Sequence[Step]) -> list[Step]:
+    """Return steps with the first one alone of the parts of each launch."""
+    kept = list[Step]()
+    for step in found:
+        before = (each for each in reversed(kept) if step.part and each.part)
+        first = next((each for each in before if _together(each, step)), step)
+        if first is step:
+            kept.append(step)
+        if step.part and (step.varies or not first.same(step)) and not first.problems:
+            text = "it is started by hand on each node, with other words or variables on each"
+            first.problems.append((first.line, text))
+    return kept
+
+
+def _together(one: Step, other: Step) -> bool:
+    """Whether two parts are of one launch: those of one loop, and an agent beside it."""
+    loops = {one.command.loops, other.command.loops}
+    return len(loops) == 1 or bool(0 in loops and one.agent and other.agent)
 
 
 def module_command(command: Command) -> tuple[str, list[Word]]:

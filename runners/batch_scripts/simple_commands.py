@@ -160,7 +160,7 @@ class SimpleReader:
             plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
             number = self.expander.number(each.children[2]) if plain else None
             if number is None:
-                self._hide([name], line)
+                self._hide([name], line, BRANCH if self.state.loops else COMMAND)
             else:
                 self.scope.variables[name] = literal(str(number), line)
 
@@ -259,6 +259,20 @@ class SimpleReader:
 
     def read_command_substitution(self, node: Node) -> None:
         self._substitute(node)
+
+
+def assigned(nodes: Sequence[Node]) -> set[str]:
+    """Return the names of the variables that commands set, but not for one command alone."""
+    found, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
+    for node in (each for top in nodes for each in syntax.below(top)):
+        text, above = syntax.source(node), node.parent.type if node.parent else ""
+        if node.type == "variable_assignment" and above != "command":
+            found.add(syntax.field(node, "name").partition("[")[0])
+        elif node.type == "command" and text.startswith("let "):
+            found |= assigned([syntax.parse(f"(({text[4:]}))")])
+        elif node.type in sums and _assigns(node):
+            found.add(syntax.source(next(syntax.below(node, "variable_name", "word"), node)))
+    return found
 
 
 def _below(folder: Word | None, target: Word) -> Word:

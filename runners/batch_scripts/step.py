@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .commands import Command
-from .programs import HELPERS, LOOKING, SHELLS, TOOLS, WRAPPERS, Options, is_python
-from .words import Piece, Word
+from .programs import HELPERS, LOOKING, PLACE, SHELLS, TOOLS, WRAPPERS, Options, is_python
+from .words import BRANCH, Piece, Word
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,15 @@ class Step:
     def part(self) -> bool:
         """Whether it starts the agent of one node, and like steps those of the others.
 
-        So does an ssh, whatever it starts, that goes on beside others.
+        So does an ssh in a loop, whatever it starts.
         """
+        numbered = self.agent.has("node-rank", "machine-rank")
         if self.starter.name == "ssh":
-            return bool(self.command.loops or self.command.background)
+            return bool(self.command.loops) or numbered
         told = self.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
         counts = self.starter.count("nodes"), self.starter.count("ntasks")
         one = 1 in counts and self.starter.has("nodelist", "relative")
-        several = self.agent.has("node-rank", "machine-rank") or (told and told.text != "1")
+        several = numbered or (told and told.text != "1")
         return bool(told and several and one)
 
     @property
@@ -97,8 +98,31 @@ class Step:
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
 
     @property
+    def outside(self) -> Command:
+        """The command with the folder and the exports that reach it: by ssh none does."""
+        by_ssh = self.starter.name == "ssh"
+        return replace(self.command, folder=None, exports={}) if by_ssh else self.command
+
+    @property
     def variables(self) -> Mapping[str, Word]:
-        return {**self.command.exports, **self.command.given}
+        return {**self.outside.exports, **self.command.given}
+
+    def same(self, other: Step) -> bool:
+        """Whether another part of a launch starts the same."""
+        return [word.text for word in self._told] == [word.text for word in other._told]
+
+    @property
+    def varies(self) -> bool:
+        """Whether what it starts differs from round to round of its loop."""
+        pieces = (piece for word in self._told for piece in word.unknown)
+        return any(p.kind == BRANCH and p.line >= self.command.loops for p in pieces)
+
+    @property
+    def _told(self) -> list[Word]:
+        """All that tells the trainer what to do, but not which rank it is."""
+        variables = {**self.outside.exports, **self.env}
+        own = [value for name, value in variables.items() if name not in PLACE]
+        return [*self.program, *(() if self.agent else self.shell), *own]
 
     @property
     def names(self) -> list[str]:
@@ -126,4 +150,7 @@ class Step:
         asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
         helps = helps or (is_python(first) and names[1:2] in asks)
         helps = helps or "setup.py" in names or self.command.text.endswith(" --version")
+        if self.starter.name == "ssh":
+            within = self.container or sum(layer.kind == "starter" for layer in self.layers) > 1
+            return bool(self.program and self.part and not helps and (self.python or within))
         return bool(self.program and not helps and (self.layers or self.python))

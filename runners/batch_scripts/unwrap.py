@@ -54,6 +54,9 @@ class _Reader(Step):
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
         read_ = programs.read(self.program[1:], programs.STARTERS[name])
+        if self.starter.name == "ssh":
+            text = f"{name} within ssh: what it starts on each node is a job of its own"
+            self.problems.append((line, text))
         self._add("starter", name, line, read_)
         if any(word.text == ":" for word in self.program):
             self.problems.append((line, f"{name} with several parts (:) is a heterogeneous job"))
@@ -78,6 +81,8 @@ class _Reader(Step):
             verbs = [word for word in words if word.text in ("exec", "run", "shell", "instance")]
             if not verbs or verbs[0].text in ("shell", "instance"):
                 return False
+            if any(word.text == "compose" for word in words[: words.index(verbs[0])]):
+                return False  # of a service, whose file names the image
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
         read_ = programs.read(words, programs.CONTAINERS[name])
@@ -166,7 +171,8 @@ class _Reader(Step):
             texts = [piece for each in functions for piece in (*each.pieces, "\n")]
             word = made((*texts, *word.pieces), functions[0].line)
         more = self._script(word, arguments[1:])
-        decided = any(v.has(BRANCH) for n, v in self.env.items() if n not in outer)
+        pieces = (p for n, v in self.env.items() if n not in outer for p in v.unknown)
+        decided = any(p.kind == BRANCH and p not in word.unknown for p in pieces)
         others = [each for each in self.inner if each.words != tuple(self.program)]
         if decided or any(map(does_more, others)):
             self.shell = [_for_ranks(word), *arguments]
@@ -177,7 +183,7 @@ class _Reader(Step):
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
         text, names = _named(word)
-        known = {**self.command.exports, **self.env}
+        known = {**self.outside.exports, **self.env}
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
         scope = Scope({**known, **names}, set(known), list(arguments), facts, per_rank=True)

@@ -15,6 +15,7 @@ from .scripts import line, lines, read, said
 HEAD = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n"
 IN_HEAD = "--nodes 2 --ntasks-per-node 4"
 RUN = "srun apptainer exec image.sif"
+BY_SSH = "for h in $(scontrol show hostnames); do ssh $h"
 
 # Commands after HEAD, and the line behind its counts.
 LINES = {
@@ -213,6 +214,19 @@ LINES = {
         "--image docker://me.io/i:1 --nv --bind /a:/b --env A=1"
         " -- bash -c 'cd /b && exec python t.py'",
     ),
+    "docker's options that Apptainer does not know": (
+        "srun docker run --env-file e --gpus '\"device=0\"' -v n:/n -v /n -v /a:/b:z -v /c:/d:ro,Z"
+        " me.io/i python t.py",
+        "--image docker://me.io/i --nv --bind /a:/b --bind /c:/d:ro t.py",
+    ),
+    "an image that docker builds and pushes": (
+        "docker build -t me.io/i:1 .\ndocker push me.io/i:1\nsrun docker run me.io/i:1 python t.py",
+        "--image docker://me.io/i:1 t.py",
+    ),
+    "a text with escapes": (
+        "A=$'x y'\nsrun python t.py --sep $'\\t' --a \"$A\" --b $'it\\'s é'",
+        "--runtime none t.py -- --sep '\t' --a 'x y' --b 'it'\"'\"'s é'",
+    ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
         "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
@@ -405,7 +419,8 @@ WHOLE = {
     "an agent in a folder": (
         "#SBATCH --chdir=/d\n#SBATCH --exclusive=user\n"
         "srun bash -c 'cd /w; torchrun --nproc_per_node 2 t.py'",
-        "--sbatch-arg=--exclusive=user --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
+        "cd /w && runner launch --sbatch-arg=--exclusive=user --ntasks-per-node 2"
+        " --launcher torchrun --runtime none t.py",
     ),
     "a function that bash -c gets": (
         "#SBATCH -N 2\nf() {\n  export A=1\n  torchrun --nproc_per_node 4 t.py $1\n}\n"
@@ -730,6 +745,24 @@ WHOLE = {
         "#PBS -l select=2\nfor h in $(uniq $PBS_NODEFILE); do ssh $h python t.py & done; wait",
         "--scheduler pbs --nodes 2 --ntasks-per-node 1 --runtime none t.py",
     ),
+    "a process for each node with its CPUs, and without what ssh does not pass on": (
+        "#SBATCH -N 2\n#SBATCH --ntasks-per-node=2\n#SBATCH --cpus-per-task=8\n"
+        "#SBATCH --chdir=/d\n"
+        "cd /x\nexport A=1 PATH=/q:$PATH\nmodule load m\nconda activate e\n"
+        "for h in $(scontrol show hostnames); do ssh $h python t.py & done; wait",
+        "--nodes 2 --ntasks-per-node 1 --cpus-per-task 16 --runtime none t.py",
+    ),
+    "a rank by hand for each node": (
+        "#SBATCH --ntasks=4\n#SBATCH --ntasks-per-node=2\nn=0\n"
+        "for h in $(scontrol show hostnames); do\n"
+        'ssh $h "cd /w; RANK=$n A=1 python t.py" & ((n++))\ndone',
+        "--nodes 2 --ntasks-per-node 1 --cpus-per-task 2 --runtime none --env A=1"
+        " -- bash -c 'cd /w && exec python t.py'",
+    ),
+    "a container for each node by ssh": (
+        "#SBATCH -N 2\nfor i in 0 1; do ssh ${SLURM_JOB_NODELIST[$i]} apptainer exec i.sif a; done",
+        "--nodes 2 --ntasks-per-node 1 --image i.sif a",
+    ),
     "an agent for each node that the tasks fill": (
         "#SBATCH --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2\n"
         "for ((i=0; i<SLURM_NNODES; i++)); do\nsrun -n1 -N1 -w ${nodes[i]} --gpus=2"
@@ -747,7 +780,7 @@ WHOLE = {
 
 @pytest.mark.parametrize(("text", "expected"), WHOLE.values(), ids=WHOLE)
 def test_a_whole_script(text: str, expected: str) -> None:
-    assert line(text).removeprefix("cd /w && runner launch ") == expected
+    assert line(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -758,6 +791,72 @@ def test_runner_launch_takes_the_line(made: str) -> None:
     words = shlex.split(made.rpartition("runner launch ")[2])
     context = launch_command.make_context("launch", words, resilient_parsing=True)
     assert context.params["trainer"]
+
+
+def test_what_ssh_does_not_pass_on_is_told() -> None:
+    text = f"cd /x\nexport A=1\nmodule load m\n{BY_SSH} python t.py & done; wait"
+    assert "4: A, module load m: ssh does not pass them on" in said(text, "left_out")
+    assert "4: ssh starts it in your home folder: launch it there" in said(text, "notes")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [f"{BY_SSH} {each}; done" for each in ("pkill python", "./prepare &", "mpirun", "docker run")],
+)
+def test_what_ssh_does_beside_a_training_is_no_launch(run: str) -> None:
+    assert lines(f"{run}\n{RUN} python t.py") == ["--image image.sif t.py"]
+
+
+def test_a_condition_that_chooses_nodes_is_told_of() -> None:
+    loop = "for h in $(scontrol show hostnames); do if x; then ssh $h python t.py & fi; done; wait"
+    notes = said(loop, "notes")
+    assert "1: the condition of line 1 decides whether this runs" in notes
+    assert not any("the loop of line" in note for note in notes)
+
+
+def test_agents_of_two_loops_are_two_launches() -> None:
+    run = f'{BY_SSH} "torchrun --nnodes=2 --node_rank=$n {{}}" & n=$((n+1)); done; wait'
+    text = "\n".join(run.format(each) for each in ("a.py", "b.py"))
+    assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
+
+
+def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
+    text = f"{BY_SSH} python a.py & done; wait\n{BY_SSH} python b.py & done; wait"
+    assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "docker build -q -t mine .",
+        "docker build --tag=mine:latest .",
+        "docker load -i a.tar",
+        "docker tag other mine",
+        "docker commit c mine",
+    ],
+)
+def test_an_image_that_docker_has_on_this_machine_is_to_be_filled_in(made: str) -> None:
+    text = f"{made}\nsrun docker run mine python t.py"
+    assert line(text) == "--image '<image>' t.py"
+    assert said(text, "open")[0].startswith("2: <image>: mine is an image of this machine's docker")
+
+
+@pytest.mark.parametrize(
+    ("job", "step", "expected"),
+    [
+        ("gres=gpu:a100:4", "gres=gpu:2", "gres gpu:a100:2"),
+        ("gpus=v100:2,a100:1", "gpus=2", "gpus 2"),
+        ("gpus-per-node=$T", "gpus-per-node=2", "gpus-per-node 2"),
+        ("gres=gpu:4(S:0)", "gres=gpu:2", "gres gpu:2"),
+        ("gres=gpu:a100:1,gpu:v100:1", "gres=gpu:2", "gres gpu:2"),
+        ("gres=gpu:a100:4", "gres=gpu:2,gpu:1", "gres gpu:2,gpu:1"),
+    ],
+)
+def test_a_steps_gpus_are_of_the_jobs_type_where_it_has_one(
+    job: str, step: str, expected: str
+) -> None:
+    text = f"#SBATCH --nodes=2\n#SBATCH --{job}\nsrun --{step} python t.py"
+    assert line(text).startswith(f"--{expected} --nodes 2 ")
 
 
 def test_a_folder_is_changed_to_before_the_launch() -> None:
@@ -1194,6 +1293,66 @@ LOST = {
         f"bash -x train.sh\n{RUN} python t.py",
         "1: bash -x train.sh: what it starts is not known here: train.sh is not read",
     ),
+    "a word that differs from node to node": (
+        f"n=0\n{BY_SSH} 'python t.py --rank $n' & n=$((n+1)); done; wait".replace("'", '"'),
+        "2: it is started by hand on each node, with other words or variables on each",
+    ),
+    "a sum that differs from node to node": (
+        f"n=0\n{BY_SSH} python t.py --rank $n & let n+=1; done; wait",
+        "2: it is started by hand on each node, with other words or variables on each",
+    ),
+    "rounds with other words": (
+        "for i in 0 1; do ssh ${SLURM_JOB_NODELIST[$i]} python t.py --rank $i & done; wait",
+        "1: it is started by hand on each node, with other words or variables on each",
+    ),
+    "a loop that starts two programs": (
+        f"{BY_SSH} python a.py & ssh $h python b.py & done; wait",
+        "1: it is started by hand on each node, with other words or variables on each",
+    ),
+    "a launcher within ssh": (
+        f"{BY_SSH} 'mpirun -np 4 python t.py' & done; wait",
+        "1: mpirun within ssh: what it starts on each node is a job of its own",
+    ),
+    "a step of Slurm within ssh": (
+        f"{BY_SSH} srun -n 4 ./train & done; wait",
+        "1: srun within ssh: what it starts on each node is a job of its own",
+    ),
+    "what ssh cleans up": (
+        f"{BY_SSH} 'pkill -9 python'; done\n{RUN} python t.py",
+        "1: ssh $h pkill -9 python: it is for the nodes of the job",
+    ),
+    "what ssh prepares": (
+        f"{BY_SSH} ./prepare; done\n{RUN} python t.py",
+        "1: ssh $h ./prepare: what it starts is not known here",
+    ),
+    "a process on the first node by ssh": (
+        "H=$(scontrol show hostnames | head -n 1)\nssh $H python t.py &\nwait",
+        "2: ssh $(scontrol show hostnames | head -n 1) python t.py: what it starts is not known",
+    ),
+    "a service of docker compose": (
+        "docker compose run trainer python t.py",
+        "1: docker compose run trainer python t.py: what it starts is not known here",
+    ),
+    "variables of a file of docker's": (
+        "srun docker run --env-file e i python t.py",
+        "1: docker --env-file e",
+    ),
+    "GPUs that docker chooses": (
+        "srun docker run --gpus '\"device=0\"' i python t.py",
+        '1: docker --gpus "device=0": the GPUs are those of a rank',
+    ),
+    "a volume of docker's": (
+        "srun docker run -v name:/data i python t.py",
+        "1: docker --volume name:/data: a volume of docker's own",
+    ),
+    "a label of a volume": (
+        "srun docker run -v /a:/b:ro,z i python t.py",
+        "1: docker --volume /a:/b:ro,z: its z",
+    ),
+    "GPUs of several types": (
+        "#SBATCH --gpus=v100:2,a100:1\nsrun --gpus=2 python t.py",
+        "1: GPUs of v100:2,a100: the step asks for its own",
+    ),
     "a container of docker that runs already": (
         "docker exec me python t.py",
         "1: docker exec: only the run knows the container's image",
@@ -1250,6 +1409,14 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "an option without its value",
         "an instance of an image",
         "a container of docker that runs already",
+        "a word that differs from node to node",
+        "a sum that differs from node to node",
+        "rounds with other words",
+        "a loop that starts two programs",
+        "a launcher within ssh",
+        "a step of Slurm within ssh",
+        "a process on the first node by ssh",
+        "a service of docker compose",
     ],
 )
 def test_no_line_where_the_step_is_not_understood(name: str) -> None:

@@ -1,0 +1,98 @@
+"""The container that the trainer runs in: its image, binds and other options."""
+
+from __future__ import annotations
+
+import re
+
+from .draft import Draft, Note
+from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE
+from .script import Script
+from .step import Layer
+from .words import Word, join, literal, made
+
+EMPTY = "the script leaves its name empty"
+SAVED = "`docker save` it, then `apptainer build FILE.sif docker-archive:FILE.tar`"
+OF_IMAGES = re.compile(
+    r"\bdocker (?:image |buildx |container )?(build|load|import|tag|commit|push)\b(.*)"
+)
+TAGS = re.compile(r"(?:-t|--tag)[ =]?(\S+)")
+
+
+def add(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
+    """Add image, binds and GPUs of a container; what the launch has no option for is lost."""
+    if layer.name not in (*DOCKERS, *APPTAINER):
+        draft.add("runtime", layer.name)
+    own = layer.name in DOCKERS and _is_own(script, image.text)
+    if own or not image.pieces:
+        why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
+        draft.open.append(Note(layer.line, f"<image>: {why}"))
+        image = literal("<image>", layer.line)
+    elif layer.name in DOCKERS:
+        image = made(("docker://", *image.pieces), image.line)
+    draft.add("image", script.job.text("image") if image.text == OF_DIRECTIVE else image)
+    if modules := script.job.text("module"):
+        text = f"--module={modules}: the site's profile decides it"
+        draft.leave_out(script.job.line_of("module"), text)
+    elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
+        text = f"{image.text}: the image, mounts and variables that this file names"
+        draft.open.append(Note(image.line, text))
+    of_shifter = script.job.all("volume") if layer.name == "shifter" else ()
+    for option in (*of_shifter, *layer.options):
+        name, value, line = option.name, option.value, option.line
+        if name in ("bind", "volume", "volumes", "container-mounts") and value:
+            (_docker_bind if layer.name in DOCKERS else binds)(draft, value, layer.name)
+        elif name in ("nv", "rocm", "nvccli", "gpu") or (layer.name in DOCKERS and name == "gpus"):
+            if name == "gpus" and option.text != "all":
+                draft.lose(line, f"{layer.name} --gpus {option.text}: the GPUs are those of a rank")
+            if script.job.wants_gpus or script.job.text("system"):
+                draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
+            else:
+                draft.add("rocm" if name == "rocm" else "nv")
+        elif layer.name not in APPTAINER:
+            if name == "annotations":
+                draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
+            elif name in ("entrypoint", "mount", "env-file"):
+                draft.lose(line, f"{layer.name} --{name} {option.text}")
+            elif name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
+                text = f"--{name}={option.text}".rstrip("=")
+                draft.leave_out(line, f"{text}: the site's profile decides it")
+        elif name == "cleanenv":
+            draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
+        elif name == "writable":
+            draft.lose(line, "--writable: ranks that write to one image destroy it")
+        elif name not in ("pwd", "cwd", "env"):
+            pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
+            draft.add("apptainer-arg", made(pieces, line))
+
+
+def _is_own(script: Script, image: str) -> bool:
+    """Whether a script makes an image of docker's, and does not push it."""
+    name, own = image.removesuffix(":latest"), False
+    for verb, rest in (pair for each in script.commands for pair in OF_IMAGES.findall(each.text)):
+        names = TAGS.findall(rest) if verb == "build" else rest.split()[-1:]
+        if name in (each.removesuffix(":latest") for each in names):
+            own = verb != "push"
+        own = own or verb == "load"  # of a file that names its images
+    return own
+
+
+def _docker_bind(draft: Draft, value: Word, runtime: str) -> None:
+    """Add a bind without what Apptainer does not know, which is lost."""
+    source, *rest = value.split(":")
+    if not rest or not source.text.startswith(("/", ".", "~", "$")):
+        draft.lose(value.line, f"{runtime} --volume {value.text}: a volume of docker's own")
+        return
+    flags = rest[1].text.split(",") if rest[1:] else []
+    kept = [flag for flag in flags if flag in ("ro", "rw")]
+    if kept != flags:
+        others = ",".join(flag for flag in flags if flag not in kept)
+        draft.lose(value.line, f"{runtime} --volume {value.text}: its {others}")
+    draft.add("bind", join([source, rest[0], *map(literal, kept)], ":", value.line))
+
+
+def binds(draft: Draft, value: Word, runtime: str) -> None:
+    """Add binds but for the current folder, which runner binds itself."""
+    for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
+        alone = len(bind.split(":")) == 1
+        if not (alone and bind.text.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
+            draft.add("bind", bind)
