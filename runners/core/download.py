@@ -20,7 +20,7 @@ from urllib.error import HTTPError
 
 from . import digest as digests
 from . import disk_space, http
-from .errors import Refused, SystemFault
+from .errors import NotVerified, Refused, SystemFault
 from .files import read_json
 from .progress import Progress
 
@@ -35,7 +35,8 @@ def from_web(url: str, name: str, part: Path, size: int | None, progress: Progre
     """Have the file of `url` in `part`; go on with what an earlier try has left there.
 
     `size` in bytes is what it must have, None where nobody knows. Returns and raises as `save`
-    does; also HTTPError, and Refused for a file of another size. Then the part stays for next time.
+    does; also HTTPError, and Refused where another size is announced. Then the part stays for next
+    time.
     """
     again = "run it again; it goes on from there"
     return save(partial(_ask, url, name, part, size), name, part, size, progress, again)
@@ -48,7 +49,7 @@ def save(
 
     `name` is what people call it. A connection that is cut is taken up again as long as bytes
     come. Raises SystemFault when none do, with `again` as the next command, and when the disk is
-    full.
+    full; NotVerified for more than `size` bytes, of which none stay.
     """
     digest, came, failures, total = hashlib.sha256(), False, 0, size
     _feed(digest, part)
@@ -71,7 +72,8 @@ def save(
                 disk_space.check(part.parent, max(0, (total or 0) - start), name)
                 why = _write(answer, part, start, digest, progress, size)
         if size is not None and _size(part) > size:
-            raise Refused(f"{name} is another file: more than {size} bytes")
+            forget(part)
+            raise NotVerified(f"{name} is another file: more than {size} bytes; removed")
         done = _size(part)
         if not why and total in (None, done):
             return f"sha256:{digest.hexdigest()}"
