@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
-from .files import DAMAGED, entries, made, read_versioned, write_versioned
+from .files import DAMAGED, entries, made, read_json, read_versioned, write_versioned
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
@@ -195,6 +195,14 @@ def exit_code(paths: JobPaths) -> int | None:
     """Return the exit code that the script recorded, None while there is none."""
     record = read_versioned(paths.exit, EXIT_FORM)
     return None if record is None else int(record["exit_code"])
+
+
+def result(paths: JobPaths) -> tuple[dict[str, Any] | None, str]:
+    """Return what the trainer wrote in result.json, and why it cannot be read if it is odd."""
+    try:
+        return read_json(paths.result), ""
+    except SystemFault as error:  # the trainer's own fault: the job ended as it did
+        return None, f"{error.what}: {error.evidence}"
 
 
 def saved_step(paths: JobPaths) -> int | None:

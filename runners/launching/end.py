@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record, plan_record
+from ..core import job_record, plan_record
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import change
@@ -39,11 +39,11 @@ def with_commands(explanation: Explanation, job: Job) -> Explanation:
 
 
 def result(paths: JobPaths, job: Job) -> dict[str, Any]:
-    """Return what the trainer wrote in result.json; raise NotFound when it wrote nothing."""
-    value: dict[str, Any] | None = files.read_json(paths.result)
+    """Return what the trainer wrote in result.json; raise NotFound when it wrote none."""
+    value, odd = job_record.result(paths)
     if value is None:
         ended = job_status.status(paths, job).state == JobState.COMPLETED
-        why = NO_RESULT if ended else f"{paths.result} does not exist"
+        why = odd or (NO_RESULT if ended else f"{paths.result} does not exist")
         remedy = f"runner status {job.id}, runner logs {job.id}"
         raise NotFound(f"job {job.id} has no result", why, remedy)
     return value

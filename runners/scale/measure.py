@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..core import job_record
 from ..core.files import read_json, read_text
 from ..core.job_record import JobPaths
 from ..jobs.metrics_tail import RATE, events
@@ -65,9 +66,9 @@ class NotMeasured(Exception):
 
 def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> Measured:
     """Return what a run measured, without its first `drop` epochs; raise NotMeasured."""
-    result = read_json(paths.result)
-    if not isinstance(result, dict):
-        raise NotMeasured(NO_RATE, "the trainer wrote no result.json")
+    result, odd = job_record.result(paths)
+    if result is None:
+        raise NotMeasured(NO_RATE, odd or "the trainer wrote no result.json")
     epochs = _epochs(paths.metrics)
     steady = epochs[drop:]
     unit = _unit(result)

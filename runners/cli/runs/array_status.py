@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...core import files, signals
+from ...core import job_record, signals
 from ...core.errors import NotFound
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...jobs import job_status, wording
@@ -74,8 +74,13 @@ def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -
 
 def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
+    read = [job_record.result(paths) for paths, _ in runs]
+    odd = [why for _, why in read if why]
+    if odd:
+        printer.tell(f"{odd[0]}" + (f"; and {len(odd) - 1} more like it" if odd[1:] else ""))
+    results = [result for result, _ in read]
     if not as_json:
-        _table(runs, statuses, sort)
+        _table(runs, statuses, [result or {} for result in results], sort)
         return
     found = [
         {
@@ -84,19 +89,20 @@ def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None
             "reason": status.reason,
             "restarts": status.restart,
             "exit_code": status.exit_code,
-            "result": files.read_json(paths.result),
+            "result": result,
         }
-        for (paths, job), status in zip(runs, statuses)
+        for (paths, job), status, result in zip(runs, statuses, results)
     ]
     printer.print_json(found)
 
 
-def _table(runs: Runs, statuses: Sequence[Status], sort: str | None) -> None:
+def _table(
+    runs: Runs, statuses: Sequence[Status], results: list[dict[str, Any]], sort: str | None
+) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     from ...scale import compare  # which `wait` and `cancel` need not load
 
     names = compare.names([job.varied for _, job in runs])
-    results = [files.read_json(paths.result) or {} for paths, _ in runs]
     metric = compare.metric(results, sort)
     reached = list(dict.fromkeys([*([metric] if metric else []), *compare.metrics(results)]))
     rows = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ...core import files, job_record
+from ...core import job_record
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...core.remedy import ADVICE
 from ...explain import read_facts
@@ -90,7 +90,9 @@ def finish(
 ) -> int:
     """Print the ending and the result of a job that was waited for; return the exit code."""
     code = ending(paths, job, status, shown)
-    result = files.read_json(paths.result)
+    result, odd = job_record.result(paths)
+    if odd:
+        printer.tell(odd)
     if as_json:
         value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
         why = end.explanation_facts(end.explain(paths, job, status), job) if code else None
@@ -99,7 +101,7 @@ def finish(
         # What was asked for is known to who is looking; `runner result` shows that too.
         facts = {name: item for name, item in result.items() if name != "arguments"}
         printer.result_table(without_use(facts))
-    elif result is None and status.state == JobState.COMPLETED and not quiet:
+    elif not odd and status.state == JobState.COMPLETED and not quiet:
         printer.tell(end.NO_RESULT)
     for line in end.traces(paths) if not as_json and not quiet else ():
         printer.tell(line)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from runners.cli.runs import array_status, job_end
 from runners.cli.runs import compare as compare_command
-from runners.cli.runs import job_end
 from runners.cli.runs.follow import PROGRESS, Plain
 from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
-from runners.core.errors import SystemFault
+from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.plan_record import PlanRecord
 from runners.core.shell import Result
@@ -24,6 +24,7 @@ from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.wording import reason_in_words
+from runners.launching import end
 from runners.launching.follow import Follower
 from runners.scale import compare
 from runners.scale.compare import Compared
@@ -378,6 +379,39 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
     paths.result.write_text('{"accuracy": 0.97}')
     assert job_end.finish(paths, job, done) == 0
     assert "no result.json" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"accuracy": '])
+def test_an_odd_result_is_told_and_changes_no_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    paths.result.write_text(text)
+    failed = Status(JobState.FAILED, "", 7)
+    assert job_end.finish(paths, job, failed, as_json=True) == 7
+    printed = capsys.readouterr()
+    assert f"cannot read {paths.result}" in printed.err
+    assert json.loads(printed.out)["result"] is None
+    assert job_end.finish(paths, job, Status(JobState.COMPLETED)) == 0
+    assert "no result.json" not in capsys.readouterr().err
+    with pytest.raises(NotFound, match="no result") as told:
+        end.result(paths, replace(job, state="COMPLETED"))
+    assert f"cannot read {paths.result}" in told.value.evidence
+
+
+def test_the_odd_result_of_one_run_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [a_run(tmp_path / name) for name in ("train-1", "train-2")]
+    runs[0][0].result.write_text("[1, 2]")
+    runs[1][0].result.write_text('{"accuracy": 0.97}')
+    statuses = [Status(JobState.COMPLETED)] * 2
+    array_status.show(runs, statuses, as_json=True)
+    printed = capsys.readouterr()
+    assert [run["result"] for run in json.loads(printed.out)] == [None, {"accuracy": 0.97}]
+    assert f"cannot read {runs[0][0].result}" in printed.err
+    array_status.show(runs, statuses, as_json=False)
+    assert "0.97" in capsys.readouterr().out
 
 
 def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
