@@ -61,17 +61,24 @@ def resume_command(paths: JobPaths, job: Job) -> str:
 
 def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
     """Return an explanation for programs; `fix` has the whole command as its text."""
-    facts = dict(vars(explanation))
-    for internal in ("others", "of_job"):
-        del facts[internal]
     return {
         "id": job.id,
-        **facts,
-        "certainty": explanation.certainty.value,
+        "name": explanation.name,
+        "cause": explanation.cause,
+        "who": explanation.who,
+        "rank": explanation.rank,
+        "host": explanation.host,
+        "evidence": explanation.evidence,
+        "traceback": explanation.traceback,
         "fix": suggest.as_json(explanation.fix, job.typed) if explanation.fix else None,
         "other_fixes": [
             {"does": does, **suggest.as_json(fix, job.typed)} for does, fix in explanation.others
         ],
+        "steps": explanation.steps,
+        "fixed_by": explanation.fixed_by,
+        "tell": explanation.tell,
+        "certainty": explanation.certainty.value,
+        "because": explanation.because,
     }
 
 

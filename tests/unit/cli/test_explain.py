@@ -68,6 +68,10 @@ def test_what_a_log_says_tells_the_terminal_nothing(tmp_path: Path) -> None:
 def test_programs_read_the_same(tmp_path: Path) -> None:
     value = json.loads(asked(tmp_path, ECC, "--json"))
     assert (value["name"], value["fixed_by"]) == ("cuda-ecc", "nobody")
+    assert " ".join(value) == (
+        "id name cause who rank host evidence traceback fix other_fixes steps fixed_by tell "
+        "certainty because"
+    )
     assert value["steps"] == ["Leave out the node"]
     assert value["tell"].startswith("A GPU of n0")
     assert "--exclude n0" in value["fix"]["text"]
