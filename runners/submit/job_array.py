@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import atomic, signals
-from ..core.errors import Refused, SystemFault, UsageError
+from ..core.errors import Refused, RunnerError, SystemFault, UsageError
 from ..core.files import make_folder
 from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
 from ..core.plan import Plan
@@ -179,11 +179,20 @@ def _hand_over(batches: Sequence[Batch], name: str) -> dict[Path, Job]:
                 ids = [arrays.task_id(id, task) for task in batch.tasks]
             for draft, own in zip(batch.drafts, ids):
                 jobs[draft.paths.root] = launch.record(draft, own, name)
-    except BaseException:
-        for scheduler, id in done:
-            scheduler.cancel(id)
+    except BaseException as error:
+        left = [id for scheduler, id in done if not _cancelled(scheduler, id)]
+        if left and isinstance(error, RunnerError):
+            error.evidence += f"\nstill queued, and could not be cancelled: {', '.join(left)}"
         raise
     return jobs
+
+
+def _cancelled(scheduler: Scheduler, id: str) -> bool:
+    try:
+        scheduler.cancel(id)
+    except RunnerError:  # what went wrong before is the cause
+        return False
+    return True
 
 
 def until_end(runs: Runs) -> Iterator[list[Status]]:

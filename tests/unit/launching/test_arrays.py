@@ -197,6 +197,26 @@ def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_job_that_cannot_be_cancelled_hides_neither_the_cause_nor_the_others(
+    tmp_path: Path, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def cancel(id: str) -> None:
+        tried.append(id)
+        if len(tried) == 1:
+            raise SystemFault("scancel failed")
+
+    monkeypatch.setattr(slurm.SCHEDULER, "cancel", cancel)
+    sizes = [made(tmp_path), made(tmp_path, resources=Resources(nodes=1))]
+    plans = [*sizes, made(tmp_path, resources=Resources(comment="huge"))]
+    with pytest.raises(Refused, match="Slurm refused the job") as told:
+        job_array.submit_all(job_array.drafts(plans))
+    assert len(tried) == 2
+    assert f"could not be cancelled: {tried[0]}" in told.value.evidence
+    assert tried[1] not in told.value.evidence
+
+
 def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[list[str]]) -> None:
     drafts = job_array.drafts([made(tmp_path)] * 2)
     drafts[1].paths.root.mkdir()
