@@ -34,15 +34,13 @@ def _part_of(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """The same of a folder that was not there, or is empty."""
-    import tempfile  # slow to load, and of no use to one who writes a file
-
+def new_folder(path: Path, mode: int = 0o755) -> Iterator[Path]:
+    """The same of a folder that was not there, or is empty; the umask takes from its `mode`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    part.mkdir(mode)
     try:
         yield part
-        part.chmod(0o755)
         os.rename(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -80,7 +80,7 @@ def write(kind: str, folder: Path, spec: SyntheticSpec) -> None:
     _check(kind, spec)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} already exists and is not an empty folder")
-    with disk_space.writing(folder), atomic.new_folder(folder) as part:
+    with disk_space.writing(folder), atomic.new_folder(folder, 0o777) as part:
         KINDS[kind](part, spec)
 
 

@@ -224,6 +224,17 @@ def stopped(context: AbstractContextManager[Path]) -> None:
         raise KeyError
 
 
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o755)])
+def test_a_folder_is_as_private_as_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        with atomic.new_folder(tmp_path / "folder"):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == mode
+
+
 def test_a_file_or_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "file"
     atomic.write_text(path, "whole")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ from .test_fetch import Quiet
 
 QUIET: Progress = Quiet()
 SMALL = synth.SyntheticSpec(60, size=8)
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o077])
+def test_a_dataset_is_as_open_as_the_umask_says(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        made("imagenet", tmp_path)
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "imagenet", tmp_path / "imagenet" / "train"):
+        assert folder.stat().st_mode & 0o777 == 0o777 & ~mask
 
 
 def made(kind: str, folder: Path, asked: synth.SyntheticSpec = SMALL) -> Path:
