@@ -1,6 +1,6 @@
 """Errors that a user reads: what happened, the evidence, the next command.
 
-The kinds tell whose fault it is; only command lines turn them into exit codes.
+The kinds tell whose fault it is, and each has the exit code of the command that it ends.
 """
 
 from __future__ import annotations
