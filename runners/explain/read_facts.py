@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,23 @@ from ..injob import failure_kinds as kinds
 from ..jobs import logs
 from . import first_failure, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
+
+# What a record's field holds, a text if it is not here; in a list, all it has are of one form.
+TEXTS, RANKS = [str], [[int, str]]
+ABSENT = ("ended", "late", "silent", "unreached")
+FORMS: Mapping[str, Any] = {
+    **dict.fromkeys(("exit_code", "signal", "tasks", "world", "port"), int),
+    **dict.fromkeys(("rank", "size"), (int, type(None))),
+    **dict.fromkeys(("traceback", "evidence", "alone", "imports", "wanted", "usable"), TEXTS),
+    **dict.fromkeys(ABSENT, RANKS),
+    "time": (int, float),
+    "guessed": bool,
+    "asked": [int],
+}
+OF_ALL = ("rank", "size", "host", "exit_code", "message", "time")
+# An older runner's may lack these.
+MAY_LACK = {"size", "error", "traceback", "guessed", "signal", "asked", "imports", "evidence"}
+MAY_LACK.update(ABSENT)
 
 
 def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPattern]) -> Facts:
@@ -79,7 +96,13 @@ def _failure(path: Path, record: dict[str, Any]) -> Failure:
     version, kind = record.get("version", 0), record.get("kind", "")
     if version > kinds.VERSION:
         raise SystemFault(f"cannot read {path}: a newer runner wrote it (version {version})")
-    fields = {name: record[name] for name in kinds.KINDS.get(kind, ()) if name in record}
+    own = kinds.KINDS.get(kind, ())
+    for name in (*OF_ALL, *own):
+        if name not in record and name in MAY_LACK:
+            continue
+        if not _fits(record[name], FORMS.get(name, str)):
+            raise ValueError(f"{name} of {path.name} is {record[name]!r}")
+    fields = {name: record[name] for name in own if name in record}
     return Failure(
         record["rank"],
         record["host"],
@@ -95,6 +118,15 @@ def _failure(path: Path, record: dict[str, Any]) -> Failure:
         bool(fields.get("guessed")),
         int(fields.get("signal", 0)),
     )
+
+
+def _fits(value: Any, form: Any) -> bool:
+    if not isinstance(form, list):
+        return isinstance(value, form)
+    if not isinstance(value, list):
+        return False
+    forms = form if form[1:] else form * len(value)
+    return len(value) == len(forms) and all(map(_fits, value, forms))
 
 
 def _log(

@@ -154,7 +154,7 @@ def no_way(facts: Facts) -> Explanation | None:
 
 def not_met(facts: Facts) -> Explanation | None:
     """A rank did not come to the rendezvous; it is the one to look at, not those that waited."""
-    how = next((name for name in WHY_NOT if facts.fields[name]), None)
+    how = next((name for name in WHY_NOT if facts.fields.get(name)), None)
     if how is None:
         return None
     rank, host = facts.fields[how][0]

@@ -124,7 +124,8 @@ def why_alone(alone: Collection[str], imports: Sequence[str]) -> tuple[str, str]
             "hvd.init() without comm; process sets for groups of ranks",
         )
     for name in imports:
-        return COULD[name]
+        if name in COULD:  # a record may have another's
+            return COULD[name]
     cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
     return cause, INDEPENDENT
 

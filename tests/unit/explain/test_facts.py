@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tracemalloc
@@ -13,6 +14,7 @@ import pytest
 
 from runners.core import plan_record
 from runners.core.command_line import CommandLine, Given
+from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Interruption, Launching, Plan, Staging, Wireup
@@ -27,6 +29,13 @@ from runners.injob.rank.failure import Problem
 from ..failures import leave, words
 
 TYPED = CommandLine(settings=(Given("image", "a.sif"),), trainer="t.py")
+GOOD_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("signal", "tasks", "world", "port"), 1),
+    **{name: ["x"] for name in ("traceback", "evidence", "alone", "imports", "wanted", "usable")},
+    **{name: [[0, "n0"]] for name in ("ended", "late", "silent", "unreached")},
+    "asked": [15],
+    "guessed": False,
+}
 FAILED = Status(JobState.FAILED, "NonZeroExitCode", 1)
 
 
@@ -71,6 +80,28 @@ def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
     )
     assert (said.name, said.rank, said.host) == ("rank-exception", 1, "n1")
     assert said.evidence == ("failures/rank-1.json: 1@n1 | exit code 1: ValueError: boom",)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds.KINDS))
+def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: str) -> None:
+    """A record may be another user's: whatever it holds, it is explained or named as damaged."""
+    paths, job = made(tmp_path, "")
+    own = {name: GOOD_FIELDS.get(name, "x") for name in kinds.KINDS[kind]}
+    leave(paths, 0, 1.0, Problem(kind, "m", own), size=2)
+    assert explain(paths, job, FAILED).name
+    file = paths.failures / "rank-0.json"
+    good = json.loads(file.read_text())
+    for name in good:
+        wrong: list[Any] = [None, 1.5, "x", [], {}, [1], ["x"], [[1]], [[0, "n0", 1]]]
+        for value in wrong:
+            file.write_text(json.dumps({**good, name: value}))
+            with contextlib.suppress(SystemFault):
+                explain(paths, job, FAILED)
+    for name in own:
+        file.write_text(json.dumps({**good, name: {}}))
+        with pytest.raises(SystemFault, match="cannot read") as told:
+            explain(paths, job, FAILED)
+        assert f"{name} of rank-0.json" in told.value.evidence
 
 
 def test_clocks_that_disagree_with_the_log_are_told(tmp_path: Path) -> None:
