@@ -13,7 +13,7 @@ from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
 from .findings import PLACE, certain, host, who
-from .fixes import doctor, edit, in_image
+from .fixes import doctor, edit, in_image, on_node
 
 MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
@@ -46,14 +46,15 @@ GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found \(required by ((?!/\.
 
 
 def glibc(facts: Facts) -> Explanation | None:
-    """A library was built on a newer system than the image."""
+    """A library was built on a newer system than the image, or the node where there is none."""
     match = GLIBC.search(facts.error)
     if not match:
         return None
     version, by = match.groups()
+    system = "the image" if facts.has_image else f"the node {host(facts)}"
     cause = (
-        f"{by} needs {version}, which the {facts.environment}'s own C library does not have: it "
-        f"was built on a newer system than the {facts.environment}"
+        f"{by} needs {version}, which the C library of {system} does not have: it was built on a "
+        f"newer system than {system}"
     )
     fix = _without_bind(facts, by)
     return certain(facts, cause, fix, because="the dynamic loader reports it")
@@ -65,7 +66,8 @@ def _without_bind(facts: Facts, library: str) -> Remedy:
     targets = [words[min(1, len(words) - 1)] for words in binds]
     if len(targets) == 1 and library.startswith(targets[0].rstrip("/") + "/"):
         return change(leave_out=["bind"])
-    return in_image(facts, "ldd", "--version")
+    run = in_image if facts.has_image else on_node
+    return run(facts, "ldd", "--version")
 
 
 def driver(facts: Facts) -> Explanation:

@@ -480,6 +480,11 @@ def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
             "opens /gpfs/u/x, which does not exist on the node",
             "",
         ),
+        (
+            "ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by /e/x.so)",
+            "/e/x.so needs GLIBC_2.38, which the C library of the node n0 does not have",
+            "srun -w n0 ldd --version",
+        ),
     ],
 )
 def test_without_an_image_nothing_is_said_of_one(

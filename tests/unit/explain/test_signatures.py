@@ -127,6 +127,27 @@ def test_without_an_image_no_signature_tells_a_command_for_one() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_is_left_out_for_a_job_leaves_no_half_of_an_alternative() -> None:
+    """Neither a first step that begins with Or, nor an option that passes limits to sbatch."""
+    wrong = []
+    for has_image in (True, False):
+        for by_sbatch in (True, False):
+            for entry in message_signatures.entries(has_image, by_sbatch):
+                told = " ".join((*entry.fix, entry.command))
+                if entry.fix and entry.fix[0].split()[0] in ("Or", "Else"):
+                    wrong.append(f"{entry.id}: {entry.fix[0]}")
+                if not by_sbatch and "--propagate" in told:
+                    wrong.append(f"{entry.id}: {told}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_without_an_image_nothing_is_said_of_a_container() -> None:
+    by_id = {entry.id: entry for entry in message_signatures.entries(has_image=False)}
+    for id in ("slurm-no-config", "extension-file-missing"):
+        said = " ".join((by_id[id].cause, *by_id[id].fix))
+        assert not re.search("container|image|bind", said), said
+
+
 def test_without_an_image_packages_are_installed_into_the_environment() -> None:
     by_id = {entry.id: entry for entry in message_signatures.entries(has_image=False)}
     assert "{image}/bin/python -m pip install -r more.txt" in by_id["deepspeed-missing"].fix[0]
