@@ -211,6 +211,17 @@ def sample(folder: Path) -> list[RankSample]:
     return rank_samples.parse(printed.getvalue())
 
 
+def wait_until_stopped(pid: int) -> None:
+    """Wait until no thread of the process runs any more, which a signal does a little later."""
+    deadline = time.monotonic() + 20
+    while any(
+        stat.read_text().rpartition(") ")[2][0] != "T"
+        for stat in Path(f"/proc/{pid}/task").glob("*/stat")
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_node_tells_what_its_ranks_do(tmp_path: Path) -> None:
     """One that sleeps, with a child of its own; then one that is stopped cannot answer."""
     trainer = """
@@ -226,6 +237,7 @@ time.sleep(60)
         (seen,) = sample(tmp_path)
         assert (seen.rank, seen.place) == (0, "train.py line 8: time.sleep(60)")
         os.kill(pid, signal.SIGSTOP)
+        wait_until_stopped(pid)
         (seen,) = sample(tmp_path)
         assert (seen.rank, seen.state, seen.wakes, seen.stacks) == (0, "T", 0, ())
 
