@@ -171,10 +171,10 @@ def watched(desk: Desk, locked_registry: Server) -> Iterator[Server]:
     desk.sh(f"printf '{PASSWORD}\n{SEEN}' > words; echo wrong > wrong; touch watching")
     # cat fails when a process has ended meanwhile.
     look = "while [ -e watching ]; do cat /proc/[0-9]*/cmdline || sleep 0.01; done | tr '\\0' '\\n'"
-    desk.sh(f"({look} | grep -aF -f words > seen) > /dev/null 2>&1 & true")
+    desk.sh(f"({look} | grep -aF -f words > seen; touch over) > /dev/null 2>&1 & true")
     desk.run("bash", "-c", "sleep 0.5; true", SEEN)
     yield locked_registry
-    desk.sh("rm watching; for i in $(seq 50); do [ ! -s seen ] || break; sleep 0.1; done")
+    desk.sh("rm watching; for i in $(seq 50); do [ ! -e over ] || break; sleep 0.1; done")
     assert set(desk.sh("cat seen").split()) == {SEEN}, "the watch sees, but no password"
     found = desk.sh("grep -rlF -f words . || true").split()
     assert sorted(found) == ["./secret", "./seen", "./who", "./words"]
