@@ -101,7 +101,8 @@ def _drop_gpus(draft: Draft) -> None:
     gres = next((value.text for name, value in draft.options if name == "gres" and value), "")
     if gpus.in_gres(gres):
         draft.drop("gres")
-        draft.add("gres", ",".join(others)) if (others := _without_gpus(gres)) else None
+        if others := _without_gpus(gres):
+            draft.add("gres", ",".join(others))
 
 
 def _without_gpus(gres: str) -> list[str]:
