@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from runners.core import disk_space, progress
+from runners.core import progress
+from runners.core.text import human_size
 
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
@@ -74,4 +75,4 @@ def fetched(folder: Path) -> str:
         for path in folder.parent.glob(f".{folder.name}.*/**/*"):
             if path.is_file():
                 sizes[path.name] = max(sizes.get(path.name, 0), path.stat().st_size)
-    return f"{disk_space.shown(sum(sizes.values()))} fetched"
+    return f"{human_size(sum(sizes.values()))} fetched"

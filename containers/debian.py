@@ -18,6 +18,7 @@ from pathlib import Path
 from runners.core.digest import sha256
 from runners.core.errors import Refused, SystemFault
 from runners.core.machine import AMD64, ARM64
+from runners.core.text import first_few
 
 from . import apt, lockfile
 
@@ -146,15 +147,14 @@ def check_versions(installed: Mapping[str, str], lock: Path, section: str, froze
     """Say what is not as locked, on standard error; SystemFault when `frozen`."""
     locked = lockfile.debian(lock, section)
     differing = [
-        f"  {name}: locked {locked.get(name, 'not at all')}, now {installed.get(name, 'absent')}"
+        f"{name}: locked {locked.get(name, 'not at all')}, now {installed.get(name, 'absent')}"
         for name in sorted({*locked, *installed})
         if locked.get(name) != installed.get(name)
     ]
     if not differing:
         return
-    more = [f"  and {len(differing) - SHOWN} more"] if len(differing) > SHOWN else []
     title = f"{len(differing)} Debian packages differ from {lock.name}:"
-    text = "\n".join([title, *differing[:SHOWN], *more])
+    text = "\n  ".join([title, first_few(differing, SHOWN, "\n  ")])
     if frozen:
         raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
     print(text, file=sys.stderr)

@@ -14,8 +14,8 @@ import click
 
 from containers.build_steps import Status
 
-from ..core.disk_space import shown
 from ..core.progress import Progress
+from ..core.text import human_size
 from ..injob.run_files import harmless
 
 if TYPE_CHECKING:  # rich costs 60 ms, which only who waits at a terminal pays
@@ -89,15 +89,15 @@ class Lines:
 
     def begin(self, what: str, total: int | None = None) -> None:
         self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
-        self.say(f"{what} ({shown(total)})" if total else what)
+        self.say(f"{what} ({human_size(total)})" if total else what)
 
     def at(self, done: int) -> None:
         """Print bytes and rate, seldom."""
         now = time.monotonic()
         if now - self.told > SECONDS_BETWEEN_LINES:
             self.told = now
-            of = f" of {shown(self.total)}" if self.total else ""
-            self.say(f"  {shown(done)}{of}, {shown(done / (now - self.began))}/s")
+            of = f" of {human_size(self.total)}" if self.total else ""
+            self.say(f"  {human_size(done)}{of}, {human_size(done / (now - self.began))}/s")
 
     @contextmanager
     def phase(self, name: str, status: Status = str) -> Iterator[None]:

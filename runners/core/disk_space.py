@@ -13,6 +13,7 @@ from pathlib import Path
 from . import places
 from .errors import Refused, SystemFault, UsageError
 from .remedy import Remedy, command
+from .text import human_size
 
 # Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
 UNUSABLE = frozenset("'\";,:")
@@ -20,7 +21,6 @@ MEMORY = frozenset({"tmpfs", "ramfs"})
 FULL = (errno.ENOSPC, errno.EDQUOT)
 ELSEWHERE = "Free some, or name another place: RUNNER_SCRATCH=<folder>"
 FREE_SPACE = "runner images prune, or RUNNER_SCRATCH=DIR on another file system"
-UNITS = ("bytes", "kB", "MB", "GB", "TB")
 OCTAL = re.compile(r"\\([0-7]{3})")  # as the kernel writes a space in a path
 
 
@@ -77,9 +77,10 @@ def mount_type(path: Path, mounts: str | None = None) -> str:
 
 def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
     """Warnings, or Refused for what cannot end well. `memory`: bytes available to programs."""
-    place, build = f"{volume.folder} ({volume.type})", f"a build needs about {shown(needs.bytes)}"
+    place = f"{volume.folder} ({volume.type})"
+    build = f"a build needs about {human_size(needs.bytes)}"
     if volume.bytes < needs.bytes:
-        free = f"{shown(volume.bytes)} free"
+        free = f"{human_size(volume.bytes)} free"
         raise Refused(f"no space to build: {place} has {free}, {build}.\n{ELSEWHERE}")
     if volume.inodes is not None and volume.inodes < needs.inodes:
         raise Refused(
@@ -92,7 +93,7 @@ def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
         problems.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
     if volume.type in MEMORY:
         if memory < needs.bytes:
-            free = f"{shown(memory)} of memory are available"
+            free = f"{human_size(memory)} of memory are available"
             raise Refused(f"{place} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
         problems.append(f"{place} is in memory: what the build writes is taken from programs")
     return problems
@@ -131,7 +132,7 @@ def check(
     free = free_bytes(folder)
     if free < needed:
         raise Refused(
-            f"no space for {what}: it needs {shown(needed)}, {shown(free)} are free",
+            f"no space for {what}: it needs {human_size(needed)}, {human_size(free)} are free",
             str(folder),
             remedy,
         )
@@ -153,11 +154,3 @@ def full(folder: Path, evidence: str) -> SystemFault:
     ours = places.scratch() in (folder, *folder.parents)
     remedy = FREE_SPACE if ours else command("df", "-h", folder)
     return SystemFault(f"the disk became full: {folder}", evidence, remedy)
-
-
-def shown(count: float) -> str:
-    """A number of bytes in words: 40.0 kB, 1.2 GB (powers of 1000, as disks are sold)."""
-    if count < 1000:
-        return f"{count:.0f} bytes"
-    unit = next((n for n in range(1, 4) if count < 1000 ** (n + 1)), 4)
-    return f"{count / 1000**unit:.1f} {UNITS[unit]}"

@@ -23,6 +23,7 @@ from . import disk_space, http
 from .errors import NotVerified, Refused, SystemFault
 from .files import read_json
 from .progress import Progress
+from .text import human_size
 
 CHUNK = 1 << 20
 WAITS = (0.0, 0.5, 1.0, 3.0)  # seconds before each try to go on; counted anew when bytes came
@@ -78,8 +79,8 @@ def save(
         if not why and total in (None, done):
             return f"sha256:{digest.hexdigest()}"
         came, failures = came or done > before, 0 if done > before else failures + 1
-        of = f" of {disk_space.shown(total)}" if total is not None else ""
-        stopped = f"{name} stopped after {disk_space.shown(done)}{of}"
+        of = f" of {human_size(total)}" if total is not None else ""
+        stopped = f"{name} stopped after {human_size(done)}{of}"
         if failures == len(WAITS):
             raise SystemFault(stopped, why or "the connection ended", again)
         progress.say(f"{stopped}; going on from there")

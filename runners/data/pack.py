@@ -15,6 +15,7 @@ from pathlib import Path
 from ..core import atomic, disk_space, shell
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.progress import Progress
+from ..core.text import first_few
 from . import manifest
 
 LIBEXEC = (
@@ -108,8 +109,7 @@ def _inside(link: str, root: Path) -> bool:
 
 def _refuse(names: list[str], what: str) -> None:
     if names:
-        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
-        raise Refused(what, "\n".join([*sorted(names)[:SHOWN], *more]))
+        raise Refused(what, first_few(sorted(names), SHOWN, "\n"))
 
 
 def _check_output(folder: Path, output: Path) -> None:

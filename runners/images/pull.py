@@ -14,6 +14,7 @@ from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
+from ..core.text import human_size
 from . import images_lock, in_use, local, sources, store
 from .reference import Reference, parse
 from .registry import OTHER_ARCH
@@ -185,7 +186,7 @@ def _ahead(request: PullRequest, progress: Progress) -> ImageInfo:
     except SystemFault as error:
         progress.say(f"would pull {source}, of which nothing is known now: {error.what}")
         return ImageInfo(path, source=source)
-    size = f", {disk_space.shown(found.size)}" if found.size else ""
+    size = f", {human_size(found.size)}" if found.size else ""
     progress.say(f"would pull {source}{size}, {found.manifest or 'digest unknown'}")
     if found.digest:
         path = store.path_of(found.digest)

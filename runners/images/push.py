@@ -15,9 +15,9 @@ from urllib.parse import urljoin
 
 from ..core import sif
 from ..core.digest import digest_of
-from ..core.disk_space import shown
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
+from ..core.text import human_size
 from . import oci
 from .oci import Layout
 from .reference import Reference
@@ -155,7 +155,7 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
         server.ask(place, headers, "PUT", opened).close()
     except SystemFault as error:
         raise SystemFault(
-            f"{server.host} ended the upload of {shown(blob.size)}",
+            f"{server.host} ended the upload of {human_size(blob.size)}",
             f"{error.what}\n{error.evidence}",
             "again: the layers that have arrived stay there",
         ) from None

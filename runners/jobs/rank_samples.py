@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
+from ..core.text import first_few
+
 PIECE = re.compile(r"^sample (\S+) (.*)$", re.MULTILINE)
 BUSY, WAKES = 0.5, 50  # of a CPU; per second
 # Python's own and installed packages, the modules of the shim, and code without a file
@@ -231,8 +233,7 @@ def _do(one: RankSample, many: bool) -> str:
 def _named(ranks: Sequence[RankSample]) -> str:
     if len(ranks) == 1:
         return ranks[0].name
-    more = f" and {len(ranks) - PLACES} more" if len(ranks) > PLACES else ""
-    return "ranks " + ", ".join(f"{one.rank}@{one.host}" for one in ranks[:PLACES]) + more
+    return "ranks " + first_few([f"{one.rank}@{one.host}" for one in ranks], PLACES)
 
 
 def report(one: RankSample) -> str:

@@ -10,6 +10,7 @@ import re
 import time
 
 from ..core.job_record import Job, JobState, Status
+from ..core.text import count
 
 DAY = 86400
 REASONS = {
@@ -82,7 +83,7 @@ def stamp(when: float | None) -> str | None:
 def before_it(ahead: int | None) -> str:
     if ahead is None:
         return ""
-    return f"; {ahead} job{'s' * (ahead != 1)} before it" if ahead else "; none before it"
+    return f"; {count(ahead, 'job')} before it" if ahead else "; none before it"
 
 
 def beside(job: Job, now: Status) -> str:

@@ -7,7 +7,7 @@ they say which of two ways is shorter, not when a job will start.
 
 from __future__ import annotations
 
-from ..core.disk_space import shown
+from ..core.text import human_size
 
 MEGA = 10**6
 # docs/guides/images-on-nodes.md, 2026-11-26, one node and rank, image of 487 MB
@@ -63,7 +63,7 @@ def meeting_in_words(ranks: int) -> str:
     pairs = ranks**2
     if PAIR * pairs < WARN_SECONDS:
         return ""
-    held, sent = shown(HELD * pairs), shown(ADDRESSES * pairs)
+    held, sent = human_size(HELD * pairs), human_size(ADDRESSES * pairs)
     return f"rank 0 needs at least {PAIR * pairs:,.0f} s of CPU and {held}, and sends {sent}"
 
 
@@ -71,7 +71,7 @@ def in_words(nodes: int, size: int, server: float) -> str:
     """Return what both ways ask of the server."""
     each, rate = touched(size), f"{server:,.0f} MB/s"
     if nodes == 1:
-        return f"{shown(each)} in place"
-    together = f"{shown(nodes * each)} from the server, {serving(nodes, size, server):,.0f} s"
-    once = f"copied once: {shown(size)}, about {sending(nodes, size):,.0f} s"
-    return f"{shown(each)} each in place, {together} at {rate}; {once}"
+        return f"{human_size(each)} in place"
+    together = f"{human_size(nodes * each)} from the server, {serving(nodes, size, server):,.0f} s"
+    once = f"copied once: {human_size(size)}, about {sending(nodes, size):,.0f} s"
+    return f"{human_size(each)} each in place, {together} at {rate}; {once}"

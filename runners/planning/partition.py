@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core.model import Resources
 from ..core.remedy import change
 from ..core.site import Partition
+from ..core.text import count
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
 
@@ -80,12 +81,8 @@ def _cpus(resources: Resources, partition: Partition, log: DecisionLog) -> None:
     if resources.ntasks and nodes <= partition.nodes:
         remedies.insert(0, change(nodes=nodes))
     log.refuse(
-        f"{_count(tasks, 'rank')} with {_count(each, 'CPU')} each: too many for a node of "
+        f"{count(tasks, 'rank')} with {count(each, 'CPU')} each: too many for a node of "
         f"partition {partition.name}",
         f"sinfo: its nodes have {partition.cpus} CPUs",
         *remedies,
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..core.text import count, first_few
 from . import confidence
 from .measure import Measured
-from .number_format import count, percent
+from .number_format import percent
 from .summary import TOO_GOOD, Summary
 
 NOISY_RUNS = 0.05  # coefficient of variation between repeats
@@ -131,9 +132,8 @@ def _software(runs: Sequence[Measured]) -> Iterator[Caution]:
 def _resumed(runs: Sequence[Measured]) -> Iterator[Caution]:
     folders = [run.folder for run in runs if run.resumed]
     if folders:
-        more = f" and {len(folders) - LISTED} more" if folders[LISTED:] else ""
         text = "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
-        yield Caution("resumed", f"{text}{', '.join(folders[:LISTED])}{more}.")
+        yield Caution("resumed", f"{text}{first_few(folders, LISTED)}.")
 
 
 def _missing(points: Sequence[Summary], repeats: int) -> Iterator[Caution]:

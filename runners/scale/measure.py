@@ -11,8 +11,8 @@ from typing import Any
 from ..core import job_record
 from ..core.files import read_json, read_text
 from ..core.job_record import JobPaths
+from ..core.text import count
 from ..jobs.metrics_tail import RATE, events
-from .number_format import count
 
 WARM_UP, NO_RATE = "warm-up", "no-rate"
 

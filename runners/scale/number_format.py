@@ -44,8 +44,3 @@ def estimate(value: Estimate, share: bool = False) -> str:
     if value.low == value.high:
         return centre
     return f"{centre} ({told(value.low).removesuffix(' %')}-{told(value.high).removesuffix(' %')})"
-
-
-def count(value: int, what: str) -> str:
-    """Return a number of things: "1 run" or "3 runs"."""
-    return f"{value} {what}" if value == 1 else f"{value} {what}s"

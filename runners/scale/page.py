@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from .. import __version__
 from ..core import atomic, disk_space
+from ..core.text import count
 from . import number_format, plot, style
 from .plot import Panel
 from .report import Report, circumstances, findings
@@ -68,7 +69,7 @@ def html(report: Report, made: float) -> str:
     )  # fmt: skip
     for name in ("number", "percent", "seconds", "interval"):
         environment.filters[name] = _unbroken(getattr(number_format, name))
-    environment.filters["counted"] = number_format.count  # jinja has a filter `count` of its own
+    environment.filters["counted"] = count  # jinja has a filter `count` of its own
     # Markup: matplotlib escapes what it writes, and the style is the project's own file; autoescape
     # would turn their marks into entities.
     drawings = [(each, Markup(inline(each, report))) for each in plot.panels(report)]  # noqa: S704

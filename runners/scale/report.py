@@ -8,10 +8,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ..core.errors import UsageError, nearest
+from ..core.text import count
 from ..settings.config import read_toml
 from .cautions import Caution, cautions
 from .measure import Measured
-from .number_format import count, interval, number, percent
+from .number_format import interval, number, percent
 from .study_request import StudyRequest
 from .summary import TOO_GOOD, Comparison, Summary, comparisons, summaries
 

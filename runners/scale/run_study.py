@@ -15,6 +15,7 @@ from ..core.errors import Refused, SystemFault
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import change
+from ..core.text import first_few
 from ..jobs import find, job_status
 from ..launching import gather, submit
 from ..script import render
@@ -169,7 +170,6 @@ class Work:
         jobs = submit.drafted(drafts)
         ids = list(dict.fromkeys(find.number(job.id) for job in jobs))
         runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
-        listed = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
         word = "job" if len(ids) == 1 else "jobs"
-        self.drafts.listener.tell(f"{runs} submitted: {word} {listed}")
+        self.drafts.listener.tell(f"{runs} submitted: {word} {first_few(ids, 4)}")
         self.retried -= {point.key for point in points}

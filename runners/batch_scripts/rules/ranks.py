@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ...core.text import count
 from ..directives import Job
 from ..resources import ranks_of_agent
 from ..script import Script
 from ..step import Layer, Step
 from ..words import PORT, Word, literal
-from .rule import Places, counted, rule
+from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
@@ -65,7 +66,7 @@ def rank_count(script: Script) -> Places:
     training = any(word in text for word in TRAINS)
     tasks, nodes = job.count("ntasks"), job.count("nodes")
     if tasks and nodes and tasks < nodes and job.scheduler == "slurm":
-        what = f"{nodes} nodes for {counted(tasks, 'task')}: Slurm gives the job {tasks}"
+        what = f"{nodes} nodes for {count(tasks, 'task')}: Slurm gives the job {tasks}"
         yield job.line_of("ntasks"), what, f"--ntasks-per-node instead, or --ntasks={nodes}"
     for step in script.steps:
         if step.command.loops or not step.layers or parts:
@@ -99,8 +100,8 @@ def _on_gpus(job: Job, step: Step) -> Places:
     if not ranks or not there or not step.python or shared:
         return  # several steps share the GPUs
     if ranks > there:
-        what = f"{ranks} ranks on each node share {counted(there, 'GPU')}"
-        yield step.line, what, f"{counted(there, 'rank')} on each node"
+        what = f"{ranks} ranks on each node share {count(there, 'GPU')}"
+        yield step.line, what, f"{count(there, 'rank')} on each node"
     elif 1 < ranks < there and (step.agent or (starter.has("ntasks") and starter.name != "srun")):
         what = f"{ranks} of {there} GPUs of each node are used"
         yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
@@ -112,7 +113,7 @@ def _on_tasks(job: Job, starter: Layer) -> Places:
     elsewhere = starter.has("H", "host", "hostfile", "machinefile", "oversubscribe")
     mpirun = starter.name in ("mpirun", "orterun", "mpiexec")
     if mpirun and total and tasks and asked and total > tasks and not elsewhere:
-        what = f"{starter.name} is to start {total} ranks, the job has {counted(tasks, 'task')}"
+        what = f"{starter.name} is to start {total} ranks, the job has {count(tasks, 'task')}"
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 
 
@@ -123,7 +124,7 @@ def gpu_index(script: Script) -> Places:
     for value in script.values(name) if some else ():
         numbers = [int(each) for each in (value.known or "").split(",") if each.isdecimal()]
         if max(numbers, default=0) >= there:
-            what = f"{name}={value.text}: the job has {counted(there, 'GPU')}, numbered from 0"
+            what = f"{name}={value.text}: the job has {count(there, 'GPU')}, numbered from 0"
             yield value.line, what, "leave it out: Slurm sets it"
 
 

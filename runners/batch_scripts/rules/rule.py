@@ -26,7 +26,3 @@ def rule(check: Check) -> Check:
     """Note a function that yields the places of a mistake; its name is the code, with dashes."""
     RULES[check.__name__.replace("_", "-")] = check
     return check
-
-
-def counted(number: int, name: str) -> str:
-    return f"{number} {name}" + "s" * (number != 1)

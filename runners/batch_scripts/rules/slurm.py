@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ...core.command_line import without_secret
+from ...core.text import count
 from ...schedulers.base import limit_seconds
 from .. import directives
 from ..commands import Command
@@ -16,7 +17,7 @@ from ..step import Layer, Step
 from ..unwrap import unwrap
 from ..words import Word, literal
 from .ranks import ranks_per_node, tasks_per_node
-from .rule import Places, counted, rule
+from .rule import Places, rule
 
 VERSIONS = "since Slurm 22.05 (until 23.02)"
 COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-gpu", "mincpus")
@@ -72,7 +73,7 @@ def cpus_missing(script: Script) -> Places:
         if ranks > cpus and not own and (step.agent or (step.starter and not srun)):
             unless = "" if given else ", no --cpus-per-task (unless the site counts by GPUs)"
             right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
-            yield step.line, f"{ranks} ranks on {counted(cpus, 'CPU')}{unless}", right
+            yield step.line, f"{ranks} ranks on {count(cpus, 'CPU')}{unless}", right
 
 
 @rule

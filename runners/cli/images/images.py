@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from ...core import places
-from ...core.disk_space import shown
 from ...core.errors import NotFound, UsageError
+from ...core.text import human_size
 from ...images import in_use, prebuilt, store
 from ...sites import load
 from .. import options, printer, progress
@@ -57,7 +57,7 @@ def _of_site(name: str, as_json: bool) -> None:
     if as_json:
         printer.print_json(rows)
         return
-    printer.table([[row["path"], shown(row["size"])] for row in rows], ["image", "size"])
+    printer.table([[row["path"], human_size(row["size"])] for row in rows], ["image", "size"])
     click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
 
 
@@ -83,7 +83,7 @@ def _built(path: Path) -> dict[str, Any]:
 def _row(facts: dict[str, Any]) -> list[str]:
     digest = facts["digest"].partition(":")[2][:12]
     users = ", ".join(_short(user) for user in dict.fromkeys(facts.get("used_by", ())))
-    columns = [facts["name"], digest, shown(facts["size"]), facts.get("pulled", ""), users]
+    columns = [facts["name"], digest, human_size(facts["size"]), facts.get("pulled", ""), users]
     return [text or "-" for text in (*columns, facts["source"])]
 
 
@@ -99,7 +99,7 @@ def prune_command(dry_run: bool) -> None:
     would = "would remove" if dry_run else "removed"
     for digest in done.digests:
         click.echo(f"{would} {digest}")
-    click.echo(f"{'would free' if dry_run else 'freed'} {shown(done.size)}", err=True)
+    click.echo(f"{'would free' if dry_run else 'freed'} {human_size(done.size)}", err=True)
     if done.leftovers:
         click.echo(f"removed what {done.leftovers} killed pulls had left", err=True)
 

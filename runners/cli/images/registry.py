@@ -9,8 +9,8 @@ import click
 from containers.catalogue import IMAGES
 
 from ...core import machine
-from ...core.disk_space import shown
 from ...core.errors import UsageError
+from ...core.text import human_size
 from ...images import local, pull, push, reference
 from .. import options, printer, progress
 
@@ -66,7 +66,7 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
     if as_json:
         printer.print_json({"name": request.name, **vars(stored), "path": str(stored.path)})
     else:
-        click.echo(f"{request.name}: {stored.digest}, {shown(stored.size)}", err=True)
+        click.echo(f"{request.name}: {stored.digest}, {human_size(stored.size)}", err=True)
         click.echo(stored.path)
 
 

@@ -8,6 +8,7 @@ import click
 
 from ...core.job_record import Job, JobPaths, JobState
 from ...core.remedy import command
+from ...core.text import first_few
 from ...explain.explanation import Certainty, Explanation
 from ...explain.judge import explain
 from ...jobs import job_status, stalls, wording
@@ -85,5 +86,4 @@ def _alike(explanations: Explained) -> list[Explained]:
 
 def _who(group: Explained) -> str:
     ids = [job.id for job, _ in group]
-    more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
-    return f"{', '.join(ids[:LISTED])}{more}" + ("; of the first:" if len(ids) > 1 else ":")
+    return first_few(ids, LISTED) + ("; of the first:" if len(ids) > 1 else ":")

@@ -15,8 +15,8 @@ import click
 
 from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
+from ...core.text import count
 from ...scale import measure, report, results, study, study_request
-from ...scale.number_format import count
 from ...scale.report import Failed, Report
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord

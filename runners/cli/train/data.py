@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ...core.disk_space import shown
+from ...core.text import human_size
 from .. import options, printer
 
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")
@@ -46,7 +46,7 @@ def fetch_command(name: str | None, mirror: tuple[str, ...], as_json: bool) -> N
         printer.print_json({**asdict(done), "path": str(done.path)})
         return
     state = "fetched" if done.fresh else "there already"
-    click.echo(f"{state}: {done.files} files, {shown(done.size)}", err=True)
+    click.echo(f"{state}: {done.files} files, {human_size(done.size)}", err=True)
     click.echo(done.path)
     click.echo(f"next: runner launch --data {name} ...", err=True)
 
@@ -55,7 +55,7 @@ def _list(known: dict[str, Any], as_json: bool) -> None:
     rows = []
     for name, entry in known.items():
         size = sum(source.size or 0 for source in entry.files)
-        rows.append([name, shown(size) if size else "-", entry.title])
+        rows.append([name, human_size(size) if size else "-", entry.title])
     facts = {name: asdict(entry) for name, entry in known.items()}
     printer.json_or_table(as_json, facts, rows, ["name", "download", "what it is"])
 
@@ -81,8 +81,8 @@ def pack_command(folder: Path, output: Path | None, as_json: bool) -> None:
         return
     content = done.content
     click.echo(
-        f"packed {content.files} files in {content.folders} folders, {shown(content.size)}, "
-        f"into {shown(done.size)}",
+        f"packed {content.files} files in {content.folders} folders, {human_size(content.size)}, "
+        f"into {human_size(done.size)}",
         err=True,
     )
     click.echo(target)

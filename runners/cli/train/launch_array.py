@@ -11,6 +11,7 @@ import click
 
 from ...core import plan_record, signals
 from ...core.plan import Plan
+from ...core.text import first_few
 from ...launching import submit
 from ...settings import sweep
 from ...settings.sweep import SweepRequest
@@ -92,10 +93,10 @@ def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
     else:
         plan_view.show(made, values["verbose"])
         click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
-        for paths, job in runs[:LISTED]:
-            line = f"  {job.id}  {paths.root}  {status_view.varied(job.varied)}"
-            click.echo(line.rstrip(), err=True)
-        if len(runs) > LISTED:
-            click.echo(f"  ... and {len(runs) - LISTED} more", err=True)
+        lines = [
+            f"{job.id}  {paths.root}  {status_view.varied(job.varied)}".rstrip()
+            for paths, job in runs
+        ]
+        click.echo("  " + first_few(lines, LISTED, "\n  "), err=True)
         if not values["waits"]:
             click.echo(f"next: runner status {name}", err=True)

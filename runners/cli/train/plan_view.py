@@ -7,9 +7,9 @@ import click
 from ...core.command_line import without_secret
 from ...core.model import Resources
 from ...core.plan import Caution, Choice, Plan
+from ...core.text import count
 from ...injob.rank import HOROVOD
 from ...launching import submit, suggest
-from ...scale.number_format import count
 from ...schedulers.base import limit_seconds
 from .. import invocation, printer
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from runners.cli.progress import Lines
-from runners.core import disk_space
 from runners.core.errors import NotFound, NotVerified, Refused
 from runners.images import container_runtime, images_lock, local, pull, reference, store
 from runners.images.pull import PullRequest
@@ -107,14 +106,6 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
 )
 def test_the_runtimes_words(output: str, words: str) -> None:
     assert words in str(container_runtime.fault("x", output, Path("/x")))
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB")],
-)
-def test_sizes_in_words(count: float, words: str) -> None:
-    assert disk_space.shown(count) == words
 
 
 def test_lines_are_told_seldom(capsys: pytest.CaptureFixture[str]) -> None:
