@@ -28,6 +28,12 @@ def tell(text: str) -> None:
     click.echo(f"runner: {harmless(text)}", err=True)
 
 
+def tell_first(alike: Sequence[str]) -> None:
+    """Print the first of sentences that tell the same of several runs, and how many there are."""
+    if alike:
+        tell(alike[0] + (f"; and {len(alike) - 1} more like it" if alike[1:] else ""))
+
+
 class Console(Listener):
     """Sentences and bars on stderr, of what a launch does before it submits."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import files
+from ..core import files, job_record
 from ..core.command_line import OWN, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Trainer
@@ -36,13 +36,17 @@ SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the jo
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the job: its status, the trial's result (None without one), and its log."""
+    """What became of the job: its status, the trial's result (None without one), and its log.
+
+    `odd` says why the result.json that is there is not the trial's.
+    """
 
     paths: JobPaths
     job: Job
     status: Status
     result: dict[str, Any] | None
     log: str
+    odd: str = ""
 
 
 def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
@@ -68,7 +72,10 @@ def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outco
         while not paths.result.exists() and time.monotonic() < deadline:
             time.sleep(0.5)
     text = files.read_text(Path(job.log))
-    return Outcome(paths, job, status, files.read_json(paths.result), text)
+    result, odd = job_record.result(paths)
+    if result is not None and not isinstance(result.get("ranks"), list):
+        result, odd = None, f"{paths.result} is not a result of the doctor's short job"
+    return Outcome(paths, job, status, result, text, odd)
 
 
 def alone(paths: JobPaths) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import files, plan_record
+from ..core import job_record, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..images import digest_cache
@@ -35,6 +35,7 @@ FIRST = ("accuracy", "loss")  # what decides, where results have it; else the fi
 # Of other names those with such a part are the better the less they are.
 LESS = ("loss", "error", "perplexity", "seconds", "time")
 NO_METRIC = ("seconds", "time")  # ends of names that say how a run went, not what it reached
+OBJECTS = ("versions", "arguments")  # of result.json: settings by their names
 SETTINGS = ("trainer", "world_size", "hosts", "device", "threads", "controller")
 # Of the plan; the others follow from these, from the image, or are in the result.
 CHOSEN = ("scheduler", "runtime", "launcher", "mpi", "data-plane", "cpus-per-task")
@@ -44,7 +45,7 @@ CHOSEN = ("scheduler", "runtime", "launcher", "mpi", "data-plane", "cpus-per-tas
 class Compared:
     """One run: its settings, what was measured, and what it used of its nodes, each by name.
 
-    Of a run without a `result` only what was asked for is known.
+    Of a run without a `result` only what was asked for is known; `odd` says why one was left out.
     """
 
     run: str
@@ -52,6 +53,7 @@ class Compared:
     measured: Facts
     used: Facts = field(default_factory=dict)
     result: bool = True
+    odd: str = ""
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -60,14 +62,14 @@ class Compared:
 
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""
-    result = files.read_json(paths.result) or {}
+    result, odd = _result(paths)
     chosen = plan_record.read(paths).choices
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],
         **{name: chosen[name] for name in CHOSEN if name in chosen},
         **{name: result[name] for name in SETTINGS if name in result},
-        **{f"version of {name}": text for name, text in result.get("versions", {}).items()},
+        **{f"version of {name}": text for name, text in (result.get("versions") or {}).items()},
         **_arguments(paths, job, result),
     }
     rates = {name: value for name, value in result.items() if name.endswith(RATE)}
@@ -75,7 +77,16 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     elapsed = None if status.elapsed is None else float(status.elapsed)
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
     used = resource_use.measured(resource_use.of_run(paths))
-    return Compared(paths.root.name, _known(settings), _known(measured), used, bool(result))
+    return Compared(paths.root.name, _known(settings), _known(measured), used, bool(result), odd)
+
+
+def _result(paths: JobPaths) -> tuple[Facts, str]:
+    """Return a run's result, {} where none can be compared, and why an odd one is left out."""
+    result, odd = job_record.result(paths)
+    for name in OBJECTS:
+        if result and not isinstance(result.get(name), (dict, type(None))):
+            return {}, f"cannot compare {paths.result}: {name} is not a JSON object"
+    return result or {}, odd
 
 
 def _digest(job: Job) -> str:

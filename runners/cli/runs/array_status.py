@@ -75,9 +75,7 @@ def _ended(runs: Runs, statuses: Sequence[Status], as_json: bool, quiet: bool) -
 def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
     read = [job_record.result(paths) for paths, _ in runs]
-    odd = [why for _, why in read if why]
-    if odd:
-        printer.tell(f"{odd[0]}" + (f"; and {len(odd) - 1} more like it" if odd[1:] else ""))
+    printer.tell_first([why for _, why in read if why])
     results = [result for result, _ in read]
     if not as_json:
         _table(runs, statuses, [result or {} for result in results], sort)

@@ -39,6 +39,7 @@ def compare_command(
     compared = [
         compare.of_run(*run, status) for run, status in zip(meant, status_view.statuses(meant))
     ]
+    printer.tell_first([each.odd for each in compared if each.odd])
     metric = compare.metric([each.measured for each in compared], sort)
     order = compare.best_first([each.measured for each in compared], metric)
     ordered = [compared[place] for place in order]

@@ -55,6 +55,8 @@ def _no_result(outcome: Outcome) -> Finding:
     says = (
         f"job {outcome.job.id} ended: {outcome.status.state.value} {outcome.status.reason}".rstrip()
     )
+    if outcome.odd and outcome.status.state == JobState.COMPLETED:
+        return ABOUT.failure("trial", says, outcome.odd, _logs(outcome))
     known = explain(outcome.paths, outcome.job, outcome.status)
     shown = known.evidence[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
     mends = known.fix or _logs(outcome)

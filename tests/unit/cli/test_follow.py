@@ -414,6 +414,25 @@ def test_the_odd_result_of_one_run_hides_no_other(
     assert "0.97" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("[1, 2]", "cannot read {}"), ('{"arguments": [1]}', "cannot compare {}: arguments is not")],
+)
+def test_runs_are_compared_without_an_odd_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str
+) -> None:
+    runs = [a_run(tmp_path / name)[0] for name in ("train-1", "train-2")]
+    runs[0].result.write_text(text)
+    runs[1].result.write_text('{"accuracy": 0.97, "arguments": null}')
+    names = [str(run.root) for run in runs]
+    compare_command.compare_command.main([*names, "--json"], standalone_mode=False)
+    printed = capsys.readouterr()
+    assert why.format(runs[0].result) in printed.err
+    facts = json.loads(printed.out)
+    assert facts["best"] == "train-2"
+    assert list(facts["runs"][0]["measured"]) == ["state"]
+
+
 def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
     paths, _ = a_run(tmp_path / "old-1")
     assert plan_record.read(paths) == PlanRecord()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.progress import Listener
 from runners.doctor import trial
 from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import Words
@@ -230,6 +231,16 @@ def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
     (found,) = job.check(outcome(tmp_path, JobState.PENDING))
     assert found.state == WARNING
     assert f"runner doctor --run {tmp_path}" in told(found)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "{", '{"accuracy": 0.9}'])
+def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> None:
+    made = outcome(tmp_path, JobState.COMPLETED)
+    made.paths.result.write_text(text)
+    made.paths.exit.write_text('{"exit_code": 0}')
+    (found,) = job.check(trial.wait(made.paths, made.job, 0.0, Listener()))
+    assert found.state == FAILURE
+    assert str(made.paths.result) in found.evidence
 
 
 def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:
