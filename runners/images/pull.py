@@ -15,7 +15,7 @@ from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
 from ..core.text import human_size
-from . import images_lock, in_use, local, sources, store
+from . import images_lock, in_use, local_image, sources, store
 from .reference import Reference, parse
 from .registry import OTHER_ARCH
 from .sources import ImageSource
@@ -174,7 +174,7 @@ def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)
-    return replace(local.of_store(stored), source=found.source)
+    return replace(local_image.of_store(stored), source=found.source)
 
 
 def _ahead(request: PullRequest, progress: Progress) -> ImageInfo:

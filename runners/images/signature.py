@@ -19,7 +19,7 @@ from containers import build_record
 
 from ..core import shell, sif
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
-from . import container_runtime, digest_cache, local, store
+from . import container_runtime, digest_cache, local_image, store
 
 SIGNED, UNSIGNED, BAD = "signed", "not signed", "bad"
 BYTES_PER_SECOND = 20e6  # a slow network file system, for the time limit
@@ -152,7 +152,7 @@ def sign(image: Path, wanted: str = "") -> Signature:
 
 
 def _check_file(image: Path) -> None:
-    local.read(image)
+    local_image.read(image)
     if image.is_dir():
         raise Refused("a folder cannot be signed", remedy=f"apptainer build NEW.sif {image}")
     if store.digest_named(image.resolve()):

@@ -9,7 +9,7 @@ from typing import Callable
 
 from ..core import machine, sif
 from ..core.errors import RunnerError
-from . import digest_cache, images_lock, local, probe_image, recorded_digest, signature
+from . import digest_cache, images_lock, local_image, probe_image, recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -65,7 +65,7 @@ def _failed(name: str, error: RunnerError) -> Check:
 
 
 def _whole(image: Path) -> Check:
-    local.read(image)
+    local_image.read(image)
     if image.is_dir():
         return Check("whole", PASS, "a sandbox folder; nothing says what should be in it")
     size = image.stat().st_size
@@ -112,7 +112,7 @@ def _signature(image: Path) -> Check:
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("inspecting the image")
-        labels, found = local.read(image).labels, probe_image.versions(image)
+        labels, found = local_image.read(image).labels, probe_image.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
         test = probe_image.own_test if "selftest" in found else probe_image.foreign_test

@@ -16,7 +16,7 @@ from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
-from ..images import container_runtime, local, recorded_digest, reference
+from ..images import container_runtime, local_image, recorded_digest, reference
 from ..planning import execution, site_limits, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_calls
@@ -142,7 +142,7 @@ def _image_for_nodes(
     wanted = request.resources(settings, bool(trainer.command))
     architectures = site_limits.architectures(wanted, profile) if profile else set()
     only = architectures.pop() if len(architectures) == 1 else ""
-    image, why = local.for_nodes(name, image, only)
+    image, why = local_image.for_nodes(name, image, only)
     return container_runtime.with_storage(_looked_into(image, listener)), why
 
 
@@ -245,7 +245,7 @@ def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) ->
 
         return named.image(name, runtime)
     if not name or not reference.is_remote(name):
-        return local.on_disk(name)
+        return local_image.on_disk(name)
     from ..images import pull
 
     with listener.progress() as progress:

@@ -16,7 +16,7 @@ from ..core.errors import Refused, RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
-from ..images.local import ImageMissing
+from ..images.local_image import ImageMissing
 from ..settings.table import SETTINGS
 from . import gather, suggest
 

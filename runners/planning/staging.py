@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..core import tokens
+from ..core import quoting
 from ..core.model import DataAccess, ImageAccess, ImageInfo
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
@@ -247,7 +247,7 @@ def _used(case: Case, runtime: str, top: str) -> Iterator[tuple[str, Path, Remed
     if runtime in (*CONTAINERS, "none"):
         path = spec.image.path
         there = f"{top}/{path.name}"
-        first = tokens.join(["cp", "-r", str(path), there])
+        first = quoting.join(["cp", "-r", str(path), there])
         yield "the image", path, change(image=there, first=first)
     if spec.trainer.file:
         yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)

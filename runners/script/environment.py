@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..core import tokens
+from ..core import quoting
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
 from ..injob.run_files import NO_MODULE
@@ -79,8 +79,8 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     """
     variables: dict[str, str] = {}
     for v in (v for v in plan.variables if v.where == "job"):
-        value = tokens.path(v.value)
-        text = shlex.quote(value) if v.forced else tokens.default(value, v.name)
+        value = quoting.path(v.value)
+        text = shlex.quote(value) if v.forced else quoting.default(value, v.name)
         variables.setdefault(v.name, text)
     return [*variables.items(), *runtimes.exports(plan, run_dir)]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Callable
 
 from ..core.plan import Plan
-from ..core.tokens import Expanded
+from ..core.quoting import Expanded
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from . import environment

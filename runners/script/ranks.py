@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import shlex
 
-from ..core import tokens
+from ..core import quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
 from ..core.model import BY_MODULES
 from ..core.plan import Plan
-from ..core.tokens import Expanded
+from ..core.quoting import Expanded
 from ..injob import MPICHECK, RANK, SSH_AROUND
 from ..injob.rank import EXIT_HOST_MPI
 from ..schedulers import SCHEDULERS
@@ -31,7 +31,7 @@ def command(plan: Plan, paths: JobPaths) -> str:
 
 def one(plan: Plan, paths: JobPaths) -> str:
     """Return the line that runs the command of `enter` in the container, once."""
-    return tokens.join(["exec", *runtimes.once(plan, str(paths.root))]) + ' "$@"'
+    return quoting.join(["exec", *runtimes.once(plan, str(paths.root))]) + ' "$@"'
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
@@ -41,7 +41,7 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
         groups = [ssh_around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
-    return " \\\n  ".join(tokens.join(group) for group in groups if group)
+    return " \\\n  ".join(quoting.join(group) for group in groups if group)
 
 
 def _shim(plan: Plan, paths: JobPaths) -> list[str]:
@@ -96,7 +96,7 @@ def image_gone(plan: Plan, again: str) -> list[str]:
 def prepare(plan: Plan) -> list[str]:
     """Return the line by which each node has the image, where the runtime has a store on each."""
     command = runtimes.prepare(plan)
-    return [f"{tokens.join([*launchers.agents(plan), *command])} || exit"] if command else []
+    return [f"{quoting.join([*launchers.agents(plan), *command])} || exit"] if command else []
 
 
 def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:

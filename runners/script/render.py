@@ -1,6 +1,6 @@
 """Plan -> the text of the scripts: the sections of each, in their order. Pure.
 
-What a section says stands in the module of its name; tokens become text in core/tokens.
+What a section says stands in the module of its name; tokens become text in core/quoting.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core import tokens
+from ..core import quoting
 from ..core.job_record import JobPaths
 from ..core.model import ImageAccess, Staged
 from ..core.plan import Plan
-from ..core.tokens import Expanded, quote
+from ..core.quoting import Expanded, quote
 from ..injob import STAGE
 from ..schedulers import SCHEDULERS, capabilities
 
@@ -34,7 +34,7 @@ def image(plan: Plan) -> str:
     access = plan.staging.image
     if access is ImageAccess.IN_PLACE:
         return str(plan.spec.image.path)
-    return tokens.path(Staged(IMAGE if access is ImageAccess.COPIED else UNPACKED))
+    return quoting.path(Staged(IMAGE if access is ImageAccess.COPIED else UNPACKED))
 
 
 def of(plan: Plan, paths: JobPaths) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ..core import atomic, files, tokens
+from ..core import atomic, files, quoting
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
 from ..injob.serve import ADDRESS, TOKEN
@@ -97,6 +97,6 @@ def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:
     target = f"{found.port}:{address}:{found.port}"
     if found.loopback:
         hop = ["-J", f"{user}@{login}", "-L", target, f"{user}@{found.host}"]
-        return Way(tokens.join(["ssh", "-N", *hop]), url)
+        return Way(quoting.join(["ssh", "-N", *hop]), url)
     inside = f"http://{found.host}:{found.port}{query}"
-    return Way(tokens.join(["ssh", "-N", "-L", target, f"{user}@{login}"]), url, inside)
+    return Way(quoting.join(["ssh", "-N", "-L", target, f"{user}@{login}"]), url, inside)

@@ -11,7 +11,7 @@ from containers.catalogue import IMAGES
 from ...core import machine
 from ...core.errors import UsageError
 from ...core.text import human_size
-from ...images import local, pull, push, reference
+from ...images import local_image, pull, push, reference
 from .. import options, printer, progress
 
 PULL_EXAMPLE = """\b
@@ -103,7 +103,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     Shifter and others; oci-archive:FILE writes the OCI image to a file.
     """
     target = reference.target(uri)
-    path = local.find(image)
+    path = local_image.find(image)
     with progress.display() as display:
         pushed = push.push(path, target, plain, display)
     if as_json:
@@ -126,7 +126,7 @@ def release_command(images: tuple[str, ...], target: str, key: str, plain: bool)
     from ...images import prebuilt, publish, release  # with GPG's part, which no pull needs
 
     place = release.source(prebuilt.typed("--to", target), plain)
-    paths = [local.find(image) for image in images]
+    paths = [local_image.find(image) for image in images]
     with progress.display() as display:
         made = publish.publish(paths, place, key, display)
     for image in made.images:

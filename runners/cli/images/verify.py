@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import Refused
-from ...images import local, reference
+from ...images import local_image, reference
 from .. import exit_codes, options, printer
 
 if TYPE_CHECKING:
@@ -110,6 +110,6 @@ def sign_command(image: str, key: str) -> None:
 def _path(name: str) -> Path:
     """Return the file that a launch would take; a file that is no whole image as it is."""
     try:
-        return local.on_disk(name).path
+        return local_image.on_disk(name).path
     except Refused:
-        return local.find(name)
+        return local_image.find(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ...core import shell, tokens
+from ...core import quoting, shell
 from ...core.errors import Refused
 from ...launching import submit
 from ...schedulers import capabilities
@@ -115,6 +115,6 @@ def _run(draft: Draft) -> int:
 def _on_the_node(draft: Draft) -> int:
     """Open a shell on the job's first node, and say what leads from there into the image."""
     launch.write_alone(draft)
-    then = tokens.join(session.in_shell(draft.paths))
+    then = quoting.join(session.in_shell(draft.paths))
     printer.tell(f"on the node, type: {then}")
     return shell.hand_over(session.allocation(draft.plan, draft.paths))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...core import tokens
+from ...core import quoting
 from ...core.job_record import Job, JobPaths
 from ...jobs import find, resource_use
 from ...jobs.find import Run
@@ -60,7 +60,7 @@ def _none(folder: Path) -> None:
     for other in others:
         click.echo(f"  there are some in {other}", err=True)
     if others:
-        text = tokens.join(["runner", "list", "--runs-dir", str(others[0])])
+        text = quoting.join(["runner", "list", "--runs-dir", str(others[0])])
         click.echo(f"  try: {text}", err=True)
 
 

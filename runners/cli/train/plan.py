@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...core import tokens
+from ...core import quoting
 from ...core.plan import Caution, Choice, Plan, Refusal
 from ...core.remedy import Remedy
 from ...launching import gather, suggest
@@ -55,7 +55,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
         ],
         "choices": [asdict(choice) for choice in made.choices],
         "variables": [
-            {**asdict(variable), "value": tokens.path(variable.value)}
+            {**asdict(variable), "value": quoting.path(variable.value)}
             for variable in made.variables
         ],
         "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
@@ -65,7 +65,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
 
 def _print(made: Plan) -> None:
     rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
-    rows += [[v.name, tokens.path(v.value), v.reason] for v in made.variables]
+    rows += [[v.name, quoting.path(v.value), v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
     for caution in made.warnings:
         click.echo(f"warning: {plan_view.warning(caution)}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from ...core import tokens
+from ...core import quoting
 from ...core.model import BY_MODULES, BindMount, Dataset, Staged
 from ...core.plan import Plan
-from ...core.tokens import Expanded
+from ...core.quoting import Expanded
 from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
 
@@ -50,9 +50,9 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     runtime, lines = RUNTIMES[plan.launching.runtime], _first_exports(plan)
     for variable in (v for v in plan.variables if v.where == "image" and not v.forced):
         names = dict.fromkeys((runtime.prefix + variable.name, variable.name))
-        lines.append((next(iter(names)), tokens.default(tokens.path(variable.value), *names)))
+        lines.append((next(iter(names)), quoting.default(quoting.path(variable.value), *names)))
     fixed = {} if runtime.values_as_options else _fixed(plan, run_dir)
-    return lines + [(runtime.prefix + name, tokens.quote(value)) for name, value in fixed.items()]
+    return lines + [(runtime.prefix + name, quoting.quote(value)) for name, value in fixed.items()]
 
 
 def _first_exports(plan: Plan) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
     if plan.launching.runtime == "none":
         if plan.spec.image.brought_by == BY_MODULES:
             return []
-        path = tokens.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
+        path = quoting.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
         # The job's own ssh (injob/ssh.py) comes before that of a conda environment.
         return [("PATH", '"${NONEENV_PREPEND_PATH:+$NONEENV_PREPEND_PATH:}"' * plan.ssh + path)]
     if RUNTIMES[plan.launching.runtime].prefix:
@@ -134,7 +134,7 @@ def _data_dir(plan: Plan) -> str:
     """Return where trainers look: the only dataset, or the folder of several."""
     first, *others = plan.spec.data
     if plan.launching.runtime == "none":
-        return tokens.path(Staged(first.entry) if plan.staging.data else str(first.path))
+        return quoting.path(Staged(first.entry) if plan.staging.data else str(first.path))
     return DATA_TARGET if others else data_target(first)
 
 
@@ -146,6 +146,6 @@ def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
     if plan.host_mpi and plan.host_mpi.library_path:
         variables["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
     variables.update(
-        {v.name: tokens.path(v.value) for v in plan.variables if v.where == "image" and v.forced}
+        {v.name: quoting.path(v.value) for v in plan.variables if v.where == "image" and v.forced}
     )
     return {name: value for name, value in variables.items() if name not in dict(plan.spec.env)}

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from ...core import tokens
+from ...core import quoting
 from ...core.job_record import JobPaths
 from ...core.model import BindMount
 from ...core.plan import Plan
-from ...core.tokens import Expanded
+from ...core.quoting import Expanded
 from ..stage_lines import image
 
 # The variable that stands before the names in the file of --env; unset where a container reads it.
@@ -90,7 +90,7 @@ def own_values(plan: Plan) -> list[str]:
 
 def volume(bind: BindMount) -> str:
     """Return SOURCE:TARGET, with the flag `ro`, as many read it."""
-    return f"{tokens.path(bind.source)}:{bind.target}" + (":ro" if bind.read_only else "")
+    return f"{quoting.path(bind.source)}:{bind.target}" + (":ro" if bind.read_only else "")
 
 
 def apptainer(container: Container) -> list[str]:
@@ -108,12 +108,12 @@ def apptainer(container: Container) -> list[str]:
 
 def bind_option(bind: BindMount) -> list[str]:
     """Return the option for one mount; paths with `,` or `:` need --mount, which reads CSV."""
-    source = tokens.path(bind.source)
+    source = quoting.path(bind.source)
     if any(char in source + bind.target for char in SPECIAL):
         return ["--mount", mount(bind)]
     modes = ",".join(_modes(bind))
     text = f":{bind.target}" + (f":{modes}" if modes else "")
-    return ["--bind", tokens.followed(source, text)]
+    return ["--bind", quoting.followed(source, text)]
 
 
 def _modes(bind: BindMount) -> list[str]:
@@ -126,7 +126,7 @@ def mount(bind: BindMount) -> str:
     """Return a mount as one line of CSV, which Apptainer, Podman and Docker read."""
     import csv  # here, because few paths need it
 
-    fields = ["type=bind", f"source={tokens.path(bind.source)}", f"destination={bind.target}"]
+    fields = ["type=bind", f"source={quoting.path(bind.source)}", f"destination={bind.target}"]
     text = io.StringIO()
     # Before Python 3.13 only the characters of the line's own end are quoted.
     csv.writer(text, lineterminator="\r\n").writerow(fields + _modes(bind))
@@ -160,7 +160,7 @@ def _podman_options(container: Container) -> list[str]:
         odd = any(char in str(bind.source) + bind.target for char in SPECIAL)
         options += ["--mount", mount(bind)] if odd else ["--volume", volume(bind)]
     variables = [*PASSED, *(variable.name for variable in plan.variables)]
-    variables += [tokens.prefixed(f"{n}=", value) for n, value in container.fixed.items()]
+    variables += [quoting.prefixed(f"{n}=", value) for n, value in container.fixed.items()]
     for variable in variables:
         options += ["--env", variable]
     return [*options, *plan.spec.apptainer_args, str(plan.spec.image.path), *own_values(plan)]
@@ -182,7 +182,7 @@ def shifter(container: Container) -> list[str]:
         command.append("--module=gpu")
     command += plan.runtime_args
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]
-    command += [tokens.prefixed(f"--env={name}=", v) for name, v in container.fixed.items()]
+    command += [quoting.prefixed(f"--env={name}=", v) for name, v in container.fixed.items()]
     return [*command, *plan.spec.apptainer_args, *own_values(plan)]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...core import tokens
+from ...core import quoting
 from ...core.job_record import JobPaths
 from ...core.model import BindMount
 from ...core.plan import Interruption, Plan
-from ...core.tokens import Expanded
+from ...core.quoting import Expanded
 from ...injob import SERVE
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import ranks, render, runtimes
@@ -63,7 +63,7 @@ def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towa
     argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob), SERVE]
     argv += [server, str(paths.private), folder, Expanded("--own=$own")]
     argv += [f"--towards={towards}"] if towards else []
-    return render.session(plan, paths, cwd, SERVED.format(command=tokens.join(argv)))
+    return render.session(plan, paths, cwd, SERVED.format(command=quoting.join(argv)))
 
 
 def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
@@ -71,7 +71,7 @@ def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: 
     inside = [*ranks.ssh_around(plan, paths), "bash", str(paths.enter), *command]
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     alone = steps.within(1, pty) if steps else []
-    line, again = tokens.join([*alone, *inside]), tokens.join(allocation(plan, paths))
+    line, again = quoting.join([*alone, *inside]), quoting.join(allocation(plan, paths))
     return render.session(plan, paths, cwd, line, again)
 
 

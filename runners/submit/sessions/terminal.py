@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...core import shell, tokens
+from ...core import quoting, shell
 from ...core.errors import NotFound, Refused, SystemFault, UsageError
 from ...core.job_record import Job, JobPaths, JobState
 from ...core.progress import Listener
@@ -112,7 +112,7 @@ def run(
         raise Refused(f"{paths.root} does not say how to get into its container", "", "--host")
     steps = SCHEDULERS[job.scheduler].STEPS
     if steps is None:
-        inside = "" if host else f" bash {tokens.quote(str(paths.enter))}"
+        inside = "" if host else f" bash {quoting.quote(str(paths.enter))}"
         what = f"{job.scheduler} has no way into a job that is known here"
         raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
     location = steps.place(job.id)

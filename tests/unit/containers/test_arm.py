@@ -14,7 +14,7 @@ from runners.cli import cli
 from runners.core import machine
 from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
-from runners.images import local
+from runners.images import local_image
 
 
 @pytest.fixture(autouse=True)
@@ -125,14 +125,14 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         (tmp_path / name).write_text(kind)
     (tmp_path / "c.arm64.sif").write_text("amd64")
-    monkeypatch.setattr(local, "on_disk", on_disk)
+    monkeypatch.setattr(local_image, "on_disk", on_disk)
     return tmp_path
 
 
 def on_disk(name: str) -> ImageInfo:
     path = Path(name)
     if not path.exists():
-        raise local.ImageMissing(name)
+        raise local_image.ImageMissing(name)
     return ImageInfo(path, architecture=path.read_text())
 
 
@@ -149,6 +149,6 @@ def on_disk(name: str) -> ImageInfo:
 )
 def test_the_image_is_that_for_the_nodes(images: Path, asked: str, wanted: str, found: str) -> None:
     name = str(images / asked)
-    image, why = local.for_nodes(name, on_disk(name), wanted)
+    image, why = local_image.for_nodes(name, on_disk(name), wanted)
     assert image.path.name == found
     assert why == (f"the nodes are {wanted}, for which there is {found}" if found != asked else "")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from runners.cli import cli
 from runners.core import trust
 from runners.core.errors import UsageError
-from runners.images import local
+from runners.images import local_image
 from runners.settings import config
 
 OTHER = 4711
@@ -196,11 +196,11 @@ def test_what_was_not_trusted_cannot_be_removed(folder: Path) -> None:
 
 def test_an_image_by_its_name_alone_is_not_another_users(folder: Path, give_away: Shift) -> None:
     (folder / "a.sif").touch()
-    assert local.find("a.sif") == folder / "a.sif"
+    assert local_image.find("a.sif") == folder / "a.sif"
     give_away(folder / "a.sif")
     with pytest.raises(UsageError, match="belongs to"):
-        local.find("a.sif")
-    assert local.find("./a.sif") == folder / "a.sif"
+        local_image.find("a.sif")
+    assert local_image.find("./a.sif") == folder / "a.sif"
 
 
 @pytest.fixture

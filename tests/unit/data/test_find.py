@@ -12,8 +12,8 @@ from runners import planning
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
+from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
-from runners.core.tokens import Expanded
 from runners.data import find, pack
 from runners.planning.case import Case
 from runners.script import runtimes

@@ -13,7 +13,7 @@ from runners.cli.images import build
 from runners.cli.images import prebuilt as ask
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
-from runners.images import local, prebuilt, pull
+from runners.images import local_image, prebuilt, pull
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_missing_image_is_pulled_or_built(
     for place, verbs in ((env["XDG_CONFIG_HOME"], ["pull", "build"]), ("/nowhere", ["build"])):
         monkeypatch.setenv("XDG_CONFIG_HOME", place)
         with pytest.raises(NotFound) as missing:
-            local.find(name)
+            local_image.find(name)
         assert list(map(str, missing.value.remedies)) == [f"runner {v} {short}" for v in verbs]
 
 

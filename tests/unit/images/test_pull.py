@@ -10,7 +10,7 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.core.errors import NotFound, NotVerified, Refused
-from runners.images import container_runtime, images_lock, local, pull, reference, store
+from runners.images import container_runtime, images_lock, local_image, pull, reference, store
 from runners.images.pull import PullRequest
 
 from ..core.test_sif import make_sif
@@ -46,8 +46,8 @@ def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
     (entry,) = images_lock.read(desk / images_lock.FILE)
     assert stored.digest == entry.digest == digest_of("one")
     assert (entry.name, entry.size) == ("one.sif", stored.size)
-    assert local.on_disk("one.sif").path == stored.path
-    assert local.on_disk("one.sif").digest == stored.digest
+    assert local_image.on_disk("one.sif").path == stored.path
+    assert local_image.on_disk("one.sif").digest == stored.digest
 
 
 def test_a_locked_image_stays_until_it_is_updated(desk: Path) -> None:
@@ -70,10 +70,10 @@ def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
     stored = pull.pull(request("one"), Silent())
     other = pull.pull(request("two"), Silent())
     store.point("one.sif", other.digest)
-    assert local.on_disk("one.sif").path == stored.path
+    assert local_image.on_disk("one.sif").path == stored.path
     store.remove(stored.digest)
     with pytest.raises(NotFound, match="is not on this machine as") as error:
-        local.on_disk("one.sif")
+        local_image.on_disk("one.sif")
     assert str(error.value.remedies[0]).startswith("runner pull /")
 
 

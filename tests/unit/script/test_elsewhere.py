@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.core import tokens
+from runners.core import quoting
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Controller, ImageInfo, Trainer
 from runners.core.plan import Gpus, Plan, Variable, Wireup
@@ -136,9 +136,9 @@ def _bash(text: str, env: dict[str, str]) -> str:
 
 
 def test_a_token_is_expanded_only_where_it_says_so() -> None:
-    assert tokens.join(["$HOME", "a b"]) == "'$HOME' 'a b'"
-    assert tokens.quote(tokens.Expanded("$HOME/x")) == '"$HOME/x"'
-    assert tokens.quote(tokens.prefixed("-L", tokens.Expanded("${A}$"))) == '"-L${A}\\$"'
+    assert quoting.join(["$HOME", "a b"]) == "'$HOME' 'a b'"
+    assert quoting.quote(quoting.Expanded("$HOME/x")) == '"$HOME/x"'
+    assert quoting.quote(quoting.prefixed("-L", quoting.Expanded("${A}$"))) == '"-L${A}\\$"'
 
 
 def test_what_a_runtime_lacks_is_refused_by_name() -> None:

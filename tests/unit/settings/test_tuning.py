@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from runners import planning
-from runners.core import tokens
+from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
 from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from runners.core.plan import Plan
+from runners.core.quoting import Expanded
 from runners.core.site import Site
-from runners.core.tokens import Expanded
 from runners.planning.case import Case
 from runners.script.environment import exports
 from runners.settings import config, request
@@ -33,7 +33,7 @@ def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
 
 
 def horovod(made: Plan) -> dict[str, str]:
-    return {v.name: tokens.path(v.value) for v in made.variables if v.name.startswith("HOROVOD_")}
+    return {v.name: quoting.path(v.value) for v in made.variables if v.name.startswith("HOROVOD_")}
 
 
 def test_options_become_horovods_variables() -> None:
