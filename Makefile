@@ -151,7 +151,7 @@ package: $(VENV)/.ready ## the Python package, with TO= and PUBLIC_KEY=FILE of i
 	rm -rf build/package; mkdir -p build/package
 	git archive HEAD | tar -x -C build/package
 	printf '\n[project.urls]\nImages = "%s"\n' '$(TO)' >> build/package/pyproject.toml
-	cp '$(PUBLIC_KEY)' build/package/runners/images/release-key.asc
+	cp '$(PUBLIC_KEY)' build/package/runners/images/release/release-key.asc
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir build/package/dist build/package
 
 .PHONY: docs docs-demo

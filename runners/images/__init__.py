@@ -1,1 +1,1 @@
-"""Images: found, read, built, proven, pulled and pushed. One module for each verb."""
+"""Images: local_image finds one; inspect, verify, pull and push are the commands of these names."""

@@ -11,7 +11,9 @@ from typing import Callable
 from ..core import sif, trust
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
-from . import digest_cache, environment, local_image, probe_image, signature, store
+from .facts import digest_cache, environment, image_labels, probe_image
+from .store import store
+from .trust import signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -70,7 +72,7 @@ def inspect(path: Path) -> Inspection:
     ours = environment.is_one(path)
     if ours:
         trust.check(path / "bin", os.environ)  # its Python runs outside of any container
-    labels = environment.read_labels(path) if ours else local_image.read(path).labels
+    labels = environment.read_labels(path) if ours else image_labels.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
     probed, problem = {}, None

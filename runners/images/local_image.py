@@ -1,22 +1,19 @@
-"""Finds the image of a launch on this machine, for the nodes' architecture; reads its labels."""
+"""Finds the image of a launch on this machine, for the nodes' architecture."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from ..core import places, sif, trust, untrusted_folder
-from ..core.errors import NotFound, Refused, RunnerError, SystemFault, UsageError, nearest
-from ..core.files import DAMAGED
+from ..core import places, trust
+from ..core.errors import NotFound, RunnerError, UsageError, nearest
 from ..core.machine import WORDS
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
-from . import images_lock, store
-from .store import Stored
+from .facts import image_labels
+from .store import images_lock, store
+from .store.store import Stored
 
 
 class ImageMissing(NotFound):
@@ -46,7 +43,7 @@ def find(name: str | None) -> Path:
 
 
 def _missing(name: str) -> Path:
-    from . import prebuilt  # only here, since launches mostly find their image
+    from .release import prebuilt  # only here, since launches mostly find their image
 
     folders = {Path(name).expanduser().parent, places.images()}
     files = [str(file) for folder in folders for file in folder.glob("*.sif")]
@@ -64,57 +61,10 @@ def _missing(name: str) -> Path:
 
 def _brought(short: str) -> list[Remedy]:
     """Return the commands that bring an image of ours into the images folder."""
-    from . import prebuilt
+    from .release import prebuilt
 
     known = prebuilt.place(os.environ).source
     return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
-
-
-def read(path: Path) -> ImageInfo:
-    """Return the image's labels; raise Refused for a file that is not a complete SIF file."""
-    if path.is_dir():
-        return ImageInfo(path, _sandbox_labels(path))
-    try:
-        labels, architecture = sif.labels(path), sif.architecture(sif.objects(path))
-    except (sif.SifError, OSError, ValueError) as error:
-        raise Refused(
-            f"{path} cannot be used as an image", str(error), "copy or build it again"
-        ) from None
-    found = labels if labels is not None else _labels_by_runtime(path)
-    return ImageInfo(path, found, architecture=architecture or "")
-
-
-def _labels_by_runtime(path: Path) -> dict[str, str]:
-    """Let the runtime read the labels of an image too old to have a table of its own."""
-    from spython.main import get_client
-
-    runtime = shutil.which("apptainer") or shutil.which("singularity")
-    if runtime is None:
-        return {}  # unknown, which the plan says, since the runtime may exist on the nodes only
-    client = get_client(quiet=True)
-    # spython 0.3.14 always calls `singularity`, which is absent where only apptainer is.
-    client._init_command = lambda action, flags=None: [runtime, *(flags or []), action]
-    answer: Any = client.inspect(str(path))
-    if "attributes" not in answer:
-        words = "".join(answer.get("message", ""))  # a string, or a list of lines
-        raise SystemFault(f"{runtime} inspect {path} failed", words)
-    return dict(answer["attributes"].get("labels") or {})
-
-
-def _sandbox_labels(path: Path) -> dict[str, str]:
-    if not untrusted_folder.is_folder(path, ".singularity.d"):
-        missing = f"{path / '.singularity.d'} is missing"
-        raise Refused(f"{path} is a folder, but not a sandbox image", missing)
-    try:
-        with untrusted_folder.open_file(path, ".singularity.d/labels.json") as file:
-            labels = json.loads(file.read(sif.LARGEST_METADATA))
-        return {str(name): str(text) for name, text in labels.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, *DAMAGED) as error:
-        # Not repeated: a link could lead to a private file.
-        what = f"its .singularity.d/labels.json: {type(error).__name__}"
-        raise Refused(f"{path} cannot be used as an image", what) from None
 
 
 def on_disk(name: str | None) -> ImageInfo:
@@ -129,7 +79,7 @@ def on_disk(name: str | None) -> ImageInfo:
     path = find(name)
     target = path.resolve()
     stored = store.at(target)
-    return of_store(stored) if stored and stored.path == target else read(path)
+    return of_store(stored) if stored and stored.path == target else image_labels.read(path)
 
 
 def _locked(name: str) -> Stored | None:
@@ -148,7 +98,7 @@ def _locked(name: str) -> Stored | None:
 
 def of_store(stored: Stored) -> ImageInfo:
     """Name the file by its digest: the job may start after the name has moved on."""
-    return replace(read(stored.path), source=stored.source, digest=stored.digest)
+    return replace(image_labels.read(stored.path), source=stored.source, digest=stored.digest)
 
 
 def for_nodes(name: str | None, image: ImageInfo, wanted: str) -> tuple[ImageInfo, str]:

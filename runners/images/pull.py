@@ -15,11 +15,13 @@ from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
 from ..core.text import human_size
-from . import images_lock, in_use, local_image, sources, store
+from . import local_image
 from .reference import Reference, parse
-from .registry import OTHER_ARCH
-from .sources import ImageSource
-from .store import Stored
+from .registry import sources
+from .registry.api import OTHER_ARCH
+from .registry.sources import ImageSource
+from .store import images_lock, in_use, store
+from .store.store import Stored
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from ..core.digest import digest_of
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
 from ..core.text import human_size
-from . import oci
-from .oci import Layout
 from .reference import Reference
-from .registry import Blob, Registry
+from .registry import oci
+from .registry.api import Blob, Registry
+from .registry.oci import Layout
 
 TARGETS = ("oras", "docker", "oci-archive")
 REFUSED = (400, 415, 422)  # of a manifest: the registry knows the image's parts already

@@ -9,7 +9,9 @@ from typing import Callable
 
 from ..core import machine, sif
 from ..core.errors import RunnerError
-from . import digest_cache, images_lock, local_image, probe_image, recorded_digest, signature
+from .facts import digest_cache, image_labels, probe_image
+from .store import images_lock
+from .trust import recorded_digest, signature
 
 PASS, FAIL, UNSIGNED, OPEN = "pass", "fail", signature.UNSIGNED, "not checked"
 AGAIN = signature.AGAIN
@@ -65,7 +67,7 @@ def _failed(name: str, error: RunnerError) -> Check:
 
 
 def _whole(image: Path) -> Check:
-    local_image.read(image)
+    image_labels.read(image)
     if image.is_dir():
         return Check("whole", PASS, "a sandbox folder; nothing says what should be in it")
     size = image.stat().st_size
@@ -112,7 +114,7 @@ def _signature(image: Path) -> Check:
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("inspecting the image")
-        labels, found = local_image.read(image).labels, probe_image.versions(image)
+        labels, found = image_labels.read(image).labels, probe_image.versions(image)
         yield _labels(labels, found)
         tell("two ranks sum in it with each framework: a minute")
         test = probe_image.own_test if "selftest" in found else probe_image.foreign_test

@@ -16,7 +16,8 @@ from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
-from ..images import container_runtime, local_image, recorded_digest, reference
+from ..images import container_runtime, local_image, reference
+from ..images.trust import recorded_digest
 from ..planning import execution, site_limits, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_calls
@@ -99,7 +100,7 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
     active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime == "none" or settings.is_asked("module")):
         return None
-    from ..images import default_environment  # 20 ms that other launches need not pay
+    from ..images.facts import default_environment  # 20 ms that other launches need not pay
 
     names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
     profile = here.profile
@@ -241,7 +242,7 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
 def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
-        from ..images import environment as named  # 20 ms that other launches need not pay
+        from ..images.facts import environment as named  # 20 ms that other launches need not pay
 
         return named.image(name, runtime)
     if not name or not reference.is_remote(name):

@@ -59,7 +59,7 @@ def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
         jobs = job_array.submit_all(drafts, at_once)
         for draft in drafts:
             if draft.plan.spec.image.digest:
-                from ..images import in_use  # most images are plain files
+                from ..images.store import in_use  # most images are plain files
 
                 in_use.hold_run(draft.paths.root, draft.plan.spec.image.digest)
     return jobs

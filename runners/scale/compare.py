@@ -15,7 +15,7 @@ from typing import Any
 from ..core import job_record, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
-from ..images import digest_cache
+from ..images.facts import digest_cache
 from ..jobs import resource_use
 from ..jobs.metrics_tail import RATE
 

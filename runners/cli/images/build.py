@@ -12,8 +12,8 @@ from containers.catalogue import IMAGES
 
 from ...core import disk_space
 from ...core.errors import UsageError
-from ...images import recorded_digest
-from ...images.probe_image import extract_bill
+from ...images.facts.probe_image import extract_bill
+from ...images.trust import recorded_digest
 from ..invocation import was_given
 from ..progress import phases
 from . import build_from, build_host, build_options

@@ -18,7 +18,9 @@ from containers.foreign_horovod import Horovod
 from ...core import disk_space, machine
 from ...core.errors import Refused, UsageError
 from ...core.model import ImageInfo
-from ...images import local_image, probe_image, recorded_digest
+from ...images import local_image
+from ...images.facts import image_labels, probe_image
+from ...images.trust import recorded_digest
 from ..progress import phases
 
 WHAT = "name what to add: --requirements FILE, --horovod, or --def FILE"
@@ -46,7 +48,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
 
 def find(name: str) -> ImageInfo:
     """The base image. Raises RunnerError."""
-    image = local_image.read(local_image.find(name))
+    image = image_labels.read(local_image.find(name))
     if image.path.is_dir():
         raise UsageError(f"--from {name} is a folder; name an image file")
     if image.architecture not in ("", machine.architecture()):

@@ -12,7 +12,7 @@ from containers import build, host_environment, pip, plan
 from containers.catalogue import IMAGES
 from containers.host_environment import EnvironmentOptions, Made
 
-from ...images import environment
+from ...images.facts import environment
 from ..progress import phases
 from . import build_from, build_options
 

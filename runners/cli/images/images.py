@@ -13,7 +13,8 @@ import click
 from ...core import places
 from ...core.errors import NotFound, UsageError
 from ...core.text import human_size
-from ...images import in_use, prebuilt, store
+from ...images.release import prebuilt
+from ...images.store import in_use, store
 from ...sites import load
 from .. import options, printer, progress
 
@@ -114,7 +115,7 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
     their signature.
     """
-    from ...images import publish, release
+    from ...images.release import publish, release
 
     place = prebuilt.place(os.environ)
     if source:

@@ -10,8 +10,9 @@ from containers import build_record, plan
 
 from ...core import machine
 from ...core.errors import NotVerified, RunnerError
-from ...images import prebuilt, pull, reference, release
+from ...images import pull, reference
 from ...images.pull import PullRequest
+from ...images.release import prebuilt, release
 from .. import printer, progress
 
 

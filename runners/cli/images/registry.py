@@ -123,7 +123,7 @@ def release_command(images: tuple[str, ...], target: str, key: str, plain: bool)
 
     `runner pull cpu` and `gpu` find them if `[images] source` is TARGET.
     """
-    from ...images import prebuilt, publish, release  # with GPG's part, which no pull needs
+    from ...images.release import prebuilt, publish, release  # with GPG's part, which no pull needs
 
     place = release.source(prebuilt.typed("--to", target), plain)
     paths = [local_image.find(image) for image in images]

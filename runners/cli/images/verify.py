@@ -30,7 +30,7 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """
     path = _path(image)
     if sbom:
-        from ...images import probe_image
+        from ...images.facts import probe_image
 
         click.echo(probe_image.bill(path), nl=False)
         return
@@ -99,7 +99,8 @@ def sign_command(image: str, key: str) -> None:
 
     Create a key once: apptainer key newpair. Other users need its public key: apptainer key export.
     """
-    from ...images import digest_cache, signature
+    from ...images.facts import digest_cache
+    from ...images.trust import signature
 
     path = _path(image)
     found = signature.sign(path, key)

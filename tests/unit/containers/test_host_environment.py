@@ -23,7 +23,8 @@ from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
-from runners.images import environment, inspect
+from runners.images import inspect
+from runners.images.facts import environment
 from runners.images.inspect import Fact
 from runners.planning.case import Case
 

@@ -12,6 +12,7 @@ import pytest
 from runners.core import sif
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.images import local_image
+from runners.images.facts import image_labels
 
 
 def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
@@ -35,7 +36,7 @@ def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
 
 def test_labels_are_read(tmp_path: Path) -> None:
     image = make_sif(tmp_path / "a.sif", {"horovod.version": "0.28.1"})
-    assert local_image.read(image).labels == {"horovod.version": "0.28.1"}
+    assert image_labels.read(image).labels == {"horovod.version": "0.28.1"}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_labels_are_read(tmp_path: Path) -> None:
 def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
     image = make_sif(tmp_path / "a.sif", {}, cut=cut)
     with pytest.raises(Refused, match="cannot be used as an image") as error:
-        local_image.read(image)
+        image_labels.read(image)
     assert words in error.value.evidence
 
 
@@ -52,7 +53,7 @@ def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b.sif").write_bytes(content)
     with pytest.raises(Refused) as error:
-        local_image.read(tmp_path / "b.sif")
+        image_labels.read(tmp_path / "b.sif")
     assert "does not start like a SIF" in error.value.evidence
 
 
@@ -75,7 +76,7 @@ def test_a_uri_is_not_taken() -> None:
 
 def test_a_folder_that_is_no_sandbox_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not a sandbox image"):
-        local_image.read(tmp_path)
+        image_labels.read(tmp_path)
 
 
 def test_whatever_byte_is_altered_it_is_read_or_refused(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_whatever_byte_is_altered_it_is_read_or_refused(tmp_path: Path) -> None:
     for place in range(sif.HEADER.size + 2 * sif.DESCRIPTOR.size + 100):
         for value in (0, 127, 255, good[place] ^ 1):
             file = io.BytesIO(good[:place] + bytes([value]) + good[place + 1 :])
-            # What `local_image.read` turns into a refusal; anything else would be a traceback.
+            # What `image_labels.read` turns into a refusal; anything else would be a traceback.
             with contextlib.suppress(sif.SifError, ValueError, OSError):
                 sif.labels_in(file)
 
@@ -98,5 +99,5 @@ def test_damaged_labels_are_refused(
         patch.setattr(json, "dumps", lambda value: text)
         image = make_sif(tmp_path / "a.sif", {})
     with pytest.raises(Refused) as error:
-        local_image.read(image)
+        image_labels.read(image)
     assert "labels are damaged" in error.value.evidence

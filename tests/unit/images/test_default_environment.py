@@ -8,8 +8,8 @@ import pytest
 
 from runners.core.errors import UsageError
 from runners.core.model import BY_MODULES
-from runners.images import default_environment, environment
-from runners.images.default_environment import Modules
+from runners.images.facts import default_environment, environment
+from runners.images.facts.default_environment import Modules
 
 WITH, WITHOUT = {"torch.version": "2.13.0"}, {"torch.version": "none", "tensorflow.version": "none"}
 MODULE = """\

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from runners.core.errors import RunnerError
-from runners.images import credentials
 from runners.images.reference import parse
-from runners.images.registry import Registry
+from runners.images.registry import credentials
+from runners.images.registry.api import Registry
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
 names = st.sampled_from(["auths", "auth", "username", "password", "host.example"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runners.core import sif
 from runners.core.errors import Refused, RunnerError
-from runners.images import local_image
+from runners.images.facts import image_labels
 
 from ..core.test_sif import make_sif
 
@@ -90,7 +90,7 @@ def test_labels_that_claim_gigabytes_are_not_read(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(END + (1 << 40))  # a file with a hole: it takes no room
     with pytest.raises(Refused, match="cannot be used as an image"):
-        local_image.read(path)
+        image_labels.read(path)
 
 
 @in_a_folder
@@ -102,6 +102,6 @@ def test_an_image_with_other_bytes(tmp_path: Path, changes: list[tuple[int, int]
         data[place] = value
     path.write_bytes(data)
     try:
-        local_image.read(path)
+        image_labels.read(path)
     except (RunnerError, sif.SifError):
         return

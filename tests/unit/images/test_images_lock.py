@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import SystemFault, UsageError
-from runners.images import images_lock
-from runners.images.images_lock import Entry
+from runners.images.store import images_lock
+from runners.images.store.images_lock import Entry
 
 ONE = Entry("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:00Z")
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from runners.core import untrusted_folder
 from runners.core.errors import Refused, RunnerError
 from runners.data import fetch
-from runners.images import images_lock, local_image, oci, oci_layer
+from runners.images.facts import image_labels
+from runners.images.registry import oci, oci_layer
+from runners.images.store import images_lock
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
@@ -126,7 +128,7 @@ def test_labels_of_a_sandbox_that_are_elsewhere_are_not_read(
         (home / "labels.json").write_bytes(SECRET)
         (root / ".singularity.d").symlink_to(home)
     with pytest.raises(Refused) as error:
-        local_image.read(root)
+        image_labels.read(root)
     assert "secret" not in str(error.value)
 
 
@@ -135,7 +137,7 @@ def test_labels_of_a_sandbox_that_are_none(root: Path, text: str) -> None:
     (root / ".singularity.d").mkdir()
     (root / ".singularity.d/labels.json").write_text(text)
     with pytest.raises(Refused, match="cannot be used as an image"):
-        local_image.read(root)
+        image_labels.read(root)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 
 from runners.core.errors import NotFound, UsageError
 from runners.core.site import Profile, Site
-from runners.images import environment, inspect
+from runners.images import inspect
+from runners.images.facts import environment
 from runners.planning import execution
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import Refused, SystemFault
-from runners.images import oci, oci_layer, reference
-from runners.images.oci import Layout
+from runners.images import reference
 from runners.images.push import upload
-from runners.images.registry import Blob, Registry
+from runners.images.registry import oci, oci_layer
+from runners.images.registry.api import Blob, Registry
+from runners.images.registry.oci import Layout
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
 

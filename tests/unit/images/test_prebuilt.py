@@ -13,7 +13,8 @@ from runners.cli.images import build
 from runners.cli.images import prebuilt as ask
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
-from runners.images import local_image, prebuilt, pull
+from runners.images import local_image, pull
+from runners.images.release import prebuilt
 
 
 @pytest.fixture

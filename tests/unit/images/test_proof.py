@@ -14,12 +14,9 @@ import pytest
 
 from runners.core import digest as file_digest
 from runners.core.errors import Refused, SystemFault, UsageError
-from runners.images import (
-    digest_cache,
-    probe_image,
-    signature,
-    verify,
-)
+from runners.images import verify
+from runners.images.facts import digest_cache, probe_image
+from runners.images.trust import signature
 
 ADA, BOB = "9F3CCBD963BD02F7B78058FE1BE313B9AE772BB5", "3CA1E0126FCE0B557FD00EAC2325A56F0CED9C9D"
 

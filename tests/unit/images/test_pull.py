@@ -10,8 +10,9 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.core.errors import NotFound, NotVerified, Refused
-from runners.images import container_runtime, images_lock, local_image, pull, reference, store
+from runners.images import container_runtime, local_image, pull, reference
 from runners.images.pull import PullRequest
+from runners.images.store import images_lock, store
 
 from ..core.test_sif import make_sif
 from .test_store import Silent

@@ -17,8 +17,9 @@ import pytest
 
 from runners.core import download, http
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
-from runners.images import credentials, reference, sources
-from runners.images.registry import Blob, Registry
+from runners.images import reference
+from runners.images.registry import credentials, sources
+from runners.images.registry.api import Blob, Registry
 
 from ..core.test_sif import make_sif
 from .test_store import Silent

@@ -15,8 +15,8 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
-from runners.images import images_lock, in_use, store
-from runners.images.store import Stored
+from runners.images.store import images_lock, in_use, store
+from runners.images.store.store import Stored
 
 from ..core.test_sif import make_sif
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from containers import host_tools
 
-from ..core.errors import UsageError
-from ..core.model import ACTIVE, BY_MODULES, ImageInfo
-from ..script.environment import LEAKS
+from ...core.errors import UsageError
+from ...core.model import ACTIVE, BY_MODULES, ImageInfo
+from ...script.environment import LEAKS
 from . import digest_cache, environment
 
 SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")

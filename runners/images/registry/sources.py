@@ -14,13 +14,13 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, Callable, cast
 
-from ..core import download, http, sif
-from ..core.digest import digest_of
-from ..core.errors import Refused, SystemFault
-from ..core.progress import Progress
-from . import container_runtime, registry
-from .reference import Reference
-from .registry import Blob, Registry
+from ...core import download, http, sif
+from ...core.digest import digest_of
+from ...core.errors import Refused, SystemFault
+from ...core.progress import Progress
+from .. import container_runtime
+from ..reference import Reference
+from .api import SIF_LAYER, Blob, Registry
 
 Write = Callable[[Path, Progress], str]
 
@@ -56,7 +56,7 @@ def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
 def _oras(server: Registry, arch: str) -> ImageSource:
     reference = server.reference
     manifest = server.manifest(arch)
-    layers = [layer for layer in manifest.layers if registry.SIF_LAYER.fullmatch(layer.type)]
+    layers = [layer for layer in manifest.layers if SIF_LAYER.fullmatch(layer.type)]
     if len(layers) != 1:
         raise Refused(
             f"{reference.source} is not a SIF file",
@@ -76,7 +76,7 @@ def _oras(server: Registry, arch: str) -> ImageSource:
 
 def _docker(server: Registry, arch: str) -> ImageSource:
     manifest = server.manifest(arch)
-    if any(registry.SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
+    if any(SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
         text = server.reference.text.replace("docker://", "oras://")
         raise Refused(f"{server.reference.source} is a SIF already", remedy=f"runner pull {text}")
     config = server.config(manifest)

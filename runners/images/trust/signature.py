@@ -17,9 +17,11 @@ from typing import Any
 
 from containers import build_record
 
-from ..core import shell, sif
-from ..core.errors import NotVerified, Refused, SystemFault, UsageError
-from . import container_runtime, digest_cache, local_image, store
+from ...core import shell, sif
+from ...core.errors import NotVerified, Refused, SystemFault, UsageError
+from .. import container_runtime
+from ..facts import digest_cache, image_labels
+from ..store import store
 
 SIGNED, UNSIGNED, BAD = "signed", "not signed", "bad"
 BYTES_PER_SECOND = 20e6  # a slow network file system, for the time limit
@@ -152,7 +154,7 @@ def sign(image: Path, wanted: str = "") -> Signature:
 
 
 def _check_file(image: Path) -> None:
-    local_image.read(image)
+    image_labels.read(image)
     if image.is_dir():
         raise Refused("a folder cannot be signed", remedy=f"apptainer build NEW.sif {image}")
     if store.digest_named(image.resolve()):

@@ -23,13 +23,15 @@ from typing import Any
 
 from containers import build_record, trainers
 
-from ..core import atomic, disk_space, machine, shell, sif, untrusted_folder
-from ..core.digest import of_bytes
-from ..core.errors import Refused, SystemFault
-from ..core.progress import Progress
-from ..injob.stage import node
-from . import oci_layer, probe_image, store
-from .registry import OCI, Blob
+from ...core import atomic, disk_space, machine, shell, sif, untrusted_folder
+from ...core.digest import of_bytes
+from ...core.errors import Refused, SystemFault
+from ...core.progress import Progress
+from ...injob.stage import node
+from ..facts import probe_image
+from ..store import store
+from . import oci_layer
+from .api import OCI, Blob
 
 MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
 LAYER, INDEX = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.index.v1+json"

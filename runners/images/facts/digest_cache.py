@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from ..core import digest as file_digest
-from ..core import files, places
-from ..core.errors import SystemFault
-from ..core.progress import Progress
+from ...core import digest as file_digest
+from ...core import files, places
+from ...core.errors import SystemFault
+from ...core.progress import Progress
 
 # Seconds that a file must have been at rest before its facts are kept. A second change within one
 # tick of the file system's clock leaves no trace, nor does one through memory that a program has

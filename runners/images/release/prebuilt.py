@@ -14,12 +14,12 @@ from pathlib import Path
 
 from containers.catalogue import IMAGES
 
-from .. import __version__
-from ..core.errors import UsageError
-from ..core.site import Prebuilt, Profile
-from ..core.toml_check import check, kinds
-from ..settings import config
-from ..sites import find
+from ... import __version__
+from ...core.errors import UsageError
+from ...core.site import Prebuilt, Profile
+from ...core.toml_check import check, kinds
+from ...settings import config
+from ...sites import find
 
 VARIABLE, KEY_VARIABLE = "RUNNER_IMAGES_SOURCE", "RUNNER_IMAGES_KEY"
 KEY_FILE = "release-key.asc"

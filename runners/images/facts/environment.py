@@ -12,10 +12,10 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..core import digest, shell
-from ..core.errors import NotFound, SystemFault, UsageError
-from ..core.files import read_versioned, write_versioned
-from ..core.model import ImageInfo
+from ...core import digest, shell
+from ...core.errors import NotFound, SystemFault, UsageError
+from ...core.files import read_versioned, write_versioned
+from ...core.model import ImageInfo
 from . import digest_cache, probe_image
 
 STORES = {

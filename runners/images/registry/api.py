@@ -16,12 +16,13 @@ from typing import Any, Callable
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
-from ..core import digest as digests
-from ..core import http
-from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
-from ..core.files import DAMAGED
-from . import container_runtime, credentials
-from .reference import DIGEST, Reference, login
+from ...core import digest as digests
+from ...core import http
+from ...core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
+from ...core.files import DAMAGED
+from .. import container_runtime
+from ..reference import DIGEST, Reference, login
+from . import credentials
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
 INDEXES = f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json"

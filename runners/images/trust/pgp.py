@@ -10,8 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ..core import shell
-from ..core.errors import NotVerified, Refused, SystemFault, UsageError
+from ...core import shell
+from ...core.errors import NotVerified, Refused, SystemFault, UsageError
 
 # GnuPG's doc/DETAILS, "General status codes".
 GOOD = re.compile(r"^\[GNUPG:\] GOODSIG ", re.MULTILINE)

@@ -15,12 +15,15 @@ from tempfile import TemporaryDirectory
 
 from containers.catalogue import IMAGES
 
-from ..core import atomic, disk_space, places, sif
-from ..core.digest import digest_of, sha256
-from ..core.errors import NotFound, NotVerified, Refused
-from ..core.progress import Progress
-from . import oci, pgp, prebuilt, push, release, sources
-from .registry import Blob
+from ...core import atomic, disk_space, places, sif
+from ...core.digest import digest_of, sha256
+from ...core.errors import NotFound, NotVerified, Refused
+from ...core.progress import Progress
+from .. import push
+from ..registry import oci, sources
+from ..registry.api import Blob
+from ..trust import pgp
+from . import prebuilt, release
 from .release import Folder, Image, InRegistry, Release, Source, Verified
 
 COMMIT = re.compile("[0-9a-f]{40}")

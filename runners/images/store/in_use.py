@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import digest, disk_space, job_record, places
-from ..core.job_record import JobPaths
-from ..core.locks import try_exclusive
-from ..jobs import job_status
+from ...core import digest, disk_space, job_record, places
+from ...core.job_record import JobPaths
+from ...core.locks import try_exclusive
+from ...jobs import job_status
 from . import images_lock, store
 
 LOCK, RUN = "lock", "run"

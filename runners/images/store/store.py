@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..core import atomic, digest, disk_space, files, places, sif
-from ..core.errors import Refused
-from ..core.locks import exclusive
-from ..core.progress import Progress
-from . import digest_cache
+from ...core import atomic, digest, disk_space, files, places, sif
+from ...core.errors import Refused
+from ...core.locks import exclusive
+from ...core.progress import Progress
+from ..facts import digest_cache
 
 SECONDS_TO_BE_OLD = 24 * 3600
 FILE = re.compile(r"sha256-([0-9a-f]{64})\.sif")

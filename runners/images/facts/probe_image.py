@@ -11,11 +11,11 @@ from pathlib import Path
 
 from containers.horovod_image import selftest
 
-from ..core import atomic, digest, disk_space, shell
-from ..core.errors import NotFound, SystemFault
-from ..core.model import BindMount
-from ..script.runtimes.command_lines import bind_option
-from . import container_runtime
+from ...core import atomic, digest, disk_space, shell
+from ...core.errors import NotFound, SystemFault
+from ...core.model import BindMount
+from ...script.runtimes.command_lines import bind_option
+from .. import container_runtime
 
 # An empty home and /tmp of their own, none of the user's variables: what is found or proven is the
 # image's, and would be the same for others.

@@ -13,15 +13,17 @@ from typing import Union
 
 from containers.catalogue import IMAGES
 
-from .. import __version__
-from ..core import digest as digests
-from ..core import http
-from ..core.errors import NotFound, NotVerified, Refused, UsageError
-from ..core.toml_check import check, kinds, made
-from . import pgp, prebuilt, reference
+from ... import __version__
+from ...core import digest as digests
+from ...core import http
+from ...core.errors import NotFound, NotVerified, Refused, UsageError
+from ...core.toml_check import check, kinds, made
+from .. import reference
+from ..reference import Digest, Reference
+from ..registry.api import Blob, Registry
+from ..trust import pgp
+from . import prebuilt
 from .prebuilt import ReleaseSource
-from .reference import Digest, Reference
-from .registry import Blob, Registry
 
 FORM = 2  # of the list; 1 was of two builders
 TYPE = "application/vnd.horovod-runner.release.v1+json"

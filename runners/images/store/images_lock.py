@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ..core import atomic, digest, disk_space
-from ..core.errors import Refused
-from ..core.locks import exclusive
-from ..core.progress import Silent
-from ..core.toml_check import Rule, check, made, toml
-from ..settings import config
+from ...core import atomic, digest, disk_space
+from ...core.errors import Refused
+from ...core.locks import exclusive
+from ...core.progress import Silent
+from ...core.toml_check import Rule, check, made, toml
+from ...settings import config
+from ..reference import Digest, is_image_name
 from . import store
-from .reference import Digest, is_image_name
 
 FILE = "images.lock"
 OPTIONAL = "manifest"

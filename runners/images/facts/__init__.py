@@ -1,0 +1,1 @@
+"""What is in an image or an environment: its labels, and what running it tells."""

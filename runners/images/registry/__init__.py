@@ -1,0 +1,1 @@
+"""Registries: their API and logins, what comes from there, and images as they take them."""
