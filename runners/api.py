@@ -10,21 +10,22 @@ It prints nothing and ends no process: errors are exceptions with `what`, `evide
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .core import job_record
-from .core.command_line import FLAG, CommandLine
+from .core.command_line import FLAG, CommandLine, Given
 from .core.errors import RunnerError, UsageError, nearest
 from .core.job_record import JobPaths, JobState, Status
 from .core.plan import Plan
 from .core.progress import Listener
+from .core.remedy import command
 from .explain.explanation import Explanation
 from .jobs import find, job_status
 from .jobs.logs import JobLog, concerns
-from .launching import end, follow, gather, submit
-from .settings import config
+from .launching import end, follow, gather, submit, working_remedies
+from .settings import config, trainers
 from .settings.table import SETTINGS
 
 
@@ -49,10 +50,17 @@ def launch(
     others. Raises UsageError for settings that cannot be meant, and Refused, with remedies, for a
     job that cannot work, unless `force` is given; then nothing was submitted.
     """
-    made = _plan(trainer, args, settings, dry_run=False)
-    if not force:
-        submit.raise_if_refused(made)
-    draft, _ = submit.one(made, CommandLine(cwd=os.getcwd()))
+    name, words, flags = _request(trainer, args, settings)
+    try:
+        made = gather.plan(name, words, flags, False, Listener())
+        if not force:
+            submit.raise_if_refused(made)
+    except RunnerError as error:
+        typed = CommandLine("launch", tuple(_given(flags)), trainer=name, args=tuple(words))
+        error.remedies = tuple(working_remedies.working(error, typed))
+        raise
+    switches = (("force", True),) if force else ()
+    draft, _ = submit.one(made, CommandLine(switches=switches, cwd=os.getcwd()))
     return Job(draft.paths)
 
 
@@ -61,16 +69,27 @@ def plan(trainer: str | Path, *, args: Sequence[object] = (), **settings: Any) -
 
     A plan that cannot work has `refusals`. Raises UsageError as `launch`.
     """
-    return _plan(trainer, args, settings, dry_run=True)
+    return gather.plan(*_request(trainer, args, settings), True, Listener())
 
 
-def _plan(
-    trainer: str | Path, args: Sequence[object], settings: dict[str, Any], dry_run: bool
-) -> Plan:
+def _request(
+    trainer: str | Path, args: Sequence[object], settings: dict[str, Any]
+) -> tuple[str, list[str], dict[str, Any]]:
+    """Return the trainer's name, its arguments and the settings, checked. Raises UsageError."""
+    if isinstance(args, (str, bytes)):
+        raise UsageError(f"args={args!r} is a text", 'args is a list, such as ["--lr", 0.1]')
     name, words = str(trainer), [str(each) for each in args]
+    if trainers.source(name) and not {"-h", "--help"}.isdisjoint(words):
+        shows = command("runner", "recipes", "show", name)
+        raise UsageError(f"{name} --help trains nothing", remedy=shows)
     flags = _flags(settings)
     gather.check_arguments(name, words)
-    return gather.plan(name, words, flags, dry_run, Listener())
+    return name, words, flags
+
+
+def _given(flags: Mapping[str, Any]) -> Iterator[Given]:
+    for name, value in flags.items():
+        yield from (Given(name, each) for each in (value if isinstance(value, list) else [value]))
 
 
 def _flags(settings: dict[str, Any]) -> dict[str, Any]:
@@ -86,8 +105,12 @@ def _flags(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _as_in_a_file(kind: str, value: Any) -> Any:
     """Return a value as TOML has it: `gpus=4` and `time=30` are numbers here and texts there."""
+    if kind == "list" and isinstance(value, (str, Path)):
+        return [str(value)]
     if kind == "list" and isinstance(value, (tuple, list)):
         return [str(each) for each in value]
+    if isinstance(value, dict):
+        return {name: str(each) for name, each in value.items()}
     text = kind == "text" and isinstance(value, (int, Path)) and not isinstance(value, bool)
     return str(value) if text else value
 
@@ -165,7 +188,9 @@ class Job:
     def explain(self) -> Explanation:
         """Return why the job failed: cause, evidence, fix, certainty.
 
-        `fix` is the whole command to type. `failed` is false where there is nothing to explain.
+        Of a job that runs, whether it has stopped making progress: its nodes are asked, which
+        takes some seconds. `fix` is the whole command to type. `failed` is false where there is
+        nothing to explain.
         """
         paths, record = self._run
-        return end.with_commands(end.explain(paths, record, self._status), record)
+        return end.with_commands(end.explain(paths, record, self._status, Listener()), record)

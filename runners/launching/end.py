@@ -11,11 +11,13 @@ from typing import Any
 from ..core import job_record, plan_record
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..core.remedy import change
-from ..explain.explanation import Explanation
-from ..jobs import job_status
-from . import suggest
+from ..core.progress import Listener
+from ..core.remedy import change, command
+from ..explain.explanation import Certainty, Explanation
+from ..jobs import job_status, stalls
+from . import stall_notice, suggest
 
+STACKS_SHOWN = 10
 NO_RESULT = (
     "no result.json in OUTPUT_DIR: write one from rank 0, such as "
     '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
@@ -23,11 +25,31 @@ NO_RESULT = (
 )
 
 
-def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
-    """Return why a job ended as it did; raises as `explain.judge.explain`."""
+def explain(
+    paths: JobPaths, job: Job, status: Status, listener: Listener | None = None
+) -> Explanation:
+    """Return why a job ended as it did; raises as `explain.judge.explain`.
+
+    With a listener the nodes of a job that runs are asked whether it has stopped making progress.
+    """
     from ..explain import judge  # its signatures cost 20 ms, which a good end need not pay
 
-    return judge.explain(paths, job, status)
+    explanation = judge.explain(paths, job, status)
+    if listener and status.state == JobState.RUNNING and not explanation.failed:
+        return _stalled(paths, job, listener) or explanation
+    return explanation
+
+
+def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | None:
+    stall = stall_notice.asked(paths, job, listener)
+    if stall is None:
+        return None
+    because = "its nodes were asked just now what each rank does"
+    if stall.step is None:
+        because += "; one long call, such as reading a large file, looks the same"
+    files = sorted(paths.stacks.glob("*.txt"))[:STACKS_SHOWN]
+    fix = command("cat", *files) if files else command("runner", "logs", "--all", job.id)
+    return Explanation("stall", stalls.in_words(stall), (), fix, Certainty.LIKELY, because)
 
 
 def with_commands(explanation: Explanation, job: Job) -> Explanation:

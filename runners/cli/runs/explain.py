@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from ...core.job_record import Job, JobPaths, JobState
-from ...core.remedy import command
+from ...core.job_record import Job
 from ...core.text import first_few
-from ...explain.explanation import Certainty, Explanation
+from ...explain.explanation import Explanation
 from ...explain.judge import explain
-from ...jobs import job_status, stalls, wording
-from ...launching import end, stall_notice
+from ...jobs import job_status, wording
+from ...launching import end
 from ...submit.job_array import Runs
 from .. import options, printer
 from . import job_end
@@ -37,9 +36,7 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
         return
     paths, job_record = meant[0]
     status = job_status.status(paths, job_record)
-    explanation = explain(paths, job_record, status)
-    if status.state == JobState.RUNNING and not explanation.failed:
-        explanation = _so_far(paths, job_record) or explanation
+    explanation = end.explain(paths, job_record, status, printer.Console())
     if as_json:
         printer.print_json(end.explanation_facts(explanation, job_record))
         return
@@ -47,19 +44,6 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
         f"job {job_record.id}: {wording.describe(status, job_record.restarts)}, in {paths.root}"
     )
     click.echo("\n".join(job_end.explanation_lines(explanation, job_record)))
-
-
-def _so_far(paths: JobPaths, job: Job) -> Explanation | None:
-    """Return what is wrong with a job that runs: it may have stopped making progress."""
-    stalled = stall_notice.asked(paths, job, printer.Console())
-    if stalled is None:
-        return None
-    because = "its nodes were asked just now what each rank does"
-    if stalled.step is None:
-        because += "; one long call, such as reading a large file, looks the same"
-    files = sorted(paths.stacks.glob("*.txt"))
-    fix = command("cat", *files[:LISTED]) if files else command("runner", "logs", "--all", job.id)
-    return Explanation("stall", stalls.in_words(stalled), (), fix, Certainty.LIKELY, because)
 
 
 def _explain_array(runs: Runs, as_json: bool) -> None:

@@ -132,6 +132,47 @@ def test_a_packaged_trainers_arguments_are_checked() -> None:
         runners.launch("torch_mnist", args=["--epcohs", 5], **HERE)
 
 
+@pytest.mark.parametrize("args", ["--lr 1", ["--help"], ["--epochs", 5, "-h"]])
+def test_arguments_that_train_nothing(
+    args: Any, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError):
+        runners.launch("torch_mnist", args=args, **HERE)
+    with pytest.raises(UsageError):
+        runners.plan("torch_mnist", args=args, **HERE)
+    assert not (folder / "runs").exists()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_force_submits_what_would_be_refused_and_is_recorded() -> None:
+    with pytest.raises(runners.Refused):
+        launch(nodes=3)
+    job = runners.launch("train.py", force=True, **HERE, nodes=3)
+    assert load(JobPaths(job.folder)).typed.switches == (("force", True),)
+    assert job.wait() is JobState.FAILED
+
+
+def test_the_last_job_of_a_folder_of_runs(folder: Path) -> None:
+    launch(runs_dir="first").wait()
+    last = launch(runs_dir="second")
+    assert runners.job(runs_dir="second").folder == last.folder
+    assert last.folder.parent == folder / "second"
+    with pytest.raises(runners.NotFound):
+        runners.job()
+    last.wait()
+
+
+def test_a_refusal_suggests_what_was_planned_and_works() -> None:
+    with pytest.raises(runners.Refused) as caught:
+        launch(nodes=3, controller="mpi")
+    for remedy in caught.value.remedies:
+        changed = {name.replace("-", "_"): value for name, value in remedy.options}
+        asked = {"nodes": 3, "controller": "mpi"}
+        kept = {name: value for name, value in asked.items() if name not in remedy.leave_out}
+        plan = runners.plan("train.py", **{**HERE, **kept, **changed})
+        assert not plan.refusals, remedy
+
+
 def test_a_plan_that_cannot_work_has_refusals_and_a_launch_raises_them(folder: Path) -> None:
     plan = runners.plan("train.py", **HERE, nodes=3)
     (refusal,) = plan.refusals
@@ -169,9 +210,12 @@ def test_the_floor_needs_no_package_and_loads_no_api() -> None:
 
 def test_keywords_and_options_have_the_same_types(folder: Path) -> None:
     """A number for a setting that is a text, such as gpus and time, is what its option would be."""
-    plan = runners.plan("train.py", **HERE, time=30, bind=[folder], stall_after=60)
+    plan = runners.plan(
+        "train.py", **HERE, time=30, bind=folder, stall_after=60, env={"THREADS": 4}
+    )
     assert plan.spec.resources.time == "30"
     assert plan.spec.binds[0].source == str(folder)
     given = {each.name: each.value for each in plan.spec.settings if each.origin == FLAG}
-    assert given == {**HERE, "time": "30", "bind": str(folder), "stall-after": 60}
+    typed = {"time": "30", "bind": str(folder), "stall-after": 60, "env": "THREADS=4"}
+    assert given == {**HERE, **typed}
     assert set(given) <= set(config.KINDS)
