@@ -37,7 +37,7 @@ BECAUSE = {
     Certainty.UNSURE: "this message is known, and has several causes",
 }
 # General ones that tell more than the signal of the crash that they lead to
-CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow")
+CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow", "symbol-missing")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
@@ -51,10 +51,10 @@ class Entry:
     """A signature: `match` are all found in the text that `where` names, and none of `unless` is.
 
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
-    found, {who}, {host}, {image}, {user} and {error}; in the file also the names of WORDS. `change`
-    and `leave_out` are options of the launch, `command` is a line for the shell, `remedy` a name of
-    REMEDIES. `about` is the file's. A `general` one only repeats what a program said, where no
-    other knows it.
+    found, {who}, {host}, {image}, {user}, {job} and {error}; in the file also the names of WORDS.
+    `change` and `leave_out` are options of the launch, `command` is a line for the shell, `remedy`
+    a name of REMEDIES. `about` is the file's. A `general` one only repeats what a program said,
+    where no other knows it.
     """
 
     id: str
@@ -189,7 +189,7 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     entry = match.entry
     known = {"who": who(facts), "host": host(facts), "image": facts.image, "user": facts.user}
-    named = {**known, "error": facts.error, **match.named}
+    named = {**known, "job": facts.job.id, "error": facts.error, **match.named}
     lines = text.lines_with(match.found)
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)

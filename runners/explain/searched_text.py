@@ -18,7 +18,7 @@ LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # what it does without or tries again
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |(?:- )?(?:INFO|DEBUG)\b|\[(?:INFO|DEBUG|WARN\w*)\]"
-    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] )|NCCL INFO(?!.*no socket interface)"
+    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*OP_REQUIRES failed))|NCCL INFO(?!.*no socket interface)"
     r"|accepting this combination|(?<!error: )Warning: |register cu\w+ factory|cuda_diagnostics"
     r"|[Ff]ailed call to cuInit"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
@@ -34,6 +34,7 @@ VAGUE = re.compile(
     r"HorovodInternalError|NCCL|nccl|MPI|CalledProcessError|ChildFailedError|ProcessExitedException"
     r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
+    r"|exited unexpectedly"
 )
 LABEL = re.compile("^" + OF_RANK)
 TIME_OF_LINE = re.compile(TIME)

@@ -83,7 +83,7 @@ def test_what_looks_alike_is_not_it() -> None:
 
 def faults(entry: Entry) -> Iterator[str]:
     """Yield what is wrong with a signature itself."""
-    named = {"0", "who", "host", "image", "error", "user"}
+    named = {"0", "who", "host", "image", "error", "user", "job"}
     groups = (re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match)
     named.update(name.rstrip(message_signatures.DIGITS) for names in groups for name in names)
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
