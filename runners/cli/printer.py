@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import sys
@@ -12,10 +11,10 @@ from typing import Any
 
 import click
 
+from ..core import text_table
 from ..core.progress import Listener, Progress
 from ..injob.run_files import harmless
 
-GAP = 2  # blanks between the columns of a table
 LEAST = 80  # columns that a terminal is taken to have at least
 
 
@@ -57,7 +56,7 @@ def table(
     lines = [[harmless(cell) for cell in row] for row in (*([headers] if headers else []), *rows)]
     left_out: list[str] = []
     room = width()
-    while room and table_width(lines) > room:
+    while room and text_table.width(lines) > room:
         columns = list(enumerate(zip(*lines)))
         empty = [n for n, column in columns if headers and rows and not any(column[1:])]
         last = max(empty or [n for n, column in columns if column[0] in spare], default=None)
@@ -66,7 +65,8 @@ def table(
         left_out[:0] = [] if empty else [lines[0][last]]
         for line in lines:
             del line[last]
-    click.echo(_folded(lines, room) if room and table_width(lines) > room else _columns(lines))
+    folded = _folded(lines, room) if room and text_table.width(lines) > room else None
+    click.echo("\n".join(folded or text_table.columns(lines)))
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -78,37 +78,13 @@ def width() -> int | None:
     return None
 
 
-def table_width(rows: Sequence[Sequence[str]]) -> int:
-    """Return how wide a table is that is not folded."""
-    widths = _widths(rows)
-    return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    columns = zip(*rows)
-    return [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table that fits.
-
-    rich takes 50 ms to import and 1.1 s for 1,000 rows of 8 columns, these lines 7 ms.
-    """
-    widths, lines = _widths(rows), []
-    for row in rows:
-        for parts in itertools.zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-            padded = (part.ljust(wide + GAP) for part, wide in zip(parts, widths))
-            lines.append("".join(padded).rstrip())
-    return "\n".join(lines)
-
-
-def _folded(rows: Sequence[Sequence[str]], room: int) -> str:
+def _folded(rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """Return a table that is this many columns wide, its widest ones folded between words."""
     from rich.console import Console  # 50 ms, which a table that fits need not pay
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
+    grid = Table(box=None, pad_edge=False, padding=(0, text_table.GAP, 0, 0), show_header=False)
     for _ in rows[0]:
         grid.add_column(overflow="fold")
     for row in rows:
@@ -116,7 +92,7 @@ def _folded(rows: Sequence[Sequence[str]], room: int) -> str:
     console = Console(width=room, color_system=None)
     with console.capture() as shown:
         console.print(grid)
-    return "\n".join(line.rstrip() for line in shown.get().splitlines())
+    return [line.rstrip() for line in shown.get().splitlines()]
 
 
 def json_or_table(

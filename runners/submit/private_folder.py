@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ..core import atomic, files, quoting
+from ..core import atomic, files, quoting, text_table
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
 from ..injob.serve import ADDRESS, TOKEN
@@ -81,7 +81,7 @@ class Way:
         """How to get there, in words."""
         on, there, within = "on your own machine:", "open there:", "within the cluster:"
         steps = ((on, self.ssh), (there, self.url), (within, self.inside))
-        return [f"{what:<20} {text}" for what, text in steps if text]
+        return text_table.columns([step for step in steps if step[1]])
 
 
 def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:

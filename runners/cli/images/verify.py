@@ -81,6 +81,7 @@ def _tell(words: str) -> None:
 
 
 def _show_check(check: verify.Check) -> None:
+    # Each check is printed when it ends, before those are known that a table would be aligned to.
     first, *more = check.evidence.splitlines() or [""]
     click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
     for line in more:

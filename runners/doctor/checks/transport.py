@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ...core import text_table
 from ...core.remedy import change
 from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
@@ -125,12 +126,11 @@ def check(result: Record, words: Words) -> list[Finding]:
 
 
 def _speed(table: list[Record]) -> Finding:
-    lines = [f"{'bytes':>10} {'seconds':>10} {'algorithm':>12} {'bus':>12}"]
-    lines += [
-        f"{row['bytes']:>10} {row['seconds']:>10.6f} {_rate(row['algorithm']):>12} "
-        f"{_rate(row['bus']):>12}"
+    rows = [
+        [str(row["bytes"]), f"{row['seconds']:.6f}", _rate(row["algorithm"]), _rate(row["bus"])]
         for row in table
     ]
+    lines = text_table.columns([["bytes", "seconds", "algorithm", "bus"], *rows], right=True)
     lines.append("bus = algorithm * 2 (n - 1) / n, as in nccl-tests")
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"

@@ -190,7 +190,7 @@ class TestWay:
             visit.way = private_folder.way(way, TOKEN, "login", "ada", False)
             visit._print(way, Status(JobState.RUNNING), Path("kept"))
             said = capsys.readouterr().out
-            assert said.count(f"within the cluster:  http://n1:43210/lab?token={TOKEN}") == shown
+            assert said.count(f"within the cluster:   http://n1:43210/lab?token={TOKEN}") == shown
 
     def test_to_an_ipv6_address(self) -> None:
         way = private_folder.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
