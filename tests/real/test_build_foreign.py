@@ -19,7 +19,7 @@ from tests.bench import plain
 from tests.cluster.state import UID, State, locked
 
 from .conftest import Done, Login
-from .test_elsewhere import HELLO, TWO, ranks
+from .test_allocation_and_host_mpi import HELLO, TWO, ranks
 from .yard import Yard, yard
 
 __all__ = ["yard"]

@@ -19,7 +19,7 @@ from tests.cluster.state import UID, USER, State
 from .beside import cluster
 from .conftest import IMAGE, Login, on_cluster
 from .studies import extra_packages, scale
-from .test_elsewhere import TWO, hello, in_allocation, ranks
+from .test_allocation_and_host_mpi import TWO, hello, in_allocation, ranks
 
 __all__ = ["hello"]
 pytestmark = pytest.mark.slow

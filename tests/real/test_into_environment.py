@@ -20,7 +20,7 @@ from tests.cluster.state import UID, USER, State
 from .beside import cluster
 from .conftest import Done, Login, on_cluster
 from .studies import fetch
-from .test_elsewhere import TWO, hello, ranks
+from .test_allocation_and_host_mpi import TWO, hello, ranks
 from .test_environments import OPEN_MPI, PYTHON, shell
 from .test_inside import TWO_BY_TWO
 

@@ -28,7 +28,7 @@ from runners.sites import load
 
 EXPECTED = Path(__file__).parent / "expected"
 # What is typed for a site on a machine that is none of its own.
-ELSEWHERE = {
+REMOTE_SITES = {
     "polaris": ("--nodes", "2", "-A", "project", "--image", "sandbox"),
     "perlmutter": ("--nodes", "2", "-A", "m1_g", "--gpus-per-node", "4", "--image", "ada/hvd:1"),
 }
@@ -155,14 +155,14 @@ def jobs() -> Mapping[str, Plan]:
     }
 
 
-def elsewhere(
+def at_remote_site(
     name: str, folder: Path, env: Mapping[str, str], *more: str, command: str = "launch"
 ) -> subprocess.CompletedProcess[str]:
     """Run `runner COMMAND --site NAME` in an empty folder on a machine of another site."""
     labels = folder / "sandbox" / ".singularity.d" / "labels.json"
     labels.parent.mkdir(parents=True)
     labels.write_text(json.dumps({**MPICH, "horovod.version": "0.28.1"}))
-    words = [command, "--site", name, *ELSEWHERE[name], *more, "torch_mnist"]
+    words = [command, "--site", name, *REMOTE_SITES[name], *more, "torch_mnist"]
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],
         cwd=folder,
@@ -191,16 +191,16 @@ def text(made: Plan) -> str:
 
 def write() -> None:
     """Write all expected scripts; remove those of jobs that are no more."""
-    (EXPECTED / "elsewhere").mkdir(parents=True, exist_ok=True)
+    (EXPECTED / "remote_site").mkdir(parents=True, exist_ok=True)
     for old in EXPECTED.glob("*.sh"):
         old.unlink()
     for name, job in jobs().items():
         (EXPECTED / f"{name}.sh").write_text(text(job), encoding="utf-8")
-    for name in ELSEWHERE:
+    for name in REMOTE_SITES:
         with tempfile.TemporaryDirectory() as folder:
-            done = elsewhere(name, Path(folder), {"PATH": "/usr/bin:/bin"}, "--dry-run")
+            done = at_remote_site(name, Path(folder), {"PATH": "/usr/bin:/bin"}, "--dry-run")
             shown = as_ours(done, Path(folder))
-        (EXPECTED / "elsewhere" / f"{name}.sh").write_text(shown, encoding="utf-8")
+        (EXPECTED / "remote_site" / f"{name}.sh").write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from containers import lockfile
-from tests.matrix import cells, outcome, table, verdict
+from tests.matrix import cells, outcome, verdict
 from tests.matrix.cells import Cell
 from tests.matrix.images import kinds
-from tests.matrix.launch import Result
 from tests.matrix.outcome import Outcome
 from tests.matrix.verdict import Verdict
 
@@ -94,11 +93,6 @@ def test_a_verdict_is_read_from_the_plan() -> None:
 )
 def test_when_a_verdict_is_right(said: Verdict, kind: str, agrees: bool) -> None:
     assert (verdict.disagreement(said, Outcome(kind, "", 1.0)) == "") is agrees
-
-
-def test_results_survive_as_json() -> None:
-    results = [Result(CELL, WORKS, Outcome(outcome.WORLD, "a", 5.0))]
-    assert table.from_json(table.to_json(results)) == results
 
 
 def test_each_image_has_a_file_of_its_own_named_by_what_it_is_made_of() -> None:

@@ -1,8 +1,9 @@
-"""Tokens on disk: which are refused, and that each is seen once."""
+"""Tokens on disk: which are refused, and that each is seen once; the synthetic language."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +85,21 @@ def test_the_synthetic_language_has_a_floor() -> None:
     assert data.floor is not None
     assert data.describe().endswith(f"floor of the loss {data.floor:.4f}")
     assert data.train[np.arange(3)].shape == (3, CONTEXT + 1)
+
+
+def test_floor_is_the_loss_of_one_who_knows_the_language() -> None:
+    length = 33
+    table, text = tokens.successors(), tokens.sample(4000, length, part=1)
+    before, now = text[:, : -tokens.LAG], text[:, tokens.LAG :]
+    chance = (table[before] == now[..., None]) @ np.array(tokens.CHANCES)
+    first = (tokens.LAG - 1) * math.log(tokens.VOCABULARY)
+    loss = (first + -np.log(chance).mean() * (length - tokens.LAG)) / (length - 1)
+    assert loss == pytest.approx(tokens.floor(length), abs=0.01)
+
+
+def test_text_is_reproducible_and_its_parts_differ() -> None:
+    once, again = tokens.sample(4, 9, part=1), tokens.sample(4, 9, part=1)
+    assert np.array_equal(once, again)
+    assert not np.array_equal(once, tokens.sample(4, 9, part=2))
+    assert once.min() >= 0
+    assert once.max() < tokens.VOCABULARY

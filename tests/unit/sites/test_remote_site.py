@@ -36,11 +36,11 @@ def machine(folder: Path) -> dict[str, str]:
     return {"PATH": f"{folder}:/usr/bin:/bin", "NCCL_NET": "Socket", "SLURM_CPU_BIND": "none"}
 
 
-@pytest.mark.parametrize("name", sorted(scripts.ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(scripts.REMOTE_SITES))
 def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name: str) -> None:
-    expected = (scripts.EXPECTED / "elsewhere" / f"{name}.sh").read_text(encoding="utf-8")
+    expected = (scripts.EXPECTED / "remote_site" / f"{name}.sh").read_text(encoding="utf-8")
     work = tmp_path / "work"
-    done = scripts.elsewhere(name, work, machine(tmp_path / "bin"), "--dry-run")
+    done = scripts.at_remote_site(name, work, machine(tmp_path / "bin"), "--dry-run")
     assert scripts.as_ours(done, work) == expected, "if it is meant: python3 -m tests.unit.scripts"
     assert f"warning: planned for {name} from its profile alone" in done.stderr
     assert "runner launch --dry-run with the same words" not in done.stderr
@@ -50,7 +50,7 @@ def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name:
 
 def test_it_is_planned_and_its_script_is_offered(tmp_path: Path) -> None:
     work, env = tmp_path / "work", machine(tmp_path / "bin")
-    done = scripts.elsewhere("polaris", work, env, command="plan")
+    done = scripts.at_remote_site("polaris", work, env, command="plan")
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert "warning: planned for polaris from its profile alone" in said
@@ -58,7 +58,9 @@ def test_it_is_planned_and_its_script_is_offered(tmp_path: Path) -> None:
 
 
 def test_it_is_not_submitted(tmp_path: Path) -> None:
-    done = scripts.elsewhere("polaris", tmp_path / "work", machine(tmp_path / "bin"), "--force")
+    done = scripts.at_remote_site(
+        "polaris", tmp_path / "work", machine(tmp_path / "bin"), "--force"
+    )
     assert done.returncode == 2
     assert "is not of polaris: its jobs are shown here, not submitted" in done.stderr
     assert "its profile tells it by machines named polaris-login-*" in done.stderr

@@ -1,4 +1,4 @@
-"""Jobs that come back, or stopped early with their work saved: what is told of them."""
+"""The status of jobs that are requeued, or that stopped early with their work saved."""
 
 from __future__ import annotations
 

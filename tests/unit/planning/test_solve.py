@@ -1,4 +1,4 @@
-"""The solver as a table: what is asked and offered, what is chosen or refused."""
+"""`planning.solve` as a table: what is asked and offered, what is chosen or refused."""
 
 from __future__ import annotations
 

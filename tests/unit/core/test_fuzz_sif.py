@@ -15,7 +15,7 @@ from runners.core import sif
 from runners.core.errors import Refused, RunnerError
 from runners.images.facts import image_labels
 
-from ..core.test_sif import make_sif
+from .test_sif import make_sif
 
 in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-8, 8192)

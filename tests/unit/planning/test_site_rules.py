@@ -14,7 +14,7 @@ from runners.core.site import Profile, Site
 from runners.planning import site_limits, site_rules
 from runners.planning.case import Case, DecisionLog
 
-from .profiles import job, shipped
+from ..sites.profiles import job, shipped
 
 HOME = {"USER": "ada", "HOME": "/home/ada"}
 HERE = "/scratch/ada/job"

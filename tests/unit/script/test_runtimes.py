@@ -1,4 +1,4 @@
-"""Schedulers and runtimes that are rendered, not run: stand-ins see what bash makes of the text."""
+"""Runtimes and launchers, with stand-ins: what bash makes of a script for each of them."""
 
 from __future__ import annotations
 
