@@ -42,12 +42,12 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all; raise ValueError for a number that is not finite."""
+    """Write JSON atomically; raise ValueError for a number that is not finite."""
     write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
-    """Append a line of JSON, whole or not at all. Raises OSError."""
+    """Append a whole line of JSON, or nothing: then raise OSError."""
     text = json.dumps({**line, "time": now()}, allow_nan=False) + "\n"
     with path.open("ab", buffering=0) as stream:
         end = stream.tell()
@@ -185,7 +185,7 @@ def find(word: str, own: Path, trainer: str, signature: str, say: Callable[[str]
     if path.is_file() or path.suffix in (".ckpt", ".json"):
         return load(path.with_suffix(".json"), trainer, signature)
     folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
-    found = newest(folder, trainer, signature, say)
-    if found is None:
+    latest = newest(folder, trainer, signature, say)
+    if latest is None:
         raise UserError(f"--resume {word}: there is no checkpoint in {folder}")
-    return found
+    return latest

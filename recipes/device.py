@@ -60,8 +60,8 @@ def settle(args: Namespace, ranks: Ranks, device: Device) -> None:
 def _runs(capability: tuple[int, int], code: Sequence[str]) -> bool:
     """Whether machine code of the same major number, or older PTX, is there."""
     for kind, major, minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(code)):
-        found = int(major), int(minor)
-        if found <= capability and (kind == "compute" or found[0] == capability[0]):
+        version = int(major), int(minor)
+        if version <= capability and (kind == "compute" or version[0] == capability[0]):
             return True
     return False
 

@@ -1,7 +1,7 @@
 """Handwritten digits: those that scikit-learn ships, or MNIST from a folder of the user's.
 
 MNIST comes as four IDX files, plain or gzipped, or as Keras's mnist.npz. What is read is checked
-first: a file that is cut short or is not what its name says is a `UserError`, whatever its bytes.
+first: a file that is truncated or is not what its name says is a `UserError`, whatever its bytes.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def horovod(hvd: Any) -> Ranks:
 
 def exchange(ranks: Ranks, value: Any = None, failure: UserError | None = None) -> list[Any]:
     """Return all ranks' values. If one failed, rank 0 prints why and all end. Collective."""
-    told = None if failure is None else (str(failure), failure.exit_code)
-    everyone = ranks.gather((value, socket.gethostname(), told))
+    mine = None if failure is None else (str(failure), failure.exit_code)
+    everyone = ranks.gather((value, socket.gethostname(), mine))
     failures: dict[str, list[str]] = {}
     for rank, (_, host, failed) in enumerate(everyone):
         if failed:
@@ -154,7 +154,7 @@ class Shards:
     """The training set, shuffled in each epoch, and this rank's share of each step.
 
     All ranks shuffle alike. A step takes the next samples of that order for all ranks together,
-    dealt by rank. So N ranks with batches of b see in a step what one rank with batches of N b
+    sharded by rank. So N ranks with batches of b see in a step what one rank with batches of N b
     sees. `drop_last` leaves out a short last step.
     """
 

@@ -114,8 +114,8 @@ class Run(SavedRun):
         pace = (time.perf_counter() - self.began) / (self.step - self.first_step)
         minutes, rest = divmod(round(pace * (self.last_step - self.step)), 60)
         left = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
-        told = f"epoch {self.epoch}  loss {loss:.4f}  {speed:.0f} {self.unit}/s"
-        self.say(f"  step {self.step}/{self.last_step}  {told}  {left}:{rest:02d} left")
+        losses = f"epoch {self.epoch}  loss {loss:.4f}  {speed:.0f} {self.unit}/s"
+        self.say(f"  step {self.step}/{self.last_step}  {losses}  {left}:{rest:02d} left")
         line = {"step": self.step, "steps": self.last_step, "epoch": self.epoch, "loss": loss}
         self.record("step", {**line, f"{self.unit}_per_s": speed})
 
@@ -166,9 +166,9 @@ class Run(SavedRun):
         line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
         self.history.append({**line, "count": count, "data_seconds": waited})
         self.record("epoch", {**line, "steps": self.last_step})
-        told = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
+        means = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
         speed = f"{self.seconds:.2f} s  {count / self.seconds:.0f} {self.unit}/s"
-        self.say(f"epoch {self.epoch:3d}  {told}  {speed}")
+        self.say(f"epoch {self.epoch:3d}  {means}  {speed}")
         self.epoch_began, self.data_seconds = time.perf_counter(), waited
         if self.taken >= self.shards.whole:
             self.epoch, self.taken, self.loss_sum = self.epoch + 1, 0, 0.0

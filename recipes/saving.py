@@ -116,9 +116,9 @@ class SavedRun:
         self.signature = state.signature()
         self.step, self.epoch, self.taken, self.loss_sum, self.seconds = 0, 1, 0, 0.0, 0.0
         together(ranks, shards.check)
-        found = ranks.broadcast(together(ranks, lambda: self._find() if self.main else None))
-        if found:
-            self._continue(*found)
+        checkpoint = ranks.broadcast(together(ranks, lambda: self._find() if self.main else None))
+        if checkpoint:
+            self._continue(*checkpoint)
         left = shards.steps(self.taken) + (args.epochs - self.epoch) * shards.steps()
         self.last_step = min(self.step + left, args.max_steps or self.step + left)
         self.first_step, self.began = self.step, time.perf_counter()
@@ -128,11 +128,11 @@ class SavedRun:
 
     def _find(self) -> checkpoints.Found:
         args, own, metrics = self.args, self.folder / "checkpoints", self.folder / "metrics.jsonl"
-        found = checkpoints.find(args.resume, own, self.trainer, self.signature, self.say)
-        if found is None:
+        latest = checkpoints.find(args.resume, own, self.trainer, self.signature, self.say)
+        if latest is None:
             metrics.write_text("")
             return None
-        was, now = found[0], {"count": self.shards.count, "seed": args.seed}
+        was, now = latest[0], {"count": self.shards.count, "seed": args.seed}
         if was["taken"] and any(was[key] != value for key, value in now.items()):
             raise UserError(
                 f"the checkpoint is from the middle of epoch {was['epoch']} with {was['count']} "
@@ -148,7 +148,7 @@ class SavedRun:
                     f"--{option.replace('_', '-')} {limit}"
                 )
         checkpoints.keep_lines(metrics, was["step"], was["epoch"])
-        return found
+        return latest
 
     def start_profiler(self, folder: str, first: int, last: int) -> Any:
         """Start what has `step()` and `stop()`; the frameworks override it."""

@@ -78,7 +78,7 @@ def words(train: list[str]) -> Any:
 
 
 def local(folder: Path, classes: int) -> tuple[nn.Module, Any]:
-    """Load a model; its last layer is made anew unless it fits `classes`. Raises `UserError`."""
+    """Load a model; its last layer is a new one unless it fits `classes`. Raises `UserError`."""
     require(folder)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)

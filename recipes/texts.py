@@ -144,11 +144,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def read_table(path: Path, split: Callable[[str], list[str]]) -> Iterator[Row]:
     """Yield the rows below the line that names the columns. Raises `UserError`."""
-    found = lines(path)
-    _, header = next(found)
+    numbered = lines(path)
+    _, header = next(numbered)
     columns = [name.strip().lower() for name in split(header)]
     text, label = (_column(columns, names, path) for names in (TEXT, LABEL))
-    for number, line in found:
+    for number, line in numbered:
         cells = split(line)
         if len(cells) != len(columns):
             raise UserError(

@@ -111,9 +111,9 @@ class Workers:
         """Return all ranks' objects, by rank."""
         packed = pickle.dumps(mine)
         words = np.frombuffer(packed + bytes(-len(packed) % WORD), np.int32)
-        lengths, every = (found.numpy() for found in self._gather(words))
+        lengths, every = (gathered.numpy() for gathered in self._gather(words))
         pieces = np.split(every, np.cumsum(lengths)[:-1])
-        # TensorFlow's own servers, which bring it, run code for whoever reaches them anyway.
+        # TensorFlow's own servers, which send it, run code for every client anyway.
         return [pickle.loads(each.tobytes()) for each in pieces]  # noqa: S301
 
     def close(self) -> None:

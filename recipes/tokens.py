@@ -30,8 +30,8 @@ DTYPES = ("uint16", "uint32")  # little-endian on every machine
 SYNTHETIC_TRAINING, SYNTHETIC_TEST = 4096, 256
 VOCABULARY = 64
 LAG = 2
-#: Chances of a token's four successors; their entropy is 0.91 nats, that of chance is 4.16.
-CHANCES = (0.7, 0.15, 0.1, 0.05)
+#: Probabilities of a token's four successors: an entropy of 0.91 nats; all tokens alike have 4.16.
+PROBABILITIES = (0.7, 0.15, 0.1, 0.05)
 
 
 class Sequences(Protocol):
@@ -95,16 +95,14 @@ class Windows:
         Raises `UserError` naming the first token among them that is not in the vocabulary.
         """
         starts = np.asarray(indices, np.int64)[:, None] * self.context
-        found: NDArray[np.int64] = self.tokens[starts + np.arange(self.context + 1)].astype(
-            np.int64
-        )
-        if found.size and found.max() >= self.vocabulary:
-            row, column = np.argwhere(found >= self.vocabulary)[0]
+        ids: NDArray[np.int64] = self.tokens[starts + np.arange(self.context + 1)].astype(np.int64)
+        if ids.size and ids.max() >= self.vocabulary:
+            row, column = np.argwhere(ids >= self.vocabulary)[0]
             raise UserError(
-                f"{self.path}: token {found[row, column]} at place {starts[row, 0] + column} is "
+                f"{self.path}: token {ids[row, column]} at place {starts[row, 0] + column} is "
                 f"not in the vocabulary of {self.vocabulary} (0 to {self.vocabulary - 1})"
             )
-        return found
+        return ids
 
 
 def load(folder: str | None, context: int, vocabulary: int | None) -> Tokens:
@@ -159,7 +157,7 @@ def _meta(path: Path, vocabulary: int | None) -> tuple[int, str]:
 def successors() -> NDArray[np.int64]:
     """Return the language itself: for each token its possible successors, likeliest first."""
     generator = np.random.default_rng(0)
-    rows = [generator.permutation(VOCABULARY)[: len(CHANCES)] for _ in range(VOCABULARY)]
+    rows = [generator.permutation(VOCABULARY)[: len(PROBABILITIES)] for _ in range(VOCABULARY)]
     return np.stack(rows)
 
 
@@ -167,17 +165,17 @@ def sample(count: int, length: int, part: int) -> NDArray[np.int64]:
     """Return `count` sequences of `length` tokens, always the same; another `part`, other ones."""
     table, generator = successors(), np.random.default_rng([1, part])
     text = generator.integers(VOCABULARY, size=(count, length))
-    which = generator.choice(len(CHANCES), size=(count, length), p=CHANCES)
+    which = generator.choice(len(PROBABILITIES), size=(count, length), p=PROBABILITIES)
     for place in range(LAG, length):
         text[:, place] = table[text[:, place - LAG], which[:, place]]
     return text
 
 
 def floor(length: int) -> float:
-    """Return the least mean loss, in nats per token, when all but a sequence's first are guessed.
+    """Return the least mean loss, in nats per token, when all but a sequence's first are predicted.
 
-    The first `LAG` tokens follow from nothing: the guess of those costs ln(VOCABULARY).
+    The first `LAG` tokens are independent: predicting one costs ln(VOCABULARY).
     """
-    entropy = -sum(chance * math.log(chance) for chance in CHANCES)
+    entropy = -sum(p * math.log(p) for p in PROBABILITIES)
     free = LAG - 1
     return (free * math.log(VOCABULARY) + (length - LAG) * entropy) / (length - 1)

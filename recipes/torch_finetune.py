@@ -57,8 +57,8 @@ def parser() -> options.Parser:
 
 def encode(args: Namespace, tokenizer: Any, lines: list[str]) -> list[Any]:
     """Return the tokens of each text, at most --max-length."""
-    found = tokenizer(lines, truncation=True, max_length=args.max_length)["input_ids"]
-    return [np.array(tokens) for tokens in found]
+    encoded = tokenizer(lines, truncation=True, max_length=args.max_length)["input_ids"]
+    return [np.array(tokens) for tokens in encoded]
 
 
 def logits_of(model: nn.Module, tokens: list[Any], device: torch.device) -> torch.Tensor:

@@ -91,7 +91,7 @@ def test_floor_is_the_loss_of_one_who_knows_the_language() -> None:
     length = 33
     table, text = tokens.successors(), tokens.sample(4000, length, part=1)
     before, now = text[:, : -tokens.LAG], text[:, tokens.LAG :]
-    chance = (table[before] == now[..., None]) @ np.array(tokens.CHANCES)
+    chance = (table[before] == now[..., None]) @ np.array(tokens.PROBABILITIES)
     first = (tokens.LAG - 1) * math.log(tokens.VOCABULARY)
     loss = (first + -np.log(chance).mean() * (length - tokens.LAG)) / (length - 1)
     assert loss == pytest.approx(tokens.floor(length), abs=0.01)
