@@ -25,7 +25,7 @@ from .foreign_horovod import Horovod
 VERSION = re.compile(
     r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+([._-][a-z0-9]+)*)?"
 )
-# New packages only: compiling all of a large image anew would take minutes.
+# New packages only: compiling all of a large image again would take minutes.
 COMPILE = """\
 import re, sys
 from importlib.metadata import files

@@ -152,9 +152,9 @@ def settings() -> dict[str, str]:
 
 def remedy(settings_now: Mapping[str, str], user: str) -> str:
     """The one command that an administrator has to run."""
-    for name, value, mended in OBSTACLES:
+    for name, value, wanted in OBSTACLES:
         if settings_now.get(name) == value:
-            return f"sudo sysctl -w {name}={mended}"
+            return f"sudo sysctl -w {name}={wanted}"
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
     return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"

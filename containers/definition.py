@@ -47,8 +47,8 @@ INSTALL = """\
         --invalidation-mode unchecked-hash || [ $? -eq 1 ]  # 1: some cannot be compiled
     {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
 """
-# An image of ours tells what is in it; that is told anew. The new hashes join the lock, of
-# which the image's own test allows one.
+# Labels and bill of materials of an image of ours are written again. The new hashes join the
+# lock: the image's own test allows one lock only.
 RENEW = """\
     cat {stage}/labels >> "$APPTAINER_LABELS"
     if [ -e /opt/horovod/sbom.cdx.json ]; then

@@ -81,6 +81,6 @@ def blocks(path: Path, offset: int, size: int) -> Iterator[bytes]:
         while size:
             block = file.read(min(BLOCK, size))
             if not block:
-                raise sif.SifError(f"it is cut short: {size} bytes are missing")
+                raise sif.SifError(f"it is truncated: {size} bytes are missing")
             yield block
             size -= len(block)

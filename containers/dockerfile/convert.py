@@ -191,7 +191,7 @@ class Converter(Runs):
         here = self.stage
         here.entrypoint = item.command(here.shell)
         if not here.has_command:
-            here.command = None  # that of a stage which this one goes on from
+            here.command = None  # that of the stage from which this one starts
 
     def read_cmd(self, item: Instruction) -> None:
         self.stage.command = item.command(self.stage.shell)

@@ -46,7 +46,7 @@ class Stage:
 
     name: str
     base: str
-    lines: tuple[int, ...] = ()  # of FROM, its own and those of the stages that it goes on from
+    lines: tuple[int, ...] = ()  # of FROM, its own and those of the stages that it starts from
     arguments: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     setup: list[str] = field(default_factory=list)  # run on the building machine
@@ -60,7 +60,7 @@ class Stage:
     shell: tuple[str, ...] = SHELL
     entrypoint: list[str] | None = None
     command: list[str] | None = None
-    has_command: bool = False  # of its own, not of the stage that it goes on from
+    has_command: bool = False  # of its own, not of the stage that it starts from
     works: bool = False  # whether anything is done in %post
     copies: int = 0
 

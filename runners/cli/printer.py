@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from ..core import text_table
 from ..core.progress import Listener, Progress
+from ..core.text import COLUMN_GAP, table_lines, table_width
 from ..injob.run_files import harmless
 
 LEAST = 80  # columns that a terminal is taken to have at least
@@ -56,7 +56,7 @@ def table(
     lines = [[harmless(cell) for cell in row] for row in (*([headers] if headers else []), *rows)]
     left_out: list[str] = []
     room = width()
-    while room and text_table.width(lines) > room:
+    while room and table_width(lines) > room:
         columns = list(enumerate(zip(*lines)))
         empty = [n for n, column in columns if headers and rows and not any(column[1:])]
         last = max(empty or [n for n, column in columns if column[0] in spare], default=None)
@@ -65,8 +65,8 @@ def table(
         left_out[:0] = [] if empty else [lines[0][last]]
         for line in lines:
             del line[last]
-    folded = _folded(lines, room) if room and text_table.width(lines) > room else None
-    click.echo("\n".join(folded or text_table.columns(lines)))
+    folded = _folded(lines, room) if room and table_width(lines) > room else None
+    click.echo("\n".join(folded or table_lines(lines)))
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -84,7 +84,7 @@ def _folded(rows: Sequence[Sequence[str]], room: int) -> list[str]:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, text_table.GAP, 0, 0), show_header=False)
+    grid = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), show_header=False)
     for _ in rows[0]:
         grid.add_column(overflow="fold")
     for row in rows:

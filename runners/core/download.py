@@ -26,7 +26,7 @@ from .progress import Progress
 from .text import human_size
 
 CHUNK = 1 << 20
-WAITS = (0.0, 0.5, 1.0, 3.0)  # seconds before each try to go on; counted anew when bytes came
+WAITS = (0.0, 0.5, 1.0, 3.0)  # seconds before each try to resume; from the first when bytes came
 RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 # Returns the answer with a file from a byte on, or with all of it; raises a RunnerError.
 Ask = Callable[[int], HTTPResponse]
@@ -39,7 +39,7 @@ def from_web(url: str, name: str, part: Path, size: int | None, progress: Progre
     does; also HTTPError, and Refused where another size is announced. Then the part stays for next
     time.
     """
-    again = "run it again; it goes on from there"
+    again = "run it again; it resumes from there"
     return save(partial(_ask, url, name, part, size), name, part, size, progress, again)
 
 

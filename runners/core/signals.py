@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C, `kill`, a closed terminal, and what Slurm sends before a time limit to whoever asks for it
+# Ctrl-C, `kill`, a closed terminal, and what Slurm sends before a time limit (--signal)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # Seconds within which signals count as one: `timeout` and a terminal's launchers send theirs to the
@@ -41,7 +41,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     before, _last = _last, time.monotonic()
     if _last - before <= SAME:
         return
-    if number == signal.SIGINT:  # Ctrl-C: whoever pressed it can be asked
+    if number == signal.SIGINT:  # Ctrl-C: there is a user who can be asked
         raise KeyboardInterrupt
     raise Interrupted(128 + number)
 

@@ -70,8 +70,8 @@ def check(path: Path, env: Mapping[str, str]) -> None:
         stranger = open_to_all and step.status.st_uid not in owners
         if stranger and not _is_trusted(step.path, steps[-1].path, trusted):
             fault = f"{step.path} belongs to {_user(step.status.st_uid)}"
-            mend = [command("runner", "config", "trust", there)]
-            raise UsageError(f"{path}: other users could replace it", fault, mend)
+            remedies = [command("runner", "config", "trust", there)]
+            raise UsageError(f"{path}: other users could replace it", fault, remedies)
 
 
 def _steps(path: Path) -> Iterator[Step]:
@@ -108,10 +108,11 @@ def _check(
         fault = _fault(step, owners, last=made and step is end)
         if fault and not _is_trusted(step.path, end.path, trusted):
             linked = stat.S_ISLNK(step.status.st_mode)
-            mend = [command("runner", "config", "trust", step.path.parent if linked else folder)]
+            trust = command("runner", "config", "trust", step.path.parent if linked else folder)
+            remedies = [trust]
             if step.status.st_uid == os.geteuid():
-                mend.insert(0, command("chmod", "o-w", step.path))
-            raise UsageError(f"{path}: other users could have written it", fault, mend)
+                remedies.insert(0, command("chmod", "o-w", step.path))
+            raise UsageError(f"{path}: other users could have written it", fault, remedies)
     for step in steps[-2:]:
         others = _other_members(step.status)
         if others and not _is_trusted(step.path, end.path, trusted):

@@ -159,7 +159,7 @@ def time_limit(facts: Facts) -> Explanation:
         return _ended(facts, cause, fix)
     if not longer:
         return _ended(facts, cause, again)
-    does = "to save before the limit, and to be queued again and go on from there by itself"
+    does = "to save before the limit, and to be requeued and resume from there by itself"
     return _ended(facts, cause, fix, others=[Alternative(does, again)])
 
 

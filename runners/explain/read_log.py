@@ -29,7 +29,7 @@ LABEL = re.compile(r"(\d+)@(\S+) \| ")
 OF_A_RANK = re.compile(rb"\d+@\S+ \| ")
 OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
 OF_NOBODY = re.compile(rb"^(?!\d+@\S+ \| ).+", re.MULTILINE)
-# Where a job that came back begins anew: what stands before was another start's.
+# Where a requeued job starts: what stands before is another start's.
 AGAIN = run_files.START.encode()
 # From here on srun itself ends the ranks.
 ENDING = (LogPattern("Terminating StepId=", r"^srun: "), LogPattern("Job step aborted", r"^srun: "))

@@ -35,7 +35,7 @@ KINDS = {
     WORLD_SIZE: ("tasks", "world", "framework"),
     SEVERAL_WORLDS: ("tasks", "world", "framework", "why"),
     DIFFERENT_WEIGHTS: ("parameter", "cause", "remedy"),
-    # alone: frameworks that formed a world of one; imports: what the trainer had imported
+    # alone: frameworks with a process group of one rank; imports: what the trainer had imported
     NO_WORLD_FORMED: ("tasks", "alone", "imports"),
     IN_INIT: (),
     NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]

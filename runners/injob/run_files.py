@@ -8,7 +8,7 @@ import json
 import os
 import re
 
-START = "runner: start "  # and its number: a job that came back begins anew here
+START = "runner: start "  # and its number: here a requeued job starts
 FAILED = "runner: rank {rank} failed: "  # and how; the record has the same with more
 NO_MODULE = "runner: no module "  # and its name: the job's script could not load it
 

@@ -61,7 +61,7 @@ class JobLog:
         except FileNotFoundError:
             return
         with file:
-            if os.fstat(file.fileno()).st_size < self.offset:  # begun anew: submitted again by hand
+            if os.fstat(file.fileno()).st_size < self.offset:  # truncated: submitted again by hand
                 self.offset, self.rest = 0, b""
             file.seek(self.offset)
             while piece := file.read(PIECE):

@@ -107,7 +107,7 @@ class Stalls:
         if last is None or last.line != told.line:
             return None
         seconds, still = time.time() - told.time, rank_samples.stand_still(before, samples)
-        # Ranks that move without a word are left alone for a while.
+        # Ranks that print nothing but move are left alone for a while.
         self.samples = [] if before and not still else samples
         self.due = time.monotonic() + (self.apart if self.samples else self.limit)
         return self._stall(seconds, samples) if still and seconds >= self.limit else None

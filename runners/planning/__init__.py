@@ -59,7 +59,7 @@ def solve(case: Case) -> Plan:
         return made
     found = _remedies(case)
     first, *others = made.refusals
-    # What the refusal itself says mends just that; what was found may change more.
+    # The refusal's own remedies fix just that; those found by trying may change more.
     # Advice comes after what can be typed.
     left_out = {name for remedy in first.remedies for name in remedy.leave_out}
     found = tuple(each for each in found if not {name for name, _ in each.options} <= left_out)

@@ -23,7 +23,7 @@ AS_ASKED = (
     *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
     *("stage_data", "stage_image", "output", "error", "requeue"),
 )
-# Each rank has a buffer of this size for the tensors that travel together.
+# Horovod's fusion buffer: each rank allocates this size.
 LARGEST_FUSION_MB = 4096
 LONGEST_CYCLE_MS = 1000
 FILE = re.compile(r"[\w.@%+=:, -]+", re.ASCII)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ..core import atomic, files, quoting, text_table
+from ..core import atomic, files, quoting
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
+from ..core.text import table_lines
 from ..injob.serve import ADDRESS, TOKEN
 
 ACCESS, HERE = "access.txt", "127.0.0.1"
@@ -81,7 +82,7 @@ class Way:
         """How to get there, in words."""
         on, there, within = "on your own machine:", "open there:", "within the cluster:"
         steps = ((on, self.ssh), (there, self.url), (within, self.inside))
-        return text_table.columns([step for step in steps if step[1]])
+        return table_lines([step for step in steps if step[1]])
 
 
 def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ...core import text_table
+from ...core.text import table_width
 from ...scale import compare
 from ...scale.compare import Compared
 from .. import options, printer
@@ -86,8 +86,8 @@ def _table(
     needed = [place for place, name in enumerate(headers) if name not in spare]
     least = [[row[place] for place in needed] for row in [headers, *rows]]
     columns = [list(column) for column in zip(headers, *rows)]
-    wide, room = text_table.width(least), printer.width()
-    if room and wide > room and wide > text_table.width(columns):
+    wide, room = table_width(least), printer.width()
+    if room and wide > room and wide > table_width(columns):
         printer.table(columns[1:], columns[0])
     else:
         printer.table(rows, headers, spare)

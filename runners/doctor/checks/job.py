@@ -59,8 +59,8 @@ def _no_result(outcome: Outcome) -> Finding:
         return ABOUT.failure("trial", says, outcome.odd, _logs(outcome))
     known = explain(outcome.paths, outcome.job, outcome.status)
     shown = known.evidence[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
-    mends = known.fix or _logs(outcome)
-    return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), mends)
+    fix = known.fix or _logs(outcome)
+    return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), fix)
 
 
 def _ended(outcome: Outcome, result: Record) -> Finding:

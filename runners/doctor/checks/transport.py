@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ...core import text_table
 from ...core.remedy import change
+from ...core.text import table_lines
 from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
 from .network import Network, rate, shown, shown_port
@@ -130,7 +130,7 @@ def _speed(table: list[Record]) -> Finding:
         [str(row["bytes"]), f"{row['seconds']:.6f}", _rate(row["algorithm"]), _rate(row["bus"])]
         for row in table
     ]
-    lines = text_table.columns([["bytes", "seconds", "algorithm", "bus"], *rows], right=True)
+    lines = table_lines([["bytes", "seconds", "algorithm", "bus"], *rows], right=True)
     lines.append("bus = algorithm * 2 (n - 1) / n, as in nccl-tests")
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"

@@ -50,7 +50,7 @@ PATTERNS = (
     ("mpiexec", rf"Intel\(R\) MPI Library .*Version {VERSION}", "mpi.version", "intelmpi"),
     ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
     ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
-    # The 64-bit one on the loader's default path; a link that leads nowhere is not listed.
+    # The 64-bit one on the loader's default path; a dangling link is not listed.
     ("ldconfig", r"libcuda\.so\.1 \(libc6,[^)]+\) => (\S+)", "cuda.driver.library", ""),
 )
 # By name what NCCL, UCX and libfabric open to reach InfiniBand and RoCE cards.

@@ -97,6 +97,6 @@ def prune(dry_run: bool) -> Pruned:
         for digest in unused:
             store.remove(digest)
         for link in root().glob("*.*"):
-            if not link.exists():  # it leads nowhere
+            if not link.exists():  # it is dangling
                 link.unlink()
         return Pruned(tuple(unused), size, len(store.sweep_pulls()))

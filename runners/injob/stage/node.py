@@ -23,7 +23,7 @@ DATA, IMAGE = "data", "image"
 # The image's names begin so, which no dataset's does.
 OF_THE_IMAGE = ".image"
 # CVE-2021-40153 and CVE-2021-41072: up to 4.5 an image can make it write anywhere, through a link.
-# A distribution's mended 4.5 and older cannot be told from others by their version.
+# A distribution's fixed 4.5 and older cannot be told from others by their version.
 SAFE = (4, 5, 1)
 VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
 AT_A_TIME = 8

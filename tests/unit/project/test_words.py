@@ -1,12 +1,11 @@
-"""Words: help, docstrings and documentation use the terms that the field searches for."""
+"""Words: help, messages, comments and documentation use the terms that the field searches for."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from tests import documents, reference
+from tests import documents
 
 # What we do not write -> what we write instead. On the left a regular expression, whole words.
 INSTEAD = {
@@ -44,30 +43,27 @@ INSTEAD = {
 ANY_OF_THEM = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield place and text of docstrings: of all files of the product that have such a word."""
-    for folder in ("runners", "containers"):
-        for file in sorted((documents.ROOT / folder).rglob("*.py")):
-            code = file.read_text(encoding="utf-8")
-            if not ANY_OF_THEM.search(" ".join(code.split())):
-                continue
-            for node in ast.walk(ast.parse(code)):
-                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                    name = file.relative_to(documents.ROOT)
-                    yield f"{name}: {getattr(node, 'name', '')}", ast.get_docstring(node) or ""
+# Between two lines of a comment, and between two parts of a string.
+BETWEEN_LINES = re.compile(r"""\n\s*#|["']\s*\n\s*f?["']""")
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield place and text of all that people read before they launch."""
-    yield from docstrings()
-    for page in documents.pages():
+    """Yield place and text of the documentation, and of each file of the product as it is written.
+
+    The text of a whole file has help, messages, docstrings and comments, without a parser.
+    """
+    pages = [documents.ROOT / "CONTRIBUTING.md", documents.ROOT / "SECURITY.md"]
+    for page in (*pages, *documents.pages()):
         yield documents.name(page), page.read_text(encoding="utf-8")
-    for name, write in reference.PAGES.items():
-        yield name, write()
+    for folder in ("runners", "containers", "recipes"):
+        for file in sorted((documents.ROOT / folder).rglob("*.*")):
+            if file.suffix in (".py", ".toml"):
+                text = BETWEEN_LINES.sub("", file.read_text(encoding="utf-8"))
+                yield str(file.relative_to(documents.ROOT)), text
 
 
 def test_the_fields_words_are_used() -> None:
-    """All in one test: each worker that takes a part of it would parse the whole product."""
+    """All in one test, as it takes less than a second."""
     patterns = {re.compile(rf"\b(?:{wrong})\b", re.IGNORECASE): wrong for wrong in INSTEAD}
     found = []
     for place, text in texts():
