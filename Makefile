@@ -159,7 +159,7 @@ docs: $(DOCS)/.ready ## build the documentation as a site, in build/site
 	rm -rf build/site
 	$(IN_DOCS) sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --nitpicky \
 		-c docs -d build/doctrees . build/site
-docs-demo: $(DOCS)/.ready build-cpu cluster-up ## record the demo anew, docs/demo/demo.svg
+docs-demo: $(DOCS)/.ready build-cpu cluster-up ## record the demo again, docs/demo/demo.svg
 	$(IN_DOCS) python -m tests.demo docs/demo/demo.svg $(DEMO)
 
 $(DOCS)/.ready:

@@ -30,7 +30,7 @@ UNKNOWN = Needs(4 * 10**9, 50_000)
 NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
 # Level of zstd for an image of a definition, or made from another; while trying, 5 is quick.
 PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
-OURS = "recipes"  # the label of our images and of those made from them
+RECIPES_LABEL = "recipes"  # the label of our images and of those made from them
 # What %post has instead of the machine's: it may be full of others' files, or be emptied there.
 OWN = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
 PRIVATE = "own"  # the folder of those, through which no other user of the machine gets
@@ -150,7 +150,7 @@ def _compression(base: Base | None) -> str:
         if not (level.isdecimal() and 1 <= int(level) <= STRONGEST):
             raise UsageError(f"{PACK_LEVEL}={level}: not a level of zstd, 1 to {STRONGEST}")
         return ZSTD.format(level)
-    if base is None or OURS not in base.labels:
+    if base is None or RECIPES_LABEL not in base.labels:
         return COMPRESSION
     gpu = base.labels.get("cuda.version", "none") != "none"
     return ZSTD.format(catalogue.IMAGES["gpu" if gpu else "cpu"].level)

@@ -138,8 +138,8 @@ class Plan:
     With `refusals` the job cannot work, and is submitted by force only. `runtime_args` are the
     site's options for the runtime, `module_use` its folders of modules. `host_mpi` is set where the
     host's MPI libraries go into the image, `brings_recipe` where the trainer comes from this
-    machine. With `ssh` programs in the container reach the job's other nodes. One for a site that
-    is `elsewhere` is shown only. `verified_digest` and `verified_stamp` (size and times) are the
+    machine. With `ssh` programs in the container reach the job's other nodes. A plan for a
+    `remote_site` is shown only. `verified_digest` and `verified_stamp` (size and times) are the
     image's at the launch, "" where no build or pull recorded it.
     """
 
@@ -157,7 +157,7 @@ class Plan:
     module_use: tuple[str, ...] = ()
     host_mpi: HostMpi | None = None
     ssh: bool = False
-    elsewhere: bool = False
+    remote_site: bool = False
     verified_digest: str = ""
     verified_stamp: str = ""
     choices: tuple[Choice, ...] = ()

@@ -16,8 +16,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # Seconds within which signals count as one: `timeout` and a terminal's launchers send theirs to the
 # command and then to its process group, and a second one would cut off the last word of the first.
-SAME = 0.5
-_last = -SAME
+SAME_SECONDS = 0.5
+_last = -SAME_SECONDS
 
 
 class Interrupted(KeyboardInterrupt):
@@ -39,7 +39,7 @@ def listen() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _last
     before, _last = _last, time.monotonic()
-    if _last - before <= SAME:
+    if _last - before <= SAME_SECONDS:
         return
     if number == signal.SIGINT:  # Ctrl-C: there is a user who can be asked
         raise KeyboardInterrupt
@@ -75,7 +75,7 @@ def held() -> Iterator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
         if _interrupt in before.values():  # a command of ours, whose user reads stderr
-            print("runner: ends when Slurm has answered", file=sys.stderr)
+            print("runner: interrupted: exiting after the submission", file=sys.stderr)
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:

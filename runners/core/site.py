@@ -206,8 +206,8 @@ class Site:
     `allocated_nodes` its nodes, with `allocated_cpus` on each at least and `allocated_tasks` asked
     for on each. `cwd` is the current folder; `environment` has the user's variables that matter to
     a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
-    words for the user. `profile` is the site's own, None where none is known; `elsewhere` it is of
-    another machine's site, of which nothing else is known. `host_libraries` are those of its
+    words for the user. `profile` is the site's own, None where none is known; with `remote_site` it
+    is of another machine's site, of which nothing else is known. `host_libraries` are those of its
     mpirun, looked for when the job wants them in the image, and `unpacks` why the runtime cannot
     mount an image but unpacks it at each start, when that matters; `fuse` it mounts by squashfuse.
     `apptainer` is the version of the one that runs the image, asked for when the job wants GPUs.
@@ -238,7 +238,7 @@ class Site:
     environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     profile: Profile | None = None
-    elsewhere: bool = False
+    remote_site: bool = False
     host_libraries: HostMpi | None = None
     unpacks: str = ""
     apptainer: str = ""

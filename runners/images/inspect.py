@@ -38,7 +38,7 @@ SOFTWARE = (
 NEEDS = ("cpu.level", "cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
 # What only MPICH has, only an image with a driver's library of its own, only one that is not ours.
 OF_SOME = ("mpi.device", "cuda.driver.library", "rdma.libraries")
-OURS = "horovod.version"
+HOROVOD_LABEL = "horovod.version"  # our images have it
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
 LABEL, PROBED, FILE, UNKNOWN = "label", "probed", "file", "unknown"
@@ -77,7 +77,7 @@ def inspect(path: Path) -> Inspection:
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
     probed, problem = {}, None
     try:
-        probed = {} if OURS in labels else look(path)
+        probed = {} if HOROVOD_LABEL in labels else look(path)
     except RunnerError as error:
         problem = error
     for name in SOFTWARE:

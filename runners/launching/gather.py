@@ -79,7 +79,7 @@ def plan_for(
         _with_apptainer(spec, _with_host_mpi(spec, _mounts(settings, here, runtime)), runtime),
         _reasons(settings, why, unnamed is not None),
         settings.unasked,
-        {} if here.elsewhere else {path: mount_type(path) for path in filter(None, files)},
+        {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
     )
     plan = planning.solve(_waiting(case) if spec.resources.dependency else case)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
@@ -95,7 +95,7 @@ def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[
 def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | None:
     """Return the environment that stands in for an image that nobody named, None for none."""
     runtime = settings.get("runtime")
-    if settings.get("image") or runtime not in ("auto", "none") or here.elsewhere:
+    if settings.get("image") or runtime not in ("auto", "none") or here.remote_site:
         return None
     active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime == "none" or settings.is_asked("module")):
@@ -149,7 +149,7 @@ def _image_for_nodes(
 
 def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
-    if here.elsewhere:
+    if here.remote_site:
         return here
     if spec.launcher == "mpirun" or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
@@ -164,7 +164,7 @@ def _with_apptainer(spec: JobSpec, here: Site, runtime: str) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
     wanted = spec.nv is not False and (spec.nv or gpus.asked(spec.resources))
     is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
-    if here.elsewhere or not (wanted and is_here):
+    if here.remote_site or not (wanted and is_here):
         return here
     return replace(here, apptainer=probe.apptainer(runtime))
 
@@ -197,14 +197,14 @@ def look_around(flags: Mapping[str, Any], preset: config.Layer | None, fresh: bo
     queued = scheduler == "auto" or capabilities(scheduler).queue
     if not (profile and name and queued):
         return replace(here, profile=profile)
-    if find.is_elsewhere(profile, here.cluster_name, host, os.environ):
+    if find.is_remote_site(profile, here.cluster_name, host, os.environ):
         return find.remote(profile, os.getcwd())
     return replace(here, profile=profile)
 
 
 def only_here(site: Site, *remedies: Remedy) -> None:
     """Raise UsageError for a site that is not here, where its machines are needed."""
-    if site.elsewhere and site.profile:
+    if site.remote_site and site.profile:
         raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
@@ -212,7 +212,7 @@ def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
     """Ask the runtime how it mounts images, where the plan depends on it."""
     signalled = settings.get("requeue") or settings.get("signal") is not None
     matters = settings.get("stage-image") == "auto" or (signalled and staging.signals_all(here))
-    if here.elsewhere or not matters or runtime not in (*here.runtimes, here.runtime):
+    if here.remote_site or not matters or runtime not in (*here.runtimes, here.runtime):
         return here
     unpacks, fuse = container_runtime.mounting(runtime)
     return replace(here, unpacks=unpacks, fuse=fuse)

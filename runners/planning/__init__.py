@@ -112,7 +112,7 @@ def _attempt(case: Case) -> Plan:
     log = DecisionLog()
     _known(case, log)
     if case.site.profile:
-        case = site_rules.adapt(case, case.site.profile, log)
+        case = site_rules.in_sites_gpu_form(case, case.site.profile, log)
     scheduler, case = execution.scheduler(case, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
@@ -133,7 +133,7 @@ def _attempt(case: Case) -> Plan:
     execution.log_files(case, scheduler, log)
     execution.profiled(case, launching, log)
     brings_recipe = _brings_recipe(case, log)
-    _refused_elsewhere(case, launching, log)
+    _refused_at_remote_site(case, launching, log)
     _dependency(case, log)
     profile = case.site.profile
     return Plan(
@@ -151,7 +151,7 @@ def _attempt(case: Case) -> Plan:
         module_use=(*(profile.module_use if profile else ()), *case.spec.module_use),
         host_mpi=libraries,
         ssh=wireup.reaches_nodes_by_ssh(case, launching),
-        elsewhere=case.site.elsewhere,
+        remote_site=case.site.remote_site,
         choices=tuple(log.choices),
         warnings=tuple(log.warnings),
         refusals=tuple(log.refusals),
@@ -163,7 +163,7 @@ def _known(case: Case, log: DecisionLog) -> None:
     site, image = case.site, case.image
     for problem in site.problems:
         log.warn(problem)
-    if site.profile and site.elsewhere:
+    if site.profile and site.remote_site:
         what = f"planned for {site.profile.name} from its profile alone"
         log.warn(f"{what}; paths of image and folders are those of this machine")
     if site.profile:
@@ -194,11 +194,11 @@ def _framework(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how("horovod.frameworks"))
 
 
-def _refused_elsewhere(case: Case, launching: Launching, log: DecisionLog) -> None:
+def _refused_at_remote_site(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Note what the site, the scheduler and the runtime refuse."""
     if case.site.profile:
         site_rules.check(case, case.site.profile, log)
-    if not case.site.elsewhere:
+    if not case.site.remote_site:
         staging.own_folders(case, launching, log)
     log.refusals += SCHEDULERS[launching.scheduler].refusals(case.spec)
     log.refusals += limits.refusals(case.spec, launching.runtime)

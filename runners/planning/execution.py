@@ -70,11 +70,11 @@ def _its_tasks(case: Case, log: DecisionLog) -> Case:
 
 def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
     wanted_scheduler, profile = capabilities(wanted), site.profile
-    if site.elsewhere and profile and wanted_scheduler.queue and wanted != profile.scheduler:
+    if site.remote_site and profile and wanted_scheduler.queue and wanted != profile.scheduler:
         theirs = capabilities(profile.scheduler).title
         what = f"there is no {wanted_scheduler.title} on {profile.name}, which has {theirs}"
         log.refuse(what, "its profile", change(leave_out=["scheduler"]))
-    elif site.elsewhere:
+    elif site.remote_site:
         return
     elif wanted_scheduler.queue and wanted not in site.schedulers:
         what = f"there is no {wanted_scheduler.title} on this machine"
@@ -243,7 +243,7 @@ def profiled(case: Case, launching: Launching, log: DecisionLog) -> None:
             change(profile_ranks=ALL),
         )
     name = shlex.split(asked.command)[0]
-    brought = case.spec.modules or case.site.elsewhere
+    brought = case.spec.modules or case.site.remote_site
     if launching.runtime == "none" and not asked.tool and not brought:
         log.refuse(
             f"--profile-with: there is no {name} on this machine",

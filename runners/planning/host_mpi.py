@@ -8,7 +8,7 @@ from ..core.site import HostMpi
 from .case import Case, DecisionLog
 
 LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
-OURS = "/opt/horovod"  # where our images have their Python
+PREFIX = "/opt/horovod"  # where our images have their Python
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).
 FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
 
@@ -29,7 +29,7 @@ def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) 
         log.choose("host-mpi", True, f"configured for {site.profile.name}", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
         return site.profile.host_mpi
-    if site.profile and site.elsewhere:
+    if site.profile and site.remote_site:
         log.refuse(f"--host-mpi: the profile of {site.profile.name} does not say where its MPI is")
     elif site.host_libraries is None:
         log.refuse(
@@ -46,10 +46,10 @@ def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) 
 def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: DecisionLog) -> None:
     """Refuse mounts that would lie over what is in an image of ours."""
     targets = [text.rpartition(":")[2].rstrip("/") for text in libraries.binds]
-    over = [target for target in targets if f"{OURS}/".startswith(f"{target}/")]
+    over = [target for target in targets if f"{PREFIX}/".startswith(f"{target}/")]
     if image.ours and over:
         log.refuse(
-            f"--host-mpi on {name} mounts the host's {over[0]}, which hides {OURS} of "
+            f"--host-mpi on {name} mounts the host's {over[0]}, which hides {PREFIX} of "
             f"{image.path.name}",
             "its profile's host_mpi.binds",
             change(controller="gloo", leave_out=["host-mpi"]),

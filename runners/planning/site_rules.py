@@ -1,4 +1,4 @@
-"""The rules of a site: refusals with reason and remedy, and its form of GPU requests. Pure."""
+"""The rules of a site: refusals, its form of GPU requests, and its variables. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check(case: Case, profile: Profile, log: DecisionLog) -> None:
         return
     _required(spec, profile, log)
     _forbidden(spec, profile, log)
-    if not site.elsewhere:
+    if not site.remote_site:
         _folders(spec, profile, site, log)
     site_limits.check(case, profile, log)
 
@@ -123,7 +123,7 @@ def _below(folder: str, tops: list[str]) -> bool:
     return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
-def adapt(case: Case, profile: Profile, log: DecisionLog) -> Case:
+def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Case:
     """Return the case with GPUs asked for as this site wants it."""
     form, old = profile.rules.gpu_request, case.resources
     asked = gpus.on_a_node(old)

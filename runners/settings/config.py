@@ -38,8 +38,11 @@ DEFAULTS: dict[str, Any] = {
 WORDS = {DEFAULT: "default", FLAG: "command line"}
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "datasets", "images")
-# Several ways to say one thing: a site's way gives way when the user takes another one.
-SAME = (("gpus", "gpus-per-node", "gpus-per-task", "gres"), ("ntasks", "ntasks-per-node"))
+# Settings of which a user gives one; a site's default gives way to another one of the same group.
+MUTUALLY_EXCLUSIVE = (
+    ("gpus", "gpus-per-node", "gpus-per-task", "gres"),
+    ("ntasks", "ntasks-per-node"),
+)
 TYPES: dict[str, Any] = {
     "int": int,
     "number": float,
@@ -166,7 +169,7 @@ def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
     if profile is None:
         return []
     given = {name for layer in own for name in layer.values}
-    others = {name for names in SAME if given & set(names) for name in names}
+    others = {name for names in MUTUALLY_EXCLUSIVE if given & set(names) for name in names}
     return [
         Layer(
             SITE, {name: value}, f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})"

@@ -19,7 +19,7 @@ from .config import Config
 
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-AS_ASKED = (
+COPIED_SETTINGS = (
     *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
     *("stage_data", "stage_image", "output", "error", "requeue"),
 )
@@ -62,7 +62,7 @@ def job_spec(
         srun_args=tuple(get("srun-arg") or ()),
         apptainer_args=tuple(get("apptainer-arg") or ()),
         settings=config.given,
-        **{name: get(name.replace("_", "-")) for name in AS_ASKED},
+        **{name: get(name.replace("_", "-")) for name in COPIED_SETTINGS},
     )
 
 

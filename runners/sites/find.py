@@ -76,7 +76,7 @@ def why(detect: Detect, cluster: str, host: str, env: Mapping[str, str]) -> str:
     return ""
 
 
-def is_elsewhere(profile: Profile, cluster: str, host: str, env: Mapping[str, str]) -> bool:
+def is_remote_site(profile: Profile, cluster: str, host: str, env: Mapping[str, str]) -> bool:
     """Whether this machine is not of that site.
 
     A profile that does not say itself what tells its machines is taken to mean this one.
@@ -92,7 +92,7 @@ def tells_itself(profile: Profile) -> bool:
 
 def remote(profile: Profile, cwd: str) -> Site:
     """Return a site that is not here: its profile, and nothing of this machine."""
-    return Site(cwd=cwd, profile=profile, elsewhere=True)
+    return Site(cwd=cwd, profile=profile, remote_site=True)
 
 
 def refused(profile: Profile, host: str, env: Mapping[str, str], *remedies: Remedy) -> UsageError:

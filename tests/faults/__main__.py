@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--only", action="append", metavar="NAME", choices=names, help=", ".join(names)
     )
-    made.add_argument("--table", action="store_true", help="only write the table anew")
+    made.add_argument("--table", action="store_true", help="only write the table again")
     made.add_argument("--state", metavar="DIR", help="the cluster's folder")
     return made
 

@@ -93,7 +93,7 @@ def power_off(place: Place, node: str) -> None:
 
 
 def power_on(place: Place, node: str) -> None:
-    """Start a node anew."""
+    """Restart a node."""
     network.restore(place.state.namespaces, node)
     network.forget(place.state.namespaces, node)
     place.boot(node)

@@ -40,7 +40,7 @@ class Place:
         subprocess.run(argv, cwd=CHECKOUT, check=True)
 
     def up(self) -> None:
-        """Start what does not run; a cluster that is not well starts anew."""
+        """Start what does not run; a cluster that is not well is restarted."""
         self.command(*UP)
 
     def argv(self, node: str, command: Sequence[str], user: str = USER) -> list[str]:

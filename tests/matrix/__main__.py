@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--release", action="append", choices=list(RELEASES), help="default: all")
     made.add_argument("--cell", action="append", metavar="NAME", help="these cells only")
     made.add_argument("--again", action="store_true", help="also those that have a result")
-    made.add_argument("--table", action="store_true", help="only write the table anew")
+    made.add_argument("--table", action="store_true", help="only write the table again")
     return made
 
 

@@ -59,7 +59,7 @@ def shim(controller: str, *options: str, run_dir: str = "run", trainer: str = "p
 
 
 def run(login: Login, script: str, timeout: float = 300) -> Done:
-    """Run a shell script in the folder, with the folder of its run made anew."""
+    """Run a shell script in the folder, with an empty folder for its run."""
     return login.run("bash", "-c", f"rm -rf run; mkdir run; {script}", timeout=timeout)
 
 

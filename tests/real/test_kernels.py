@@ -87,7 +87,7 @@ def test_a_kernel_runs_cells_in_the_image(login: Login, lab: str, hub: Mapping[s
 
 def test_a_kernel_of_an_environment(login: Login, lab: str, hub: Mapping[str, str]) -> None:
     words = ("jupyter", "--kernel", "Mine", "--runtime", "none", "--image", lab)
-    for _ in range(2):  # written anew, as after a change of options
+    for _ in range(2):  # written again, as after a change of options
         assert login.runner(*words, env=hub).returncode == 0
     done = run_cells(login, lab, hub, "mine", PLACE)
     said = [f"{lab} {login.folder}/notebooks", "ok", "KeyboardInterrupt"]

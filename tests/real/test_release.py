@@ -256,7 +256,7 @@ def test_a_source_that_is_down_is_told_and_the_image_built(workshop: Workshop, d
 @pytest.mark.slow
 def test_the_cpu_image_itself_becomes_a_release_and_trains(workshop: Workshop, desk: Desk) -> None:
     folder = f"{workshop.folder}/built"
-    image = f"{folder}/horovod_cpu.sif"  # anew: it has to be of the commit that is tested
+    image = f"{folder}/horovod_cpu.sif"  # built again: it has to be of the commit that is tested
     built.build("cpu", "-o", image, seconds=1200)
     where = f"{desk.folder}/kit"
     done = workshop.release(image, "--to", where, "--key", "ada@example.org")

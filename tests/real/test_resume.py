@@ -150,7 +150,7 @@ def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: 
     assert len(steps(login)) <= STEPS + 2  # at most the step in flight is done again
     one, other = login.result(), uninterrupted(login, recipe)
     assert (one["accuracy"], one["test_loss"]) == (other["accuracy"], other["test_loss"])
-    # Its sum begins anew at each restart, which rounds differently.
+    # Its sum begins at 0 at each restart, which rounds differently.
     assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
     assert len(one["resumed_at_steps"]) == 2
     assert final_checkpoint(login, "runs/slow-1") == final_checkpoint(login, "whole")

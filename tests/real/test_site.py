@@ -57,7 +57,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Page]:
-    """The site's pages by their files, built anew."""
+    """The site's pages by their files, newly built."""
     done = subprocess.run(
         ["make", "docs"], capture_output=True, text=True, cwd=CHECKOUT, timeout=600, check=False
     )

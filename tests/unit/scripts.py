@@ -1,6 +1,6 @@
 """The jobs whose whole scripts are in `expected/`, one for each way that a site runs them.
 
-Write them anew after a change that is meant, and read the difference before it is committed:
+Write them again after a change that is meant, and read the difference before it is committed:
 
     python3 -m tests.unit.scripts
 """

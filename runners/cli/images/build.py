@@ -16,7 +16,8 @@ from ...images.facts.probe_image import extract_bill
 from ...images.trust import recorded_digest
 from ..invocation import was_given
 from ..progress import phases
-from . import build_from, build_host, build_options
+from . import build_definition, build_host, build_options
+from .build_definition import ADDITIONS, NEEDS_ADDITION
 from .build_options import FILE
 
 EXAMPLE = """\b
@@ -98,7 +99,7 @@ def build_command(
             _packaged(str(target), dry_run, values)
             return
         values["given"] = dict(map(_argument, given))
-        build_from.build(target, dry_run, values)
+        build_definition.build(target, dry_run, values)
 
 
 for command in build_host.COMMANDS:
@@ -107,13 +108,13 @@ for command in build_host.COMMANDS:
 
 def _kind(ctx: click.Context, target: str | None, values: Mapping[str, Any]) -> str:
     """Return which of OPTIONS is asked for; raise UsageError for options of another."""
-    origin, ways = values["origin"], [name for name in build_from.WAYS if values[name]]
+    origin, ways = values["origin"], [name for name in ADDITIONS if values[name]]
     if origin and target:
-        raise UsageError(f"{target}: --from already names the base image; {build_from.WHAT}")
+        raise UsageError(f"{target}: --from already names the base image; {NEEDS_ADDITION}")
     if ways and not origin:
         raise UsageError("--requirements, --horovod and --def go with --from IMAGE, the base image")
     if origin and len(ways) != 1:
-        raise UsageError(f"--from {origin}: {build_from.WHAT}{'; exactly one' if ways else ''}")
+        raise UsageError(f"--from {origin}: {NEEDS_ADDITION}{'; exactly one' if ways else ''}")
     if not (origin or target):
         raise UsageError(NO_TARGET)
     kind = PACKAGED

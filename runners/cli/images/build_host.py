@@ -14,7 +14,7 @@ from containers.host_environment import EnvironmentOptions, Made
 
 from ...images.facts import environment
 from ..progress import phases
-from . import build_from, build_options
+from . import build_definition, build_options
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -79,7 +79,7 @@ def horovod_command(into: Path, **values: Any) -> None:
         asked, progress = _asked(into, "cpu", values), phases()
         with host_environment.kept(asked):
             made, horovod = host_environment.add_horovod(asked, progress)
-            progress.say(build_from.horovod_summary(horovod))
+            progress.say(build_definition.horovod_summary(horovod))
             _finish(asked, made, {environment.INTO: "yes"})
 
 

@@ -74,9 +74,9 @@ def _print(made: Plan) -> None:
     for remedy in _remedies(made):
         click.echo(f"try: {suggest.text(remedy, invocation.command_line())}")
     if not made.refusals:
-        next_step = (
-            "its script: runner launch --dry-run" if made.elsewhere else "to run it: runner launch"
-        )
+        next_step = "to run it: runner launch"
+        if made.remote_site:
+            next_step = "its script: runner launch --dry-run"
         click.echo(f"this works; {next_step} with the same words")
 
 

@@ -1,4 +1,4 @@
-"""Starts a web server in a job, checks that it wants the token, and writes where it answers."""
+"""Starts a web server in a job, checks that it requires the token, and writes where it answers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from containers import definition, foreign_horovod
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
-from runners.cli.images.build_from import horovod_summary
+from runners.cli.images.build_definition import horovod_summary
 from runners.core.errors import Refused
 
 PACKAGES = {"torch": "2.3.0a0+nv24.04", "numpy": "1.26"}

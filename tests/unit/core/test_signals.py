@@ -35,7 +35,7 @@ def test_a_signal_waits_and_then_ends_with_its_code(number: int) -> None:
     )
     assert done.returncode == 128 + number, done.stderr
     assert done.stdout == "written down\n"
-    assert "ends when Slurm has answered" in done.stderr
+    assert "interrupted: exiting after the submission" in done.stderr
 
 
 def test_nohup_stays_in_force() -> None:

@@ -65,7 +65,7 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
     text = render.render(made(requeue_limit=3), JobPaths(Path("/r")), "/w")
     assert '"${SLURM_RESTART_COUNT:-0}" -ge 3 ' in text
     assert "RESUME:-auto" in text
-    for asked in (None, False):  # Slurm's own default is to begin it anew when a node is lost
+    for asked in (None, False):  # Slurm's own default is to requeue it when a node is lost
         plain = render.render(made(requeue=asked), JobPaths(Path("/r")), "/w")
         assert plain.count("requeue") == plain.count("#SBATCH --no-requeue\n") == 1
         assert "RESUME" not in plain

@@ -73,8 +73,8 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "polaris", 'base = "polaris"\n[detect]\nhosts = ["login9"]\n')
     mine = load.profile("polaris", env)
-    assert not find.is_elsewhere(mine, "", "login9", env)
-    assert find.is_elsewhere(mine, "", "polaris-login-01", env)
+    assert not find.is_remote_site(mine, "", "login9", env)
+    assert find.is_remote_site(mine, "", "polaris-login-01", env)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
 def test_what_tells_that_it_is_here(
     name: str, cluster: str, host: str, env: dict[str, str], expected: bool
 ) -> None:
-    assert find.is_elsewhere(shipped(name), cluster, host, env) is expected
+    assert find.is_remote_site(shipped(name), cluster, host, env) is expected
 
 
 def test_what_a_profile_has_of_its_base_tells_nothing_of_it(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "like", 'base = "neuron"\n')
-    assert not find.is_elsewhere(load.profile("like", env), "kit", "login", env)
+    assert not find.is_remote_site(load.profile("like", env), "kit", "login", env)
 
 
 def there(name: str, **asked: object) -> list[str]:

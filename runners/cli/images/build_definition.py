@@ -11,7 +11,7 @@ import click
 
 from containers import added_packages, apptainer, build_definition, foreign_horovod, pip
 from containers.added_packages import AddedPackages
-from containers.build_definition import OURS, OneDefinition
+from containers.build_definition import RECIPES_LABEL, OneDefinition
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
 
@@ -23,8 +23,8 @@ from ...images.facts import image_labels, probe_image
 from ...images.trust import recorded_digest
 from ..progress import phases
 
-WHAT = "name what to add: --requirements FILE, --horovod, or --def FILE"
-WAYS = ("requirements", "horovod", "def_file")
+NEEDS_ADDITION = "name what to add: --requirements FILE, --horovod, or --def FILE"
+ADDITIONS = ("requirements", "horovod", "def_file")
 
 
 def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ def build(target: str | None, dry_run: bool, values: Mapping[str, Any]) -> None:
         progress.say(horovod_summary(definition.packages.wanted))
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)
-    if base and OURS in base.labels:  # such an image has a bill
+    if base and RECIPES_LABEL in base.labels:  # such an image has a bill
         progress.say(f"bill of materials: {probe_image.extract_bill(definition.output)}")
     click.echo(definition.output)
 
