@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .draft import Draft, Note
+from .draft import LaunchLine, Note
 from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE
 from .script import Script
 from .step import Layer
@@ -18,7 +18,7 @@ OF_IMAGES = re.compile(
 TAGS = re.compile(r"(?:-t|--tag)[ =]?(\S+)")
 
 
-def add(draft: Draft, script: Script, layer: Layer, image: Word) -> None:
+def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
     """Add image, binds and GPUs of a container; what the launch has no option for is lost."""
     if layer.name not in (*DOCKERS, *APPTAINER):
         draft.add("runtime", layer.name)
@@ -76,7 +76,7 @@ def _is_own(script: Script, image: str) -> bool:
     return own
 
 
-def _docker_bind(draft: Draft, value: Word, runtime: str) -> None:
+def _docker_bind(draft: LaunchLine, value: Word, runtime: str) -> None:
     """Add a bind without what Apptainer does not know, which is lost."""
     source, *rest = value.split(":")
     if not rest or not source.text.startswith(("/", ".", "~", "$")):
@@ -90,7 +90,7 @@ def _docker_bind(draft: Draft, value: Word, runtime: str) -> None:
     draft.add("bind", join([source, rest[0], *map(literal, kept)], ":", value.line))
 
 
-def binds(draft: Draft, value: Word, runtime: str) -> None:
+def binds(draft: LaunchLine, value: Word, runtime: str) -> None:
     """Add binds but for the current folder, which runner binds itself."""
     for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
         alone = len(bind.split(":")) == 1

@@ -25,7 +25,7 @@ BLANK = re.compile(r"<([\w .'-]+)>|(?<![${])\{ *([\w(][\w .'/()*+=-]*?) *\}")
 
 
 @dataclass
-class Job(Lookup):
+class Directives(Lookup):
     """What a script asks of its scheduler ("" for none), by Slurm's long names where it has one.
 
     `late` are directives after the first command, `unread` those not understood, with the reason.
@@ -142,10 +142,10 @@ class Job(Lookup):
         return {name: str(value) for name, value in values.items() if value}
 
 
-def read(text: str) -> Job:
+def read(text: str) -> Directives:
     """Return what a script's directives ask for; those of the first kind that is there count."""
     mark = next((m for line in text.split("\n") for m in MARKS if _is(line, m)), "")
-    job = Job(MARKS.get(mark, ""))
+    job = Directives(MARKS.get(mark, ""))
     for number, line in head(text) if mark else ():
         words = line[len(mark) :].strip()
         if not _is(line, mark):
@@ -160,7 +160,7 @@ def read(text: str) -> Job:
     return job
 
 
-def _ranks_by_gpus(job: Job) -> None:
+def _ranks_by_gpus(job: Directives) -> None:
     """Add the tasks that --ntasks-per-gpu, or --gpus with --gpus-per-task, asks for."""
     ranks, share = job.count("ntasks-per-gpu"), job.count("gpus-per-task")
     gpus_of_node, total = job.gpus_per_node, job.count("gpus") or 0
@@ -183,14 +183,14 @@ def head(text: str) -> Iterator[tuple[int, str]]:
     return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), lines)
 
 
-def late(comments: Mapping[int, str], text: str, job: Job) -> tuple[int, ...]:
+def late(comments: Mapping[int, str], text: str, job: Directives) -> tuple[int, ...]:
     first = len(list(head(text)))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
     found = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
     return tuple(n for n, line, m in found if n > first and line[len(m) :].lstrip()[:1] == "-")
 
 
-def _add(job: Job, text: str, line: int) -> None:
+def _add(job: Directives, text: str, line: int) -> None:
     try:
         whole = BLANK.sub(r'"<\1\2>"', text)
         words = [literal(word, line) for word in shlex.split(whole, comments=True)]
@@ -208,7 +208,7 @@ def _add(job: Job, text: str, line: int) -> None:
             job.options.append(replace(option, name=names.get(option.name, option.name)))
 
 
-def _add_resources(job: Job, text: str, line: int) -> None:
+def _add_resources(job: Directives, text: str, line: int) -> None:
     """Add what PBS's -l asks for, under Slurm's names where the meaning is the same."""
     for part in text.split(","):
         name, _, value = part.partition("=")

@@ -18,7 +18,7 @@ class Note(NamedTuple):
 
 
 @dataclass
-class Draft:
+class LaunchLine:
     """A launch line with what is left out, since runner does it, and what is lost.
 
     `open` are places of the line that the user has to fill in, which stand in it as <...>; `notes`

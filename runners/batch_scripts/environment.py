@@ -9,11 +9,11 @@ from ..core.command_line import without_secret
 from ..core.site import Profile
 from . import container, trainer
 from .commands import Command, exclude
-from .draft import Draft, Note
+from .draft import LaunchLine, Note
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .script import MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
-from .step import Step
+from .step import JobStep
 from .words import ADDRESS, RUN, Word, join, literal, made, root_of
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
@@ -23,7 +23,7 @@ PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port
 CONDAS = ("conda", "mamba", "micromamba")
 
 
-def add(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
+def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
     by_ssh = step.starter.name == "ssh"
     draft.folder = _folder(step.outside.folder or (None if by_ssh else draft.folder))
     if draft.folder is not None:
@@ -56,7 +56,7 @@ def _chooses(command: Command) -> bool:
     return command.name in MODULES or activated(command) is not None
 
 
-def _not_by_ssh(draft: Draft, script: Script, step: Step) -> None:
+def _not_by_ssh(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Say what of the script's shell a program that ssh starts does not have."""
     chosen = [c.text for c in script.content.commands if c.line < step.line and _chooses(c)]
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
@@ -65,7 +65,7 @@ def _not_by_ssh(draft: Draft, script: Script, step: Step) -> None:
         draft.notes.append(Note(step.line, "ssh starts it in your home folder: launch it there"))
 
 
-def _first_on_path(draft: Draft, step: Step) -> None:
+def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     """Put the environment of an agent in an image first on its PATH, or do without the agent."""
     own = [step.environment, *map(activated, step.inner)]
     apptainer = step.container.name in APPTAINER
@@ -87,7 +87,7 @@ def _folder(word: Word | None) -> Word | None:
     return None if word is None or word.text.rstrip("/") in (".", "$PWD") else word
 
 
-def _environment(draft: Draft, script: Script, step: Step) -> None:
+def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     draft.add("runtime", "none")
     before = _before(script, step, *step.inner)
     own = [step.environment] if step.environment else []
@@ -110,14 +110,14 @@ def _environment(draft: Draft, script: Script, step: Step) -> None:
         draft.notes.append(Note(step.line, text))
 
 
-def _before(script: Script, step: Step, *more: Command) -> list[Command]:
+def _before(script: Script, step: JobStep, *more: Command) -> list[Command]:
     """Return the commands that may run before a step: not those of another branch."""
     around = script.content.commands if step.starter.name != "ssh" else ()
     commands = (each for each in (*around, *more) if each.line <= step.line)
     return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
 
 
-def _leads(step: Step) -> bool:
+def _leads(step: JobStep) -> bool:
     """Whether the script puts folders before those of PATH, in which another Python may be."""
     path = step.variables.get("PATH")
     return path is not None and not path.text.startswith(("$PATH", "${PATH}"))
@@ -153,7 +153,7 @@ def _conda_folder(script: Script, name: str) -> Path | None:
     return None
 
 
-def _variables(draft: Draft, script: Script, step: Step) -> None:
+def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
     given: dict[str, Word | None] = {**step.outside.exports, **step.env}
     for word in step.starter.values("x"):
         if "=" not in word.text:
@@ -181,7 +181,7 @@ def _variables(draft: Draft, script: Script, step: Step) -> None:
         draft.leave_out(line, f"{', '.join(names)}: runner {verb} {what}")
 
 
-def _left_out(step: Step, name: str, value: Word | None) -> str:
+def _left_out(step: JobStep, name: str, value: Word | None) -> str:
     """Say why a variable is not the launch line's; "" where it is, or is lost."""
     if value is not None and value.has(ADDRESS) and step.agent:
         return "it names nodes of the job, which runner knows"
@@ -200,7 +200,7 @@ def them(names: list[str]) -> str:
     return "it" if len(names) == 1 else "them"
 
 
-def _variable(draft: Draft, name: str, value: Word, in_container: bool) -> None:
+def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> None:
     if in_container:
         name = name.removeprefix("APPTAINERENV_").removeprefix("SINGULARITYENV_")
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
@@ -224,7 +224,7 @@ def _own_folders(name: str, path: Word) -> list[Word]:
     return [made(part, path.line) for part in parts if part]
 
 
-def _modules(draft: Draft, script: Script, step: Step, profile: Profile | None) -> None:
+def _modules(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
     loaded = profile.launch.get("module", []) if profile else []
     alone = step.image is not None and step.layers[0].kind != "starter"
     conditions = step.command.conditions

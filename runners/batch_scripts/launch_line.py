@@ -12,13 +12,13 @@ from ..sites import load
 from . import environment, programs, resources, trainer
 from .commands import Command
 from .compound_commands import LOOP
-from .draft import Draft, Note
+from .draft import LaunchLine, Note
 from .environment import CONDAS, PLAIN, them
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
-from .step import Step
+from .step import JobStep
 from .unwrap import does_more, unwrap
 from .words import BRANCH, FILE, RUN, Word
 
@@ -30,9 +30,9 @@ SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known her
 SILENT["trap"] = "the launch has no trap"
 
 
-def draft(script: Script, step: Step) -> Draft:
+def draft(script: Script, step: JobStep) -> LaunchLine:
     """Return the launch line of a step that starts a training."""
-    made, command = Draft(step.line), step.command
+    made, command = LaunchLine(step.line), step.command
     profile = _site(made, script)
     resources.add(made, script.job, step)
     environment.add(made, script, step, profile)
@@ -54,7 +54,7 @@ def draft(script: Script, step: Step) -> Draft:
     return made
 
 
-def _blanks(draft: Draft) -> None:
+def _blanks(draft: LaunchLine) -> None:
     """Say which places of the line the script itself leaves open, as <account>."""
     shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
     words = [value for _, value in draft.options if value] + draft.trainer[:1]
@@ -65,7 +65,7 @@ def _blanks(draft: Draft) -> None:
     draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
 
 
-def _of_agent(draft: Draft, step: Step) -> None:
+def _of_agent(draft: LaunchLine, step: JobStep) -> None:
     agent, direct = step.agent, not draft.has("launcher")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
@@ -75,7 +75,7 @@ def _of_agent(draft: Draft, step: Step) -> None:
             draft.lose(each.line, f"{each.text}: not run on each node")
 
 
-def _problems(step: Step) -> Iterator[Note]:
+def _problems(step: JobStep) -> Iterator[Note]:
     """Yield why a launch does not do the same."""
     yield from map(Note._make, step.problems)
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
@@ -85,7 +85,7 @@ def _problems(step: Step) -> Iterator[Note]:
         yield Note(step.line, "the rounds of this loop run together")
 
 
-def _site(draft: Draft, script: Script) -> Profile | None:
+def _site(draft: LaunchLine, script: Script) -> Profile | None:
     job = script.job
     if not job.scheduler or job.scheduler == "slurm":
         return script.site.profile
@@ -105,7 +105,7 @@ def _site(draft: Draft, script: Script) -> Profile | None:
     return profile
 
 
-def _left_out(draft: Draft, step: Step) -> None:
+def _left_out(draft: LaunchLine, step: JobStep) -> None:
     agent, starter, command = step.agent, step.starter, step.command
     if given := [o.name for o in agent.options if o.name.startswith(programs.GIVEN)]:
         text = ", ".join(f"--{name}" for name in given)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import launch_line
-from .draft import Draft, Note
+from .draft import LaunchLine, Note
 from .rules import findings
-from .rules.rule import Finding
+from .rules.rule import ScriptFinding
 from .script import Script
 
 PAGE = "docs/reference/batch-findings.md"
@@ -22,27 +22,27 @@ HEADINGS = {
 
 
 @dataclass(frozen=True)
-class Report:
+class ScriptReport:
     """The launch lines of a script, its findings, and notes by the keys of HEADINGS."""
 
-    drafts: tuple[Draft, ...]
-    findings: tuple[Finding, ...]
+    drafts: tuple[LaunchLine, ...]
+    findings: tuple[ScriptFinding, ...]
     notes: dict[str, list[Note]]
 
 
-def make(script: Script) -> Report:
+def make(script: Script) -> ScriptReport:
     drafts = [launch_line.draft(script, step) for step in script.steps]
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
     notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
-    return Report(tuple(drafts), tuple(findings(script)), notes)
+    return ScriptReport(tuple(drafts), tuple(findings(script)), notes)
 
 
 def _unique(notes: Iterable[Note]) -> list[Note]:
     return sorted(dict.fromkeys(notes))
 
 
-def as_text(report: Report) -> Iterator[str]:
+def as_text(report: ScriptReport) -> Iterator[str]:
     launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
     blocks = [[line for launch in launches for line in launch]]
     for key, heading in HEADINGS.items():
@@ -54,13 +54,13 @@ def as_text(report: Report) -> Iterator[str]:
         yield from ("", *block) if number else block
 
 
-def _launch(report: Report, draft: Draft) -> Iterator[str]:
+def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
     if len(report.drafts) > 1 or not draft.possible:
         yield f"# line {draft.line}"
     yield draft.text if draft.possible else "# no launch does the same; see below"
 
 
-def findings_as_text(findings: Iterable[Finding]) -> Iterator[str]:
+def findings_as_text(findings: Iterable[ScriptFinding]) -> Iterator[str]:
     for each in findings:
         yield f"{_place(each.line)}{each.code}: {each.what}"
         yield f"    right: {each.right}"
@@ -70,7 +70,7 @@ def _place(line: int) -> str:
     return f"line {line}: " if line else ""
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: ScriptReport) -> dict[str, Any]:
     """Return the same for programs; a launch that is not complete has places to fill in."""
     return {
         "version": 1,
@@ -95,5 +95,5 @@ def _rows(notes: Iterable[Note]) -> list[dict[str, Any]]:
     return [{"line": note.line or None, "what": note.text} for note in notes]
 
 
-def findings_as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def findings_as_json(findings: Iterable[ScriptFinding]) -> list[dict[str, Any]]:
     return [{**each._asdict(), "page": f"{PAGE}#{each.code}"} for each in findings]

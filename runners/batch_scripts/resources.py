@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from ..core import gpus
 from ..settings.table import SETTINGS
-from .directives import Job
-from .draft import Draft, Note
+from .directives import Directives
+from .draft import LaunchLine, Note
 from .programs import NAMES, OPTIONS, Option
-from .step import Layer, Step
+from .step import JobStep, Layer
 from .words import RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
@@ -27,7 +27,7 @@ REASONS = {
 }
 
 
-def add(draft: Draft, job: Job, step: Step) -> None:
+def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     for option in job.options:
         if option.name not in COUNTS:
             _directive(draft, option, job)
@@ -47,7 +47,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
     _counts(draft, job, step)
 
 
-def _directive(draft: Draft, option: Option, job: Job) -> None:
+def _directive(draft: LaunchLine, option: Option, job: Directives) -> None:
     name, value, line = option.name, option.text, option.line
     known = name in DIRECT or name == "array"
     if name in OF_IMAGE or (name == "export" and value in ("", "ALL")):
@@ -77,7 +77,7 @@ def _directive(draft: Draft, option: Option, job: Job) -> None:
         draft.add(whose, f"--{name}={value}" if value else f"--{name}", line)
 
 
-def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
+def _setting(draft: LaunchLine, name: str, value: Word | None, line: int) -> None:
     switch = name in SETTINGS and SETTINGS[name].kind == "switch"
     if value is None and not switch:
         draft.lose(line, f"--{name} has no value")
@@ -85,7 +85,7 @@ def _setting(draft: Draft, name: str, value: Word | None, line: int) -> None:
         draft.add(name, None if switch else value)
 
 
-def _srun(draft: Draft, option: Option) -> None:
+def _srun(draft: LaunchLine, option: Option) -> None:
     name, value = option.name, option.value
     if name in ("mpi", "cpu-bind") and value is not None:
         draft.add(name, value)
@@ -95,7 +95,7 @@ def _srun(draft: Draft, option: Option) -> None:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
 
 
-def _drop_gpus(draft: Draft) -> None:
+def _drop_gpus(draft: LaunchLine) -> None:
     """Drop the job's GPUs where a step asks for its own, perhaps in another way."""
     draft.drop(*OF_GPUS)
     gres = next((value.text for name, value in draft.options if name == "gres" and value), "")
@@ -123,7 +123,7 @@ def _of_type(option: Option, kind: str) -> Option:
     return replace(option, value=literal(text, option.line))
 
 
-def _counts(draft: Draft, job: Job, step: Step) -> None:
+def _counts(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     if step.agent:
         _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
     elif step.starter.name == "ssh":
@@ -140,7 +140,7 @@ def _counts(draft: Draft, job: Job, step: Step) -> None:
         _processes(draft, job, step.starter)
 
 
-def _nodes(draft: Draft, job: Job) -> None:
+def _nodes(draft: LaunchLine, job: Directives) -> None:
     text, line = job.text("nodes"), job.line_of("nodes")
     if text and job.count("nodes") is None:
         draft.add("nodes", text if "<" in text else f"<{text}>")
@@ -149,7 +149,7 @@ def _nodes(draft: Draft, job: Job) -> None:
         draft.add("nodes", job.nodes or text)
 
 
-def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
+def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
     """The counts of srun come before those of the directives."""
     own = {name: srun.get(name) for name in COUNTS}
     values: dict[str, Word | str] = {name: own[name] or job.text(name) for name in COUNTS}
@@ -172,7 +172,7 @@ def _tasks(draft: Draft, job: Job, srun: Layer) -> None:
         draft.add("ntasks-per-node", 1)  # Slurm's default; runner's is one rank for each GPU
 
 
-def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
+def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
     _nodes(draft, job)
     total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
     given = job.text("ntasks-per-node"), job.text("ntasks")
@@ -198,7 +198,7 @@ def _processes(draft: Draft, job: Job, mpirun: Layer) -> None:
         draft.add("cpus-per-task", share)
 
 
-def _alone(draft: Draft, job: Job) -> None:
+def _alone(draft: LaunchLine, job: Directives) -> None:
     """A program that no launcher starts: one rank on the first node."""
     draft.add("nodes", 1)
     draft.add("ntasks", 1)
@@ -209,7 +209,7 @@ def _alone(draft: Draft, job: Job) -> None:
         draft.add("cpus-per-task", cpus * tasks)
 
 
-def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) -> None:
+def _agents(draft: LaunchLine, job: Directives, agent: Layer, starter: Layer, part: bool) -> None:
     """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
     if draft.has("gpus-per-task") and job.gpus_per_node:
         draft.drop("gpus-per-task")
@@ -239,7 +239,7 @@ def _agents(draft: Draft, job: Job, agent: Layer, starter: Layer, part: bool) ->
         draft.exports.append(("NODE_RANK", unknown("$GROUP_RANK", RUN, agent.line)))
 
 
-def ranks_of_agent(agent: Layer, job: Job) -> Word | None:
+def ranks_of_agent(agent: Layer, job: Directives) -> Word | None:
     """Return the ranks that an agent starts on its node, None where one for each GPU is meant."""
     if agent.name == "accelerate":
         return _accelerate(agent, job)
@@ -255,7 +255,7 @@ def ranks_of_agent(agent: Layer, job: Job) -> Word | None:
     return literal(str(tasks)) if each_a_rank and tasks else asked
 
 
-def _accelerate(agent: Layer, job: Job) -> Word | None:
+def _accelerate(agent: Layer, job: Directives) -> Word | None:
     total, nodes = agent.get("num-processes"), job.nodes
     machines = agent.count("num-machines") or nodes
     if total is not None and total.number and machines and total.number % machines == 0:
@@ -265,7 +265,7 @@ def _accelerate(agent: Layer, job: Job) -> Word | None:
     return literal(str(job.gpus_per_node)) if job.gpus_per_node else None
 
 
-def _cpus(draft: Draft, job: Job, ranks: int | None, starter: Layer) -> None:
+def _cpus(draft: LaunchLine, job: Directives, ranks: int | None, starter: Layer) -> None:
     """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
     own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
     total = chunk or (own or (0 if starter else 1)) * (job.tasks_per_node or 0)

@@ -13,9 +13,9 @@ from ..core.site import Site
 from . import directives, programs
 from .commands import Command, Content, Scope, exclude
 from .compound_commands import read_commands
-from .directives import Job
+from .directives import Directives
 from .programs import Option
-from .step import Layer, Step
+from .step import JobStep, Layer
 from .unwrap import unwrap
 from .words import Word, literal
 
@@ -31,14 +31,14 @@ class Script:
     """A script in `folder`; `windows` is the first line that had no Unix line end, 0 for none."""
 
     text: str
-    job: Job
+    job: Directives
     content: Content
     site: Site = NOWHERE
     windows: int = 0
     folder: Path = Path()
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[JobStep, ...]:
         """What starts a training; a program of the first node beside it, or a server, is none."""
         found = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(found)
@@ -91,9 +91,9 @@ class Script:
         return any(command.name in names for command in self.content.commands)
 
 
-def _first_parts(found: Sequence[Step]) -> list[Step]:
+def _first_parts(found: Sequence[JobStep]) -> list[JobStep]:
     """Return steps with the first one alone of the parts of each launch."""
-    kept = list[Step]()
+    kept = list[JobStep]()
     for step in found:
         before = (each for each in reversed(kept) if step.part and each.part)
         first = next((each for each in before if _together(each, step)), step)
@@ -105,7 +105,7 @@ def _first_parts(found: Sequence[Step]) -> list[Step]:
     return kept
 
 
-def _together(one: Step, other: Step) -> bool:
+def _together(one: JobStep, other: JobStep) -> bool:
     """Whether two parts are of one launch: those of one loop, and an agent beside it."""
     loops = {one.command.loops, other.command.loops}
     return len(loops) == 1 or bool(0 in loops and one.agent and other.agent)
@@ -118,7 +118,7 @@ def module_command(command: Command) -> tuple[str, list[Word]]:
     return (words[0].text, words[1:]) if named else ("load", words)
 
 
-def _add_images(found: list[Step]) -> None:
+def _add_images(found: list[JobStep]) -> None:
     """Give the steps that enter a container of --container-name its image."""
     images: dict[str, Word] = {}
     for step in found:
@@ -132,7 +132,7 @@ def _add_images(found: list[Step]) -> None:
                 step.problems.append((step.line, text))
 
 
-def _contain(found: list[Step], job: Job, folder: Path) -> None:
+def _contain(found: list[JobStep], job: Directives, folder: Path) -> None:
     given = [each for each in job.options if each.name.startswith("container-")]
     for step in found:
         name = step.starter.text("environment") or job.text("environment")
@@ -204,7 +204,7 @@ def _check_shell(text: str, name: str) -> None:
         raise UsageError(what, "runner convert reads scripts for bash and sh")
 
 
-def _check_scheduler(text: str, name: str, job: Job) -> None:
+def _check_scheduler(text: str, name: str, job: Directives) -> None:
     for number, line in enumerate(text.split("\n") if job.scheduler in ("", "pbs") else (), 1):
         for mark, scheduler in directives.FOREIGN.items():
             if line.startswith(mark):

@@ -23,7 +23,7 @@ class Layer(Options):
 
 
 @dataclass
-class Step:
+class JobStep:
     """One start of a program: the layers from the outermost, and the program with its arguments.
 
     `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
@@ -107,7 +107,7 @@ class Step:
     def variables(self) -> Mapping[str, Word]:
         return {**self.outside.exports, **self.command.given}
 
-    def same(self, other: Step) -> bool:
+    def same(self, other: JobStep) -> bool:
         """Whether another part of a launch starts the same."""
         return [word.text for word in self._told] == [word.text for word in other._told]
 

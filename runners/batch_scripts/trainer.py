@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from ..settings.table import SETTINGS
 from . import words as kinds
-from .directives import Job
-from .draft import Draft, Note
+from .directives import Directives
+from .draft import LaunchLine, Note
 from .programs import APPTAINER, NAMES, Option, is_python
-from .step import Step
+from .step import JobStep
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
 OF_HOROVODRUN = NAMES["of_horovodrun"]
@@ -19,7 +19,7 @@ COUNTS = ("ntasks", "verbose")
 PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
-def add(draft: Draft, job: Job, step: Step) -> None:
+def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     for option in step.starter.options if step.starter.name == "horovodrun" else ():
         _horovodrun(draft, option)
     if step.shell and not step.agent:
@@ -45,7 +45,7 @@ def add(draft: Draft, job: Job, step: Step) -> None:
         draft.argument(word)
 
 
-def _horovodrun(draft: Draft, option: Option) -> None:
+def _horovodrun(draft: LaunchLine, option: Option) -> None:
     name = option.name
     if name in ("gloo", "mpi"):
         draft.add("controller", name)
@@ -58,7 +58,7 @@ def _horovodrun(draft: Draft, option: Option) -> None:
         draft.lose(option.line, f"horovodrun --{name}")
 
 
-def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
+def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
     """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
     found = [n for n, word in enumerate(words) if word.has(LOOKUP)]
     array, percent, limit = job.text("array").partition("%")
@@ -81,7 +81,7 @@ def _swept(draft: Draft, job: Job, words: list[Word]) -> list[Word]:
     return words[:first] + words[place + 1 :]
 
 
-def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
+def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
     if step.agent and not (step.direct and step.image is not None):
         _go(draft, step)
@@ -97,7 +97,7 @@ def _needs_shell(step: Step, words: list[Word], draft: Draft) -> bool:
     return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
 
 
-def _in_container(path: str, draft: Draft) -> bool:
+def _in_container(path: str, draft: LaunchLine) -> bool:
     """Whether a path is that of a bind in the container, which has another one outside."""
     for name, value in draft.options:
         source, _, rest = value.text.partition(":") if name == "bind" and value else ("", "", "")
@@ -119,7 +119,7 @@ def _met(word: Word) -> Word:
     return Word(tuple(meeting), word.line)
 
 
-def _inside(step: Step) -> Word | None:
+def _inside(step: JobStep) -> Word | None:
     """Return the folder in the container in which the program, or a text that stays, starts."""
     workdir = () if step.container.name in APPTAINER else ("workdir",)
     inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
@@ -128,7 +128,7 @@ def _inside(step: Step) -> Word | None:
     return folders[-1] if folders else inside
 
 
-def _go(draft: Draft, step: Step) -> None:
+def _go(draft: LaunchLine, step: JobStep) -> None:
     folder = _inside(step)
     if folder is None or folder.text.rstrip("/") in (".", "$PWD"):
         return
@@ -139,7 +139,7 @@ def _go(draft: Draft, step: Step) -> None:
         draft.note(folder)
 
 
-def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
+def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
     pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
     if words[0].text.endswith(".py") and step.python:
@@ -159,12 +159,12 @@ def _shell(draft: Draft, step: Step, words: list[Word]) -> None:
     _bash(draft, step, (*(f"{each}; " for each in draft.definitions), *pieces))
 
 
-def _bash(draft: Draft, step: Step, text: Iterable[Piece]) -> None:
+def _bash(draft: LaunchLine, step: JobStep, text: Iterable[Piece]) -> None:
     draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
     draft.argument(made(text, step.line))
 
 
-def _before(draft: Draft, step: Step) -> list[Piece]:
+def _before(draft: LaunchLine, step: JobStep) -> list[Piece]:
     """Return what the shell of a rank does first: exports, and a change of its folder."""
     pieces: list[Piece] = []
     for name, value in draft.exports:
@@ -174,7 +174,7 @@ def _before(draft: Draft, step: Step) -> list[Piece]:
     return pieces
 
 
-def _for_rank(word: Word, draft: Draft) -> list[Piece]:
+def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
     """Return a word for the shell of a rank; what the user's shell knows stays a variable."""
     if not word.unknown:
         return [word.quoted()]
@@ -193,7 +193,7 @@ def _for_rank(word: Word, draft: Draft) -> list[Piece]:
     return [*pieces, '"' * (not several)]
 
 
-def exports(draft: Draft, name: str, value: Word) -> None:
+def exports(draft: LaunchLine, name: str, value: Word) -> None:
     """Add a variable of the trainer: an option, or for the rank's shell to set."""
     if value.portable:
         draft.add("env", made((f"{name}=", *value.pieces), value.line))

@@ -10,11 +10,11 @@ from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
 from .expansion import restored
 from .programs import Options
-from .step import Layer, Step
+from .step import JobStep, Layer
 from .words import ADDRESS, BRANCH, RUN, Piece, Unknown, Word, join, literal, made, on_rank, root_of
 
 
-def unwrap(command: Command) -> Step:
+def unwrap(command: Command) -> JobStep:
     """Return what a command starts."""
     step = _Reader(command, program=list(command.words), env=dict(command.given))
     while step.program and step.next_layer():
@@ -23,7 +23,7 @@ def unwrap(command: Command) -> Step:
 
 
 @dataclass
-class _Reader(Step):
+class _Reader(JobStep):
     """A step while its words are read: `program` are those that are left."""
 
     def next_layer(self) -> bool:

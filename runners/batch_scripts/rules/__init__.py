@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ..script import Script
 from . import containers, ranks, slurm  # noqa: F401  they note their rules
-from .rule import RULES, Finding
+from .rule import RULES, ScriptFinding
 
 __all__ = ["RULES", "findings"]
 
 
-def findings(script: Script) -> list[Finding]:
+def findings(script: Script) -> list[ScriptFinding]:
     """Return what is wrong by line; of a code the first finding of each line."""
-    found: dict[tuple[int, str], Finding] = {}
+    found: dict[tuple[int, str], ScriptFinding] = {}
     for code, check in RULES.items():
         for line, what, right in check(script):
-            found.setdefault((line, code), Finding(line, code, what, right))
+            found.setdefault((line, code), ScriptFinding(line, code, what, right))
     return sorted(found.values())

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...core.text import count
-from ..directives import Job
+from ..directives import Directives
 from ..resources import ranks_of_agent
 from ..script import Script
-from ..step import Layer, Step
+from ..step import JobStep, Layer
 from ..words import PORT, Word, literal
 from .rule import Places, rule
 
@@ -21,7 +21,7 @@ OF_PORT = ("master-port", "main-process-port")
 FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-ports"
 
 
-def tasks_per_node(job: Job, starter: Layer) -> int | None:
+def tasks_per_node(job: Directives, starter: Layer) -> int | None:
     """Return the tasks that a step starts on each node, None where that is not known."""
     if starter.name in ("", "ssh"):
         return 1
@@ -35,7 +35,7 @@ def tasks_per_node(job: Job, starter: Layer) -> int | None:
     return None if told else job.tasks_per_node
 
 
-def ranks_per_node(job: Job, step: Step) -> int | None:
+def ranks_per_node(job: Directives, step: JobStep) -> int | None:
     """Return the ranks of each node that a step means to start, None where that is not known."""
     agent = step.agent
     if not agent:
@@ -77,7 +77,7 @@ def rank_count(script: Script) -> Places:
         yield from _on_tasks(job, step.starter)
 
 
-def _on_nodes(job: Job, step: Step) -> Places:
+def _on_nodes(job: Directives, step: JobStep) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
     alone = agent.name in ("", "deepspeed")
@@ -93,7 +93,7 @@ def _on_nodes(job: Job, step: Step) -> Places:
         yield agent.line, what, f"{machines} replaced by {nodes}, or by $SLURM_NNODES"
 
 
-def _on_gpus(job: Job, step: Step) -> Places:
+def _on_gpus(job: Directives, step: JobStep) -> Places:
     ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
     chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
     shared = chosen or starter.has("gres", "gpus", "gpus-per-node") or step.command.background
@@ -107,7 +107,7 @@ def _on_gpus(job: Job, step: Step) -> Places:
         yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
 
 
-def _on_tasks(job: Job, starter: Layer) -> Places:
+def _on_tasks(job: Directives, starter: Layer) -> Places:
     total, tasks = starter.count("ntasks"), job.tasks
     asked = job.has("ntasks", "ntasks-per-node") and job.scheduler == "slurm"
     elsewhere = starter.has("H", "host", "hostfile", "machinefile", "oversubscribe")

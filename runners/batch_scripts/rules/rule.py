@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple
 from ..script import Script
 
 
-class Finding(NamedTuple):
+class ScriptFinding(NamedTuple):
     """What will happen because of a line, and the right form."""
 
     line: int

@@ -13,7 +13,7 @@ from .. import directives
 from ..commands import Command
 from ..programs import names
 from ..script import Script
-from ..step import Layer, Step
+from ..step import JobStep, Layer
 from ..unwrap import unwrap
 from ..words import Word, literal
 from .ranks import ranks_per_node, tasks_per_node
@@ -30,7 +30,7 @@ BROKEN = re.compile(r"[^#]\s\\[ \t]+(#.*)?$")  # a continued line, but for the b
 GLUED = re.compile(r"[\w\"'}]\\\n\"?-")  # no blank between a word and the option of the next line
 
 
-def _sruns(script: Script) -> Iterator[tuple[Step, Layer]]:
+def _sruns(script: Script) -> Iterator[tuple[JobStep, Layer]]:
     return ((step, step.starter) for step in script.steps if step.starter.name == "srun")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from runners.batch_scripts import report, rules, script
-from runners.batch_scripts.report import Report
+from runners.batch_scripts.report import ScriptReport
 from runners.core.site import Site
 
 NOWHERE = Site()
 
 
-def read(text: str, site: Site = NOWHERE) -> Report:
+def read(text: str, site: Site = NOWHERE) -> ScriptReport:
     return report.make(script.load(text, "job.sh", site))
 
 
