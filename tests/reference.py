@@ -12,7 +12,7 @@ from runners.cli import cli
 from runners.cli.options import parameter
 from runners.core.job_record import ArrayPaths, JobPaths, PathBelow
 from runners.explain import judge, message_signatures
-from runners.explain.message_signatures import Entry
+from runners.explain.message_signatures import MessageSignature
 from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
@@ -211,7 +211,7 @@ def failures_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _failure(one: Entry) -> str:
+def _failure(one: MessageSignature) -> str:
     texts = (text.replace("{image}", "IMAGE") for text in (one.cause, "; ".join(one.fix)))
     shown = (PLACEHOLDER.sub("...", text) for text in texts)
     cells = (f"`{one.id}`", *shown, one.fixed_by, one.certainty.value)

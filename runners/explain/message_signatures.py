@@ -1,7 +1,8 @@
 """Failures of other people's programs, known by their messages: `signatures/*.toml`, one reader.
 
 A signature is an entry of a file: regular expressions that are all found in a text, what happened,
-how to fix it, and who can. The keys are the fields of `Entry`; docs/contributing.md explains them.
+how to fix it, and who can. The keys are the fields of `MessageSignature`, explained in
+docs/contributing.md.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ OF_SBATCH = {"sbatch-arg"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class MessageSignature:
     """A signature: `match` are all found in the text that `where` names, and none of `unless` is.
 
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
@@ -82,7 +83,7 @@ class Entry:
 class Match:
     """An entry that fits, where its first sign begins, and what its expressions named."""
 
-    entry: Entry
+    entry: MessageSignature
     at: int
     found: str
     named: Mapping[str, str]
@@ -94,13 +95,13 @@ class Match:
 
 
 @cache
-def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[Entry, ...]:
+def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[MessageSignature, ...]:
     """Return all signatures, by the order of the files' names, as they read for such a job."""
     files = sorted(FOLDER.glob("*.toml"))
     return tuple(each for file in files for each in _read(file, has_image, by_sbatch))
 
 
-def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[Entry]:
+def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSignature]:
     has = ("image" if has_image else "environment", *["sbatch"] * by_sbatch)
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in read_toml(file)["signature"]:
@@ -112,7 +113,7 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[Entry]:
         row["examples"] = [example] if isinstance(example, str) else example
         row["where"], row["certainty"] = row.pop("in", "any"), Certainty(row["certainty"])
         row.update({key: tuple(one) for key, one in row.items() if isinstance(one, list)})
-        yield Entry(**row, about=file.stem)
+        yield MessageSignature(**row, about=file.stem)
 
 
 def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
@@ -122,7 +123,7 @@ def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
     return worded(text, "image" in has)
 
 
-def matches(text: Text, general: bool = False, of: Sequence[Entry] = ()) -> list[Match]:
+def matches(text: Text, general: bool = False, of: Sequence[MessageSignature] = ()) -> list[Match]:
     """Return all particular entries that fit, or all general ones, the best first."""
     ours = [entry for entry in of or entries() if entry.general is general]
     texts = {where: text.of(where) for where in {entry.where for entry in ours}}
@@ -157,7 +158,7 @@ def _needed(pattern: str) -> tuple[str, ...]:
     return (*found, max(words, key=len))
 
 
-def _match(entry: Entry, text: str) -> Match | None:
+def _match(entry: MessageSignature, text: str) -> Match | None:
     found = []
     for pattern in entry.match:
         possible = any(word in text for word in _needed(pattern))
@@ -228,7 +229,7 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     return most, "its log has this line, and it ended without an error of its own"
 
 
-def _remedy(entry: Entry, named: Mapping[str, str], facts: Facts) -> Remedy | None:
+def _remedy(entry: MessageSignature, named: Mapping[str, str], facts: Facts) -> Remedy | None:
     """Return the command that fixes it; None where there is none but advice."""
     remedy = REMEDIES[entry.remedy](facts) if entry.remedy else None
     if remedy:
@@ -243,7 +244,7 @@ def _remedy(entry: Entry, named: Mapping[str, str], facts: Facts) -> Remedy | No
     return edit(facts) if entry.fixed_by == AUTHOR and place(facts) else None
 
 
-def _tell(entry: Entry, named: Mapping[str, str]) -> str:
+def _tell(entry: MessageSignature, named: Mapping[str, str]) -> str:
     if entry.tell or entry.fixed_by not in (ADMINISTRATOR, NOBODY):
         return filled(entry.tell, named)
     return filled("On node {host}: " + entry.cause + ".", named)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from runners.explain import message_signatures
 from runners.explain.facts import Line
 from runners.explain.fixes import REMEDIES
-from runners.explain.message_signatures import OF_IMAGES, ORDER, Entry, Match
+from runners.explain.message_signatures import OF_IMAGES, ORDER, Match, MessageSignature
 from runners.explain.searched_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.sentences import WORDS
 from runners.settings.table import SETTINGS
@@ -35,7 +35,7 @@ def log_of(lines: list[str]) -> Text:
     return Text("", "", tuple(Line(number, line) for number, line in enumerate(lines)))
 
 
-def text_of(entry: Entry, example: str) -> Text:
+def text_of(entry: MessageSignature, example: str) -> Text:
     """Return an example as it would be found: in the log, or as an error's traceback."""
     if entry.where == LOG:
         return log_of(example.splitlines())
@@ -81,7 +81,7 @@ def test_what_looks_alike_is_not_it() -> None:
     assert not wrong
 
 
-def faults(entry: Entry) -> Iterator[str]:
+def faults(entry: MessageSignature) -> Iterator[str]:
     """Yield what is wrong with a signature itself."""
     named = {"0", "who", "host", "image", "error", "user", "job"}
     groups = (re.compile(pattern, re.MULTILINE).groupindex for pattern in entry.match)
