@@ -85,7 +85,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Image:
+class AptImage:
     """What is known of an image with apt."""
 
     codename: str
@@ -96,15 +96,15 @@ class Image:
         return OFFICIAL.format(codename=self.codename, keyring=self.keyring)
 
 
-def find(image: Path) -> Image | None:
+def find(image: Path) -> AptImage | None:
     """Ask an image for its release; None where it has no apt, or another distribution's."""
     known = parse_release(apptainer.ask(image, "sh", "-c", QUESTION).stdout)
     if (known.get("ID"), known.get("APT")) != ("debian", "yes") or "VERSION_CODENAME" not in known:
         return None
-    return Image(known["VERSION_CODENAME"], known.get("KEYRING", f"{KEYRING}.gpg"))
+    return AptImage(known["VERSION_CODENAME"], known.get("KEYRING", f"{KEYRING}.gpg"))
 
 
-def fill(image: Image, folder: Path) -> None:
+def fill(image: AptImage, folder: Path) -> None:
     """Write what %post sources and apt reads while the image is built into a new folder."""
     folder.mkdir()
     machine = _this_release()

@@ -36,7 +36,7 @@ from . import (
     wheels,
 )
 from .apptainer import Apptainer, Build
-from .build_steps import Progress, Step
+from .build_steps import BuildProgress, BuildStep
 from .catalogue import CHECKOUT, HERE
 from .plan import EPOCH, BuildOptions, BuildPlan
 
@@ -46,7 +46,7 @@ SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 BASE, NO_RECIPES = "base.tar", "no-recipes"
 
 
-def build(plan: BuildPlan, options: BuildOptions, shown: Progress) -> None:
+def build(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> None:
     """Make the image, unless another build just made it. Raises RunnerError."""
     with process.only_build(plan.places.work, shown):
         if not build_record.is_current(plan.output, plan.key):
@@ -58,7 +58,7 @@ def build(plan: BuildPlan, options: BuildOptions, shown: Progress) -> None:
             shown.say(f"removed, not used for {build_record.DAYS} days: {path}")
 
 
-def build_wheel(plan: BuildPlan, options: BuildOptions, shown: Progress) -> Path:
+def build_wheel(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> Path:
     """Compile Horovod's wheel as for an image, unless it is there. Raises RunnerError."""
     if not plan.horovod.exists():
         with process.only_build(plan.places.work, shown):
@@ -68,7 +68,9 @@ def build_wheel(plan: BuildPlan, options: BuildOptions, shown: Progress) -> Path
     return compiled
 
 
-def describe(plan: BuildPlan, options: BuildOptions, shown: Progress, alone: bool = False) -> str:
+def describe(
+    plan: BuildPlan, options: BuildOptions, shown: BuildProgress, alone: bool = False
+) -> str:
     """The definition, and the commands that would be run; those for the wheel `alone`.
 
     Raises RunnerError.
@@ -100,7 +102,7 @@ class Builder:
     options: BuildOptions = field(default_factory=BuildOptions)
 
     @classmethod
-    def here(cls, plan: BuildPlan, options: BuildOptions, shown: Progress) -> Builder:
+    def here(cls, plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
         emulated = build_modes.needs_emulation(plan.image.architecture)
         runtime = Apptainer.here(plan.places, options.ca, EPOCH, SLOW if emulated else {})
@@ -109,27 +111,27 @@ class Builder:
             raise Refused(debian.NO_IDS)
         return cls(plan, runtime, options)
 
-    def run(self, steps: list[Step], needs: Needs, shown: Progress) -> None:
+    def run(self, steps: list[BuildStep], needs: Needs, shown: BuildProgress) -> None:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.places.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
             build_steps.run(steps, shown)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[BuildStep]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
         plan = self.plan
         compiling, packing = not plan.horovod.exists(), not plan.environment.exists()
         return [
             *self.wheel_steps(compiling or packing),
             *self.base_steps("base of the image", packing, plan.definition),
-            Step(
+            BuildStep(
                 "environment, with its test",
                 packing,
                 make=self.make_environment,
                 command=lambda: self.apptainer.argv(self.environment_build()),
                 status=self.last_line("environment"),
             ),
-            Step(
+            BuildStep(
                 "image: environment and trainers",
                 needed=True,
                 make=self.make_image,
@@ -138,12 +140,12 @@ class Builder:
             ),
         ]
 
-    def wheel_steps(self, wanted: bool = True) -> list[Step]:
+    def wheel_steps(self, wanted: bool = True) -> list[BuildStep]:
         """The steps to Horovod's wheel; the packages are fetched if they are `wanted`."""
         plan, compiling = self.plan, not self.plan.horovod.exists()
         fetch = (plan.image, self.options.source, plan.wheels)
         return [
-            Step(
+            BuildStep(
                 "wheels",
                 wanted and not plan.wheels.exists(),
                 make=partial(wheels.fetch, *fetch),
@@ -151,7 +153,7 @@ class Builder:
                 status=partial(build_steps.fetched, plan.wheels),
             ),
             *self.base_steps("base to compile in", compiling, plan.wheel_definition),
-            Step(
+            BuildStep(
                 "Horovod wheel",
                 compiling,
                 make=self.compile_horovod,
@@ -162,12 +164,12 @@ class Builder:
 
     # 2. bases
 
-    def base_steps(self, name: str, wanted: bool, path: Path) -> list[Step]:
+    def base_steps(self, name: str, wanted: bool, path: Path) -> list[BuildStep]:
         """What makes the base of the definition `path` from Debian packages, if it has such one."""
         if self.plan.registry_base:
             return []
         archive = self.plan.base_archive(path)
-        step = Step(
+        step = BuildStep(
             name,
             needed=wanted and not archive.exists(),
             make=partial(self.make_base, path),

@@ -20,7 +20,7 @@ from runners.core.places import Places
 from . import apptainer, apt, build_record, build_steps, catalogue, definition, process
 from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
-from .build_steps import Progress, Step
+from .build_steps import BuildProgress, BuildStep
 from .definition import Base
 from .foreign_horovod import Horovod
 from .plan import COMPRESSION, ZSTD
@@ -58,7 +58,7 @@ class OneDefinition:
     base: Base | None = None
     packages: AddedPackages | None = None  # to add to the base
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
-    apt: apt.Image | None = None  # of the image that a definition starts from
+    apt: apt.AptImage | None = None  # of the image that a definition starts from
 
 
 def with_packages(packages: AddedPackages, output: Path) -> OneDefinition:
@@ -106,7 +106,7 @@ def describe(asked: OneDefinition) -> str:
     return f"{asked.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
 
 
-def build(asked: OneDefinition, shown: Progress) -> None:
+def build(asked: OneDefinition, shown: BuildProgress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
@@ -120,7 +120,7 @@ def build(asked: OneDefinition, shown: Progress) -> None:
         build_record.write(asked.output, NO_KEY, f"sha256:{digest.sha256(asked.output)}")
 
 
-def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[Step]:
+def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[BuildStep]:
     path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
     path.write_text(asked.text, encoding="utf-8")
     private = runtime.temporary / PRIVATE
@@ -129,11 +129,13 @@ def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> l
         folder.mkdir()
         folder.chmod(0o1777)  # for users of the image, as apt's
     made = _build(asked, path, part, runtime.temporary)
-    adding = Step("what it adds", True, partial(_fill_stage, asked, runtime, log), status=status)
+    adding = BuildStep(
+        "what it adds", True, partial(_fill_stage, asked, runtime, log), status=status
+    )
     return [
         *([adding] if asked.base or asked.apt else []),
-        Step(asked.name, True, partial(runtime.build, made, log, asked.folder), status=status),
-        Step("its test", True, partial(_test, asked, runtime, part, log), status=status),
+        BuildStep(asked.name, True, partial(runtime.build, made, log, asked.folder), status=status),
+        BuildStep("its test", True, partial(_test, asked, runtime, part, log), status=status),
     ]
 
 

@@ -16,14 +16,14 @@ WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
 
 
-class Progress(progress.Progress, Protocol):
+class BuildProgress(progress.Progress, Protocol):
     """Who shows a build to people."""
 
     def phase(self, name: str, status: Status = str) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     """One result to make."""
 
     name: str
@@ -33,7 +33,7 @@ class Step:
     status: Status = str
 
 
-def outline(steps: Sequence[Step]) -> str:
+def outline(steps: Sequence[BuildStep]) -> str:
     """What would be done, as comments, and the commands for it."""
     lines = []
     for number, step in enumerate(steps, start=1):
@@ -43,7 +43,7 @@ def outline(steps: Sequence[Step]) -> str:
     return "\n".join(lines)
 
 
-def run(steps: Sequence[Step], shown: Progress) -> None:
+def run(steps: Sequence[BuildStep], shown: BuildProgress) -> None:
     """Make what is needed, in order. Raises RunnerError."""
     for number, step in enumerate(steps, start=1):
         name = f"[{number}/{len(steps)}] {step.name}"

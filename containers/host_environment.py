@@ -34,7 +34,7 @@ from . import (
     process,
     wheels,
 )
-from .build_steps import Progress
+from .build_steps import BuildProgress
 from .foreign_horovod import Horovod, Target
 from .host_horovod import Compilation
 from .host_tools import Mpi
@@ -67,7 +67,7 @@ class Made:
     test: str
 
 
-def build(options: EnvironmentOptions, shown: Progress) -> Made:
+def build(options: EnvironmentOptions, shown: BuildProgress) -> Made:
     """Make it. Raises RunnerError; what was there before is then as it was."""
     plan = make(options.image, BuildOptions(source=options.source))
     environ = host_tools.with_modules(options.modules, os.environ)
@@ -177,7 +177,7 @@ def _fill(
     process.run([*program, str(site)], log, os.environ, catalogue.CHECKOUT)
 
 
-def add_horovod(options: EnvironmentOptions, shown: Progress) -> tuple[Made, Horovod]:
+def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> tuple[Made, Horovod]:
     """Compile Horovod for what an environment has, and install it; replace no package there.
 
     Returns what it was compiled for too. Raises RunnerError.

@@ -16,7 +16,7 @@ from runners.core import locks
 from runners.core.errors import SystemFault
 
 from . import log_causes
-from .build_steps import Progress
+from .build_steps import BuildProgress
 
 SECONDS_TO_STOP = 30
 VARIABLE = re.compile(r"\w+=")
@@ -108,6 +108,6 @@ def emptied(folder: Path) -> Iterator[Path]:
         empty(folder)
 
 
-def only_build(folder: Path, shown: Progress) -> AbstractContextManager[None]:
+def only_build(folder: Path, shown: BuildProgress) -> AbstractContextManager[None]:
     """Wait until no other build uses the same scratch."""
     return locks.exclusive(folder / "lock", shown, f"builds in {folder}")

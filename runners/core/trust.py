@@ -25,7 +25,7 @@ LARGEST_FILE = 16 << 20
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """One folder, link or file on the way to a file."""
 
     path: Path
@@ -74,14 +74,14 @@ def check(path: Path, env: Mapping[str, str]) -> None:
             raise UsageError(f"{path}: other users could replace it", fault, remedies)
 
 
-def _steps(path: Path) -> Iterator[Step]:
+def _steps(path: Path) -> Iterator[PathStep]:
     """Yield what leads to a file, the file last; a link and then what it leads to."""
     here, parts, links = Path("/"), list(path.parts[1:]), 0
-    yield Step(here, os.lstat(here))
+    yield PathStep(here, os.lstat(here))
     while parts:
         part = parts.pop(0)
         here = here.parent if part == ".." else here / part
-        step = Step(here, os.lstat(here))
+        step = PathStep(here, os.lstat(here))
         yield step
         if stat.S_ISLNK(step.status.st_mode):
             links += 1
@@ -91,12 +91,12 @@ def _steps(path: Path) -> Iterator[Step]:
             here = Path("/") if target.is_absolute() else here.parent
             parts = [*target.parts[target.is_absolute() :], *parts]
             if not parts:
-                yield Step(here, os.lstat(here))
+                yield PathStep(here, os.lstat(here))
 
 
 def _check(
     path: Path,
-    steps: list[Step],
+    steps: list[PathStep],
     owners: Collection[int],
     trusted: Mapping[Path, int],
     made: bool = True,
@@ -120,7 +120,7 @@ def _check(
             warnings.warn(f"{others} may write {step.path}; try: {told}", stacklevel=2)
 
 
-def _fault(step: Step, owners: Collection[int], last: bool) -> str:
+def _fault(step: PathStep, owners: Collection[int], last: bool) -> str:
     """Return why others could have made a step lead elsewhere, "" where they cannot."""
     mode, uid = step.status.st_mode, step.status.st_uid
     if (last or stat.S_ISLNK(mode)) and uid not in owners:

@@ -55,7 +55,7 @@ FILES = tuple[DatasetFile, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One dataset."""
 
     name: str
@@ -63,7 +63,7 @@ class Entry:
     files: tuple[DatasetFile, ...]
 
 
-def find(name: str, env: Mapping[str, str]) -> Entry:
+def find(name: str, env: Mapping[str, str]) -> CatalogueEntry:
     """Return a dataset; raise NotFound with the nearest names, UsageError for a faulty entry."""
     there = everything(env)
     if name not in there:
@@ -71,7 +71,7 @@ def find(name: str, env: Mapping[str, str]) -> Entry:
     return there[name]
 
 
-def everything(env: Mapping[str, str]) -> dict[str, Entry]:
+def everything(env: Mapping[str, str]) -> dict[str, CatalogueEntry]:
     """Return all datasets by name; the user's own, then the project's, win over ours."""
     found = shipped()
     for origin, table in tables(env, "datasets"):
@@ -80,11 +80,11 @@ def everything(env: Mapping[str, str]) -> dict[str, Entry]:
     return found
 
 
-def shipped() -> dict[str, Entry]:
+def shipped() -> dict[str, CatalogueEntry]:
     return {name: _entry(name, name, table) for name, table in read_toml(SHIPPED).items()}
 
 
-def _entry(origin: str, name: str, table: Any) -> Entry:
+def _entry(origin: str, name: str, table: Any) -> CatalogueEntry:
     """A dataset of one file may have the file's keys itself."""
     if not isinstance(table, dict) or not PLAIN.fullmatch(name):
         raise UsageError(f"{origin} must be a table with a plain name")
@@ -98,4 +98,4 @@ def _entry(origin: str, name: str, table: Any) -> Entry:
     for source in files:
         if not source.urls or not PLAIN.fullmatch(source.name):
             raise UsageError(f"{origin}: {source.urls} does not begin with a plain file's address")
-    return Entry(name, table.get("title", ""), files)
+    return CatalogueEntry(name, table.get("title", ""), files)

@@ -23,7 +23,7 @@ KINDS = {
 
 
 @dataclass
-class Report:
+class DatasetCheck:
     """Grows while a dataset is looked at. `kind` is "unknown" where nothing fits.
 
     `faults` are the files that are wrong, by their path below the dataset, each with what is wrong.
@@ -34,7 +34,7 @@ class Report:
     faults: list[tuple[str, str]] = field(default_factory=list)
 
 
-def examine(path: Path, say: Progress) -> Report:
+def examine(path: Path, say: Progress) -> DatasetCheck:
     """Return what there is to say of a folder or a squashfs file; raise NotFound without one."""
     if path.is_dir():
         return _folder(path, say)
@@ -43,8 +43,8 @@ def examine(path: Path, say: Progress) -> Report:
     raise NotFound(f"there is no {path}")
 
 
-def _squashfs(path: Path, say: Progress) -> Report:
-    report = Report("squashfs")
+def _squashfs(path: Path, say: Progress) -> DatasetCheck:
+    report = DatasetCheck("squashfs")
     try:
         facts = pack.read_squashfs(path)
     except Refused as error:
@@ -59,10 +59,12 @@ def _squashfs(path: Path, say: Progress) -> Report:
     return report
 
 
-def _folder(path: Path, say: Progress) -> Report:
+def _folder(path: Path, say: Progress) -> DatasetCheck:
     names = list(manifest.names(path))
     fitting = (kind for kind, files in KINDS.items() if any((path / f).exists() for f in files))
-    report = Report(next(fitting, "unknown"), {"files": len(names), "checksums": "none are known"})
+    report = DatasetCheck(
+        next(fitting, "unknown"), {"files": len(names), "checksums": "none are known"}
+    )
     if known := manifest.read(path):
         report.facts["checksums"] = f"of {manifest.FILE}"
         _compare(path, known.files, report, say)
@@ -75,17 +77,19 @@ def _folder(path: Path, say: Progress) -> Report:
     return report
 
 
-def _published(folder: Path, say: Progress) -> Iterator[Report]:
+def _published(folder: Path, say: Progress) -> Iterator[DatasetCheck]:
     """Yield a report for each dataset of the catalogue of which a file is there."""
     for entry in catalogue.shipped().values():
         files = {s.name: manifest.File(s.size or 0, s.sha256) for s in entry.files}
         if any((folder / name).is_file() for name in files):
-            report = Report(facts={"checksums": f"of {entry.name}, as published"})
+            report = DatasetCheck(facts={"checksums": f"of {entry.name}, as published"})
             _compare(folder, files, report, say)
             yield report
 
 
-def _compare(folder: Path, files: dict[str, manifest.File], report: Report, say: Progress) -> None:
+def _compare(
+    folder: Path, files: dict[str, manifest.File], report: DatasetCheck, say: Progress
+) -> None:
     for name, known in files.items():
         path = folder / name
         if not path.is_file():

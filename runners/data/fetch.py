@@ -27,7 +27,7 @@ from ..core.files import DAMAGED
 from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import manifest
-from .catalogue import DatasetFile, Entry
+from .catalogue import CatalogueEntry, DatasetFile
 
 # What reading a malformed tar file, compressed or not, ends with.
 TAR_FAULTS = (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED)
@@ -44,7 +44,9 @@ class Fetched:
     fresh: bool
 
 
-def fetch(entry: Entry, mirrors: Sequence[str], env: Mapping[str, str], say: Progress) -> Fetched:
+def fetch(
+    entry: CatalogueEntry, mirrors: Sequence[str], env: Mapping[str, str], say: Progress
+) -> Fetched:
     """Return the dataset, downloaded if it is not there.
 
     `mirrors` are addresses of folders to take the files from instead. Raises Refused among the
@@ -64,7 +66,7 @@ def fetch(entry: Entry, mirrors: Sequence[str], env: Mapping[str, str], say: Pro
         return _there(target, fresh=True)
 
 
-def _refuse_in_a_rank(entry: Entry, env: Mapping[str, str]) -> None:
+def _refuse_in_a_rank(entry: CatalogueEntry, env: Mapping[str, str]) -> None:
     # Of srun; a batch script, which runs once, has SLURM_PROCID and SLURM_NTASKS too.
     tasks = env.get("SLURM_STEP_NUM_TASKS", "")
     if tasks.isdigit() and int(tasks) > 1:
@@ -75,7 +77,7 @@ def _refuse_in_a_rank(entry: Entry, env: Mapping[str, str]) -> None:
         )
 
 
-def _workplace(entry: Entry) -> Path:
+def _workplace(entry: CatalogueEntry) -> Path:
     """Return the folder of what is half there, `files` for downloads."""
     work = places.data() / ".fetch" / entry.name
     with disk_space.writing(work):
@@ -83,7 +85,7 @@ def _workplace(entry: Entry) -> Path:
     return work
 
 
-def _check_room(entry: Entry, work: Path) -> None:
+def _check_room(entry: CatalogueEntry, work: Path) -> None:
     """Archives take their room twice: packed and unpacked."""
     needed = sum(int((s.size or 0) * (1 + UNPACKED * bool(s.unpack))) for s in entry.files)
     there = sum(path.stat().st_size for path in (work / "files").iterdir())
@@ -137,7 +139,7 @@ def _all_failed(source: DatasetFile, failed: list[RunnerError]) -> RunnerError:
     return kind(f"no address gave {source.name}", lines, "--mirror URL, of a folder that has it")
 
 
-def _finish(entry: Entry, work: Path, target: Path, say: Progress) -> None:
+def _finish(entry: CatalogueEntry, work: Path, target: Path, say: Progress) -> None:
     """Unpack, write down what is there, and give it its name."""
     made = work / "dataset"
     shutil.rmtree(made, ignore_errors=True)

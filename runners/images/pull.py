@@ -72,13 +72,13 @@ def _check(request: PullRequest) -> None:
 def _record(request: PullRequest, stored: Stored) -> None:
     before = locked(request.reference, request.name)
     known = replace(stored, source=request.reference.source, pulled=store.utc())
-    entry = images_lock.Entry(name=request.name, **asdict(known))
+    entry = images_lock.LockedImage(name=request.name, **asdict(known))
     if before is None or replace(before, pulled=entry.pulled) != entry:
         images_lock.record(images_lock.here(), entry)
     in_use.hold_lock(images_lock.here())
 
 
-def locked(reference: Reference, name: str = "") -> images_lock.Entry | None:
+def locked(reference: Reference, name: str = "") -> images_lock.LockedImage | None:
     """Return what images.lock has for the reference, preferably under this name."""
     entries = [
         entry for entry in images_lock.read(images_lock.here()) if entry.source == reference.source
@@ -92,7 +92,7 @@ def name_of(reference: Reference) -> str:
     return entry.name if entry else reference.name
 
 
-def _pinned(request: PullRequest) -> images_lock.Entry | None:
+def _pinned(request: PullRequest) -> images_lock.LockedImage | None:
     return None if request.update else locked(request.reference, request.name)
 
 

@@ -12,7 +12,7 @@ from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
 from ..injob.rank.usage import node_use, summary
 from ..injob.rank.usage.node_use import NodeUse
-from ..injob.rank.usage.summary import Finding
+from ..injob.rank.usage.summary import UsageFinding
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class RunUse:
     """
 
     nodes: tuple[NodeUse, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[UsageFinding, ...]
     value: Mapping[str, Any]
     table: tuple[list[list[str]], list[str]]
     sentences: tuple[str, ...]

@@ -26,7 +26,7 @@ RAS_DETAILS = 8  # to tell
 
 
 @dataclass(frozen=True)
-class Progress:
+class LastProgress:
     """The last sign of progress: a step of the trainer's metrics, else a line of the job's log.
 
     `line` is the place in the log after that line, `time` is Unix's.
@@ -51,14 +51,16 @@ class Stall:
     ras: str = ""
 
 
-def progress(reading: Reading | None, tail: Sequence[bytes], size: int, written: float) -> Progress:
+def progress(
+    reading: Reading | None, tail: Sequence[bytes], size: int, written: float
+) -> LastProgress:
     """Return the last progress of a job whose log has `size` bytes and was `written` then.
 
     `tail` are the log's last lines, with their ends. What Horovod's stall inspector repeats at the
     end is no progress.
     """
     if reading is not None:
-        return Progress(reading.step, 0, reading.time)
+        return LastProgress(reading.step, 0, reading.time)
     for line in reversed(tail):
         text = line.decode("utf-8", "replace").rstrip()
         if not (INSPECTOR in text or TITLE in text or MISSING.match(text)):
@@ -66,7 +68,7 @@ def progress(reading: Reading | None, tail: Sequence[bytes], size: int, written:
         size -= len(line)
         waited = WAITED.search(text)
         written -= int(waited[1]) if waited else 0
-    return Progress(None, size, written)
+    return LastProgress(None, size, written)
 
 
 def of_ranks(

@@ -20,7 +20,7 @@ from ..injob import RAS, SAMPLE
 from ..jobs import metrics_tail, rank_samples, stalls, wording
 from ..jobs.metrics_tail import Reading
 from ..jobs.rank_samples import RankSample
-from ..jobs.stalls import Progress, Stall
+from ..jobs.stalls import LastProgress, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
 
@@ -39,8 +39,8 @@ class Stalls:
         self.limit = limit(after)
         self.apart = min(SECONDS_BETWEEN_SAMPLES, self.limit)
         self.looked = 0.0
-        self.last: Progress | None = None
-        self.reported: Progress | None = None  # the last progress of the stall that was told
+        self.last: LastProgress | None = None
+        self.reported: LastProgress | None = None  # the last progress of the stall that was told
         self.samples: list[RankSample] = []
         self.due = 0.0  # when to sample the ranks again
         self.first: Reading | None = None
@@ -146,7 +146,7 @@ def asked(paths: JobPaths, job: Job, listener: Listener) -> Stall | None:
     return stall
 
 
-def _progress(paths: JobPaths, job: Job) -> Progress | None:
+def _progress(paths: JobPaths, job: Job) -> LastProgress | None:
     """Return the last progress; None before the first line."""
     try:
         status = os.stat(job.log)

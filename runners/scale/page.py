@@ -20,7 +20,7 @@ from ..core import atomic, disk_space
 from ..core.text import count
 from . import number_format, plot, style
 from .plot import Panel
-from .report import Report, circumstances, findings
+from .report import StudyReport, circumstances, findings
 from .study import StudyPaths
 from .summary import TOO_GOOD
 
@@ -31,7 +31,7 @@ FINDINGS = 3  # lines under the title
 NO_DATE = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
-def write(report: Report, paths: StudyPaths) -> None:
+def write(report: StudyReport, paths: StudyPaths) -> None:
     """Write the drawings and the page. Raises SystemFault for what cannot be written."""
     with disk_space.writing(paths.page):
         if report.points:
@@ -39,7 +39,7 @@ def write(report: Report, paths: StudyPaths) -> None:
         atomic.write_text(paths.page, html(report, time.time()))
 
 
-def draw(report: Report, png: Path, svg: Path) -> None:
+def draw(report: StudyReport, png: Path, svg: Path) -> None:
     """Draw all in one figure, as PNG (200 dots an inch) and as SVG; each is replaced whole."""
     with style.styled(**{"font.size": 11}):
         figure = _figure(report, plot.panels(report))
@@ -48,7 +48,7 @@ def draw(report: Report, png: Path, svg: Path) -> None:
                 figure.savefig(part, format=kind, **more)
 
 
-def _figure(report: Report, panels: Sequence[Panel]) -> Figure:
+def _figure(report: StudyReport, panels: Sequence[Panel]) -> Figure:
     """Return the drawings side by side, what was found above them, their legend below."""
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     told = [report.title, *findings(report)[:FINDINGS], circumstances(report)]
@@ -61,7 +61,7 @@ def _figure(report: Report, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def html(report: Report, made: float) -> str:
+def html(report: StudyReport, made: float) -> str:
     """Return the page; `made` is the Unix time that it shows."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined,
@@ -92,7 +92,7 @@ def _unbroken(told: Callable[..., str]) -> Callable[..., str]:
     return lambda *args: re.sub(r" (?=[%s])", "\N{NO-BREAK SPACE}", told(*args))
 
 
-def inline(panel: Panel, report: Report) -> str:
+def inline(panel: Panel, report: StudyReport) -> str:
     """Return one drawing as an <svg> element for a page, which decides its colours and fonts."""
     with style.styled(**{"svg.fonttype": "none", "svg.hashsalt": panel.name}):
         figure = Figure(figsize=INLINE, layout="constrained")

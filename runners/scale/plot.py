@@ -11,11 +11,11 @@ from matplotlib.ticker import PercentFormatter
 
 from . import number_format, style
 from .confidence import Estimate
-from .report import Report
+from .report import StudyReport
 from .style import DOTTED, Key
 from .summary import TOO_GOOD, Summary
 
-Draw = Callable[[Axes, Report], None]
+Draw = Callable[[Axes, StudyReport], None]
 APART = 0.08  # doublings of ranks by which the ways stand beside each other
 
 
@@ -30,7 +30,7 @@ class Panel:
     draw: Draw
 
 
-def panels(report: Report) -> list[Panel]:
+def panels(report: StudyReport) -> list[Panel]:
     """Return the drawings for which there are numbers."""
     if not report.points:
         return []
@@ -50,7 +50,7 @@ def panels(report: Report) -> list[Panel]:
     return found
 
 
-def _efficiency_keys(report: Report, ways: Sequence[Key]) -> tuple[Key, ...]:
+def _efficiency_keys(report: StudyReport, ways: Sequence[Key]) -> tuple[Key, ...]:
     keys = [*ways]
     if _doubtful(report):
         doubt = f"above {number_format.percent(TOO_GOOD)}: the smallest size was slow or cold"
@@ -58,12 +58,12 @@ def _efficiency_keys(report: Report, ways: Sequence[Key]) -> tuple[Key, ...]:
     return (*keys, *(_published(report, number) for number in range(len(report.references))))
 
 
-def _published(report: Report, number: int) -> Key:
+def _published(report: StudyReport, number: int) -> Key:
     marker = style.PUBLISHED[number % len(style.PUBLISHED)]
     return Key(report.references[number].title, style.MUTED, marker, "-")
 
 
-def throughput(axes: Axes, report: Report) -> None:
+def throughput(axes: Axes, report: StudyReport) -> None:
     """Draw what each way trains on in a second, each run, and the lines of perfect scaling."""
     shown = [run.rate for run in report.runs]
     for number, points in enumerate(report.by_variant().values()):
@@ -85,7 +85,7 @@ def throughput(axes: Axes, report: Report) -> None:
     axes.set_ylabel(f"{report.unit}/s")
 
 
-def efficiency(axes: Axes, report: Report) -> None:
+def efficiency(axes: Axes, report: StudyReport) -> None:
     """Draw efficiency, and published numbers."""
     sizes: set[float] = set(report.sizes())
     own = [point.efficiency for point in report.points]
@@ -106,16 +106,16 @@ def efficiency(axes: Axes, report: Report) -> None:
     axes.set_ylabel("efficiency")
 
 
-def _doubtful(report: Report) -> bool:
+def _doubtful(report: StudyReport) -> bool:
     return max(_efficiencies(report)) > TOO_GOOD
 
 
-def _efficiencies(report: Report) -> list[float]:
+def _efficiencies(report: StudyReport) -> list[float]:
     published = [value for each in report.references for value in each.efficiency]
     return [*(point.efficiency.value for point in report.points), *published]
 
 
-def epochs(axes: Axes, report: Report) -> None:
+def epochs(axes: Axes, report: StudyReport) -> None:
     """Draw the seconds of an epoch, those of the first one apart."""
     timed = [point for point in report.points if point.epoch_seconds]
     firsts = [point.first_epoch_seconds.value for point in timed if point.first_epoch_seconds]
@@ -135,7 +135,7 @@ def epochs(axes: Axes, report: Report) -> None:
     axes.set_ylabel("seconds per epoch")
 
 
-def _places(report: Report, points: Sequence[Summary], number: int) -> list[float]:
+def _places(report: StudyReport, points: Sequence[Summary], number: int) -> list[float]:
     """Return where points stand: at their ranks, the ways beside each other."""
     aside = APART * (number - (len(report.by_variant()) - 1) / 2)
     octaves = max(report.sizes()) / min(report.sizes())
@@ -143,7 +143,11 @@ def _places(report: Report, points: Sequence[Summary], number: int) -> list[floa
 
 
 def _estimates(
-    axes: Axes, report: Report, points: Sequence[Summary], values: Sequence[Estimate], number: int
+    axes: Axes,
+    report: StudyReport,
+    points: Sequence[Summary],
+    values: Sequence[Estimate],
+    number: int,
 ) -> None:
     """Draw estimates with their intervals, in limits that are set already."""
     colour, marker = style.of(number)

@@ -50,7 +50,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyReport:
     """Everything known of a study; `waiting` counts the runs that are to come."""
 
     question: StudyRequest
@@ -107,19 +107,19 @@ class Report:
 def build(
     question: StudyRequest, runs: Sequence[Measured], references: Sequence[Reference],
     failed: Sequence[Failed] = (), waiting: int = 0, command: str = "",
-) -> Report:  # fmt: skip
+) -> StudyReport:  # fmt: skip
     """Return the report of the runs that were measured."""
     labels = [way.label for way in question.variants]
     ordered = sorted(runs, key=lambda run: (labels.index(run.variant), run.ranks, run.repeat))
     points = summaries(ordered)
-    return Report(
+    return StudyReport(
         question, tuple(points), tuple(comparisons(points)),
         tuple(cautions(points, question.repeats)), tuple(references), tuple(failed), waiting,
         command,
     )  # fmt: skip
 
 
-def findings(report: Report) -> list[str]:
+def findings(report: StudyReport) -> list[str]:
     """Return what a study found: how each way scales, then how they compare at the largest size."""
     scaled = [_scaled(own) for own in report.by_variant().values() if own[-1].ranks > own[0].ranks]
     last = {each.variant: each for each in report.comparisons}
@@ -147,7 +147,7 @@ def _compared(each: Comparison) -> str:
     return told + (f" (95 % interval {limits})" if limits else " (one run of each)")
 
 
-def circumstances(report: Report) -> str:
+def circumstances(report: StudyReport) -> str:
     """Return what was measured with, where and when, in a line."""
     runs = report.runs
     images = sorted({PurePath(run.image).name for run in runs if run.image})

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core import atomic, disk_space
 from .measure import Measured
-from .report import Failed, Report, build, references
+from .report import Failed, StudyReport, build, references
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import as_json
 
@@ -19,7 +19,7 @@ SCHEMA = 1
 LISTS = ("hosts", "rates")
 
 
-def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> Report:
+def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
     """Write results.csv and results.json; return what they show.
 
     Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
@@ -43,7 +43,7 @@ def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus
     return report
 
 
-def csv_text(report: Report) -> str:
+def csv_text(report: StudyReport) -> str:
     """Return results.csv (RFC 4180, but with plain line ends).
 
     A list is in one cell, its parts with blanks between.
@@ -58,7 +58,7 @@ def csv_text(report: Report) -> str:
     return text.getvalue()
 
 
-def json_value(report: Report) -> dict[str, Any]:
+def json_value(report: StudyReport) -> dict[str, Any]:
     """Return what results.json holds; intervals are of 95 %, null where there is none."""
     return {
         "schema": SCHEMA,

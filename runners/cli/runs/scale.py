@@ -17,7 +17,7 @@ from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.text import count
 from ...scale import measure, report, results, study, study_request
-from ...scale.report import Failed, Report
+from ...scale.report import Failed, StudyReport
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
@@ -140,7 +140,7 @@ def _missing_packages() -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def _draw(found: Report, paths: StudyPaths) -> bool:
+def _draw(found: StudyReport, paths: StudyPaths) -> bool:
     """Write the figures and the page; without the extra packages say what draws them later."""
     if missing := _missing_packages():
         later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
@@ -244,7 +244,7 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
 
 def _show(
     paths: StudyPaths, record: StudyRecord, statuses: list[PointStatus], as_json: bool
-) -> Report:
+) -> StudyReport:
     found = results.study(paths, record, statuses)
     scale_output.report(found, as_json)
     if _draw(found, paths) and not as_json:

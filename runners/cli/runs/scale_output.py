@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ...scale import number_format, results
-from ...scale.report import Report, findings
+from ...scale.report import StudyReport, findings
 from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
@@ -68,7 +68,7 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
     return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
 
 
-def report(report: Report, as_json: bool) -> None:
+def report(report: StudyReport, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
         printer.print_json(results.json_value(report))
@@ -85,7 +85,7 @@ def report(report: Report, as_json: bool) -> None:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
 
 
-def _row(report: Report, point: Summary) -> list[str]:
+def _row(report: StudyReport, point: Summary) -> list[str]:
     """Return a point's numbers; in brackets the limits of the 95 % interval."""
     return [
         report.name_of(point),

@@ -37,7 +37,7 @@ UNPACKED = ("Converting SIF file to temporary sandbox", "Converting SIF to sandb
 
 
 @dataclass(frozen=True)
-class Run:
+class ContainerStart:
     """The outcome of starting `true` in an image: the runtime's answer, and how long it took."""
 
     what: str
@@ -69,7 +69,7 @@ class Container:
     subordinate: tuple[str, ...]
     remedy: str
     builds: tuple[tuple[build_modes.Mode | None, str], ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[ContainerStart, ...] = ()
 
 
 def look(command: str, user: str, folder: Path) -> Container:
@@ -120,7 +120,7 @@ def _tried_builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ..
     return tuple(attempts)
 
 
-def _runs(command: str, folder: Path) -> tuple[Run, ...]:
+def _runs(command: str, folder: Path) -> tuple[ContainerStart, ...]:
     """Start a SIF file of nothing but a program, where one can be made."""
     work = Path(tempfile.mkdtemp(prefix="doctor-", dir=folder))
     try:
@@ -128,17 +128,17 @@ def _runs(command: str, folder: Path) -> tuple[Run, ...]:
         sif = work / "tiny.sif"
         made = ask([command, "build", str(sif), str(work / "root")], SECONDS_FOR_A_RUN)
         if made.problem:
-            return (Run(MAKING, made),)
+            return (ContainerStart(MAKING, made),)
         return (start("running a SIF file", command, [*binds, str(sif)]),)
     finally:
         process.remove(work)
 
 
-def start(what: str, command: str, words: list[str]) -> Run:
+def start(what: str, command: str, words: list[str]) -> ContainerStart:
     """Run `true` in an image, as a job would; `words` are options and the image."""
     began = time.monotonic()
     answer = ask([command, "exec", *words, "/bin/true"], SECONDS_FOR_A_RUN)
-    return Run(what, answer, time.monotonic() - began)
+    return ContainerStart(what, answer, time.monotonic() - began)
 
 
 ABOUT = About("containers")
@@ -241,7 +241,7 @@ def _builds(container: Container) -> list[Finding]:
     return [ABOUT.ok("building", names, evidence)]
 
 
-def run(tried: Run) -> Finding:
+def run(tried: ContainerStart) -> Finding:
     state, detour = FAILURE, advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
     if tried.what == MAKING:
         state, detour = WARNING, shell_line("sudo apt-get install squashfs-tools")

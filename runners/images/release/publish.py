@@ -24,7 +24,7 @@ from ..registry import oci, sources
 from ..registry.api import Blob
 from ..trust import pgp
 from . import prebuilt, release
-from .release import Folder, Image, InRegistry, Release, Source, Verified
+from .release import Folder, InRegistry, Release, ReleasedImage, Source, Verified
 
 COMMIT = re.compile("[0-9a-f]{40}")
 LABELS = "org.opencontainers.image."
@@ -37,7 +37,7 @@ class Built:
     """An image of ours, and the project's version and revision that it says it was built from."""
 
     path: Path
-    image: Image
+    image: ReleasedImage
     version: str
     revision: str
 
@@ -79,7 +79,9 @@ def _built(path: Path, progress: Progress) -> Built:
             f"{path} was not built from a commit", f"its revision is {revision}", "git stash"
         )
     digest = digest_of(path, path.name, progress)
-    return Built(path, Image(name, architecture, digest, path.stat().st_size), version, revision)
+    return Built(
+        path, ReleasedImage(name, architecture, digest, path.stat().st_size), version, revision
+    )
 
 
 def mirror(origin: Verified, target: Source, progress: Progress) -> None:
@@ -122,7 +124,7 @@ def _put(made: Release, files: Folder, target: Source, progress: Progress) -> No
         _put_in_folder(made, files, target, progress)
 
 
-def _check(path: Path, image: Image, progress: Progress) -> None:
+def _check(path: Path, image: ReleasedImage, progress: Progress) -> None:
     if not path.is_file():
         raise NotFound(f"{path.resolve()} is missing")
     digest = digest_of(path, path.name, progress)

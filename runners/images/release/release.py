@@ -33,7 +33,7 @@ LARGEST = 8 << 20  # bytes of a list
 
 
 @dataclass(frozen=True)
-class Image:
+class ReleasedImage:
     """One image: its architecture in Go's words, digest and size in bytes of the SIF file."""
 
     name: str
@@ -48,15 +48,15 @@ class Release:
 
     version: str
     revision: str
-    images: tuple[Image, ...]
+    images: tuple[ReleasedImage, ...]
 
-    def tag(self, image: Image) -> str:
+    def tag(self, image: ReleasedImage) -> str:
         return f"{self.version}-{image.architecture}"
 
-    def file(self, image: Image) -> str:
+    def file(self, image: ReleasedImage) -> str:
         return f"{image.name}-{self.tag(image)}.sif"
 
-    def image(self, name: str, architecture: str) -> Image:
+    def image(self, name: str, architecture: str) -> ReleasedImage:
         """Return one image; raise Refused where the release has none for this architecture."""
         same_name = [each for each in self.images if each.name == name]
         for each in same_name:
@@ -96,7 +96,7 @@ class Folder:
         names = [path.name for path in self.path.glob(prebuilt.file_of("*"))]
         return sorted(name[len("release-") : -len(".json")] for name in names)
 
-    def uri(self, release: Release, image: Image) -> str:
+    def uri(self, release: Release, image: ReleasedImage) -> str:
         """What `runner pull` takes for an image."""
         return str(self.path / release.file(image))
 
@@ -125,7 +125,7 @@ class InRegistry:
             raise Refused(f"{server.reference.source} is no release", ", ".join(sorted(layers)))
         return _bytes(server, layers[TYPE]), _bytes(server, layers[SIGNATURE_TYPE])
 
-    def uri(self, release: Release, image: Image) -> str:
+    def uri(self, release: Release, image: ReleasedImage) -> str:
         """What `runner pull` takes for an image."""
         return f"{self.text}/{image.name}:{release.tag(image)}"
 
@@ -147,7 +147,7 @@ class Verified:
     signature: bytes
     key: str
 
-    def image(self, short: str, arch: str) -> tuple[Reference, Image]:
+    def image(self, short: str, arch: str) -> tuple[Reference, ReleasedImage]:
         """Return where `cpu` or `gpu` is, and what is known of it. Raises Refused."""
         image = self.release.image(IMAGES[short].name, arch)
         return reference.parse(self.source.uri(self.release, image)), image

@@ -30,7 +30,7 @@ HEADING = "# Written by `runner pull`: each image, where it came from, and what 
 
 
 @dataclass(frozen=True)
-class Entry:
+class LockedImage:
     """One image.
 
     `source` is the URI as asked, `digest` "sha256:..." of the SIF file, `size` in bytes, `pulled`
@@ -46,7 +46,7 @@ class Entry:
     manifest: str = ""
 
 
-IMAGES = tuple[Entry, ...]
+IMAGES = tuple[LockedImage, ...]
 
 
 def here() -> Path:
@@ -54,7 +54,7 @@ def here() -> Path:
     return Path.cwd() / FILE
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read(path: Path) -> tuple[LockedImage, ...]:
     """Return the entries, none where there is no file; raise UsageError for a malformed one."""
     if not os.path.lexists(path):
         return ()
@@ -63,15 +63,15 @@ def read(path: Path) -> tuple[Entry, ...]:
     if form != FORM:
         raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")
     check(path, {"image": IMAGES}, content)
-    entries: tuple[Entry, ...] = made(IMAGES, content.get("image", []))
+    entries: tuple[LockedImage, ...] = made(IMAGES, content.get("image", []))
     return entries
 
 
-def find(path: Path, name: str) -> Entry | None:
+def find(path: Path, name: str) -> LockedImage | None:
     return next((entry for entry in read(path) if entry.name == name), None)
 
 
-def record(path: Path, entry: Entry) -> None:
+def record(path: Path, entry: LockedImage) -> None:
     """Add `entry`, or put it in the place of the one with its name; safe in parallel pulls.
 
     Raises UsageError for a malformed file, which stays as it is, and SystemFault when the file
@@ -83,7 +83,7 @@ def record(path: Path, entry: Entry) -> None:
         atomic.write_text(path, text([*others, entry]))
 
 
-def text(entries: Iterable[Entry]) -> str:
+def text(entries: Iterable[LockedImage]) -> str:
     """Return the file's content, ordered by name."""
     lines = [f"{HEADING}form = {FORM}"]
     for entry in sorted(entries, key=lambda entry: entry.name):

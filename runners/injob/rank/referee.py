@@ -18,7 +18,7 @@ from .. import run_files
 from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, weight_reports
 from .failure import Problem
 from .gate import EXIT_WORLD_SIZE, GateSettings
-from .reports import Inbox, Report
+from .reports import Inbox, RankReport
 from .usage import node_use, summary
 from .weight_reports import WeightReports
 from .weights import LAST_TRACED, Result, WeightsVerdict
@@ -83,7 +83,7 @@ class Referee:
 
     def tell_use(self, fields: Mapping[str, Any]) -> None:
         """Tell what this rank has used so far; rank 0 keeps what all have told it."""
-        self._send(Report(reports.USE, fields=fields))
+        self._send(RankReport(reports.USE, fields=fields))
         if not self.settings.task.rank:
             node_use.keep(node_use.of_nodes(self.used), self.settings.run_dir)
 
@@ -93,7 +93,7 @@ class Referee:
             return
         self.look()
         check = self.settings.check
-        self._send(Report(reports.ENDED), last=check)
+        self._send(RankReport(reports.ENDED), last=check)
         if self.settings.task.rank:
             return
         # Without the check the ranks may have nothing to do with each other.
@@ -135,7 +135,7 @@ class Referee:
         left = {rank for rank, one in self.session.hub.table.members.items() if one.ended}
         return self._all_told() or len(self.gone | left) >= self.settings.task.size
 
-    def _send(self, report: Report, last: bool = False) -> None:
+    def _send(self, report: RankReport, last: bool = False) -> None:
         if self.session is None:
             self._heard(self.settings.task.rank, report)
             return
@@ -150,7 +150,7 @@ class Referee:
             elif report := reports.parse(value):
                 self._heard(sender, report)
 
-    def _heard(self, task: int, report: Report) -> None:
+    def _heard(self, task: int, report: RankReport) -> None:
         if report.state == reports.ENDED:
             self.gone.add(task)
         elif report.state == reports.USE:
@@ -162,7 +162,7 @@ class Referee:
             if report.fields["step"] == LAST_TRACED:
                 self._judge_weights(over=False)
 
-    def _formed(self, task: int, report: Report) -> None:
+    def _formed(self, task: int, report: RankReport) -> None:
         fields = report.fields
         world = self.worlds.setdefault(report.framework, ReportedWorld(str(fields["by"])))
         world.members.add(Membership(task, int(fields["rank"]), int(fields["size"])))

@@ -40,7 +40,7 @@ WHOLE = 0xFFFFFFFF  # bytes to keep
 
 
 @dataclass(frozen=True)
-class Report:
+class RankReport:
     """One datagram. `fields` are those of the state: of FORMED the rank, the size and `by`.
 
     The inbox adds `entering` to FORMED: how many of the task's processes are still in that init.
@@ -76,7 +76,7 @@ class Inbox:
         self.entering: set[tuple[str, Any]] = set()
         self.ended = False
         self.imports: list[str] = []
-        self.unread: list[Report] = []
+        self.unread: list[RankReport] = []
 
     @property
     def wrong(self) -> bool:
@@ -99,12 +99,12 @@ class Inbox:
                 if report is not None:
                     self._heard(report)
 
-    def unread_reports(self) -> list[Report]:
+    def unread_reports(self) -> list[RankReport]:
         """Return what has been reported since the last time."""
         reports, self.unread = self.unread, []
         return reports
 
-    def _heard(self, report: Report) -> None:
+    def _heard(self, report: RankReport) -> None:
         caller = (report.framework, report.fields.get("process"))
         if report.state == CALLED:
             self.entering.add(caller)
@@ -123,7 +123,7 @@ class Inbox:
             self.last[report.framework] = report.state
 
 
-def parse(data: bytes) -> Report | None:
+def parse(data: bytes) -> RankReport | None:
     """Return the report; None where it is none."""
     try:
         value = json.loads(data)
@@ -131,7 +131,7 @@ def parse(data: bytes) -> Report | None:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     known = state in STATES and framework in ("", *FRAMEWORKS)
-    return Report(state, framework, value) if known else None
+    return RankReport(state, framework, value) if known else None
 
 
 def tell(
@@ -141,7 +141,7 @@ def tell(
 
     Without `wait` a full one is let alone: it wakes the shim anyway.
     """
-    data = bytes.fromhex(token) + Report(state, framework, fields).as_text().encode()
+    data = bytes.fromhex(token) + RankReport(state, framework, fields).as_text().encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sock, contextlib.suppress(ConnectionRefusedError if wait else OSError):
         sock.sendto(data, 0 if wait else socket.MSG_DONTWAIT, f"\0{name}")

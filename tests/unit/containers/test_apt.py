@@ -68,7 +68,7 @@ def test_what_a_build_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     source = Source("http://a.example/debian", "trixie", "main", {"signed-by": str(key)})
     monkeypatch.setattr(apt, "machine_sources", lambda environ: [source])
     monkeypatch.setattr(apt, "parse_release", lambda text: TRIXIE)
-    apt.fill(apt.Image("bookworm", "/k.pgp"), tmp_path / "apt")
+    apt.fill(apt.AptImage("bookworm", "/k.pgp"), tmp_path / "apt")
     listed = (tmp_path / "apt/sources.list").read_text()
     assert listed == "deb [signed-by=/mnt/apt/0.gpg] http://a.example/debian bookworm main\n"
     assert (tmp_path / "apt/0.gpg").read_text() == "key"

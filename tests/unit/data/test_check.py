@@ -14,8 +14,8 @@ from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
 from runners.data import catalogue, manifest, synth
 from runners.data import check as checking
-from runners.data.catalogue import DatasetFile, Entry
-from runners.data.check import Report
+from runners.data.catalogue import CatalogueEntry, DatasetFile
+from runners.data.check import DatasetCheck
 from runners.data.synth import CIFAR_FOLDER, CIFAR_PIXELS
 
 from .test_fetch import Quiet
@@ -40,7 +40,7 @@ def made(kind: str, folder: Path, asked: synth.SyntheticSpec = SMALL) -> Path:
     return folder / kind
 
 
-def check(path: Path) -> Report:
+def check(path: Path) -> DatasetCheck:
     return checking.examine(path, QUIET)
 
 
@@ -129,11 +129,13 @@ def test_of_two_datasets_with_the_same_names_the_nearer_one_is_meant(
     (folder / manifest.FILE).unlink(missing_ok=True)
     shas = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
-    def entry(name: str, sha256: str) -> Entry:
+    def entry(name: str, sha256: str) -> CatalogueEntry:
         wrong = {"t10k-labels-idx1-ubyte": sha256}
         sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
         files = ((f"https://a/{n}", {**shas, **wrong}[n], sizes[n]) for n in shas)
-        return Entry(name, "", tuple(DatasetFile((url,), sha, size) for url, sha, size in files))
+        return CatalogueEntry(
+            name, "", tuple(DatasetFile((url,), sha, size) for url, sha, size in files)
+        )
 
     right = entry("other", shas["t10k-labels-idx1-ubyte"])
     known = {"mnist": entry("mnist", "0" * 64), "other": right}

@@ -17,7 +17,7 @@ import pytest
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.data import catalogue, check, fetch, manifest
-from runners.data.catalogue import DatasetFile, Entry
+from runners.data.catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
 
 CONTENT = bytes(range(256)) * 400
@@ -57,13 +57,13 @@ class Web:
         name: str = "a.bin",
         unpack: tuple[str, ...] = (),
         keep: tuple[str, ...] = (),
-    ) -> Entry:
+    ) -> CatalogueEntry:
         data = (self.folder / name).read_bytes()
         urls = tuple(self.url(fault, name) for fault in faults)
         digest = hashlib.sha256(data).hexdigest()
-        return Entry("one", "", (DatasetFile(urls, digest, len(data), unpack, keep),))
+        return CatalogueEntry("one", "", (DatasetFile(urls, digest, len(data), unpack, keep),))
 
-    def fetch(self, entry: Entry, *mirrors: str, **env: str) -> fetch.Fetched:
+    def fetch(self, entry: CatalogueEntry, *mirrors: str, **env: str) -> fetch.Fetched:
         return fetch.fetch(entry, mirrors, env, self.say)
 
 
@@ -185,7 +185,7 @@ def test_not_by_each_rank(web: Web) -> None:
 
 def test_no_room(web: Web) -> None:
     entry = web.entry("ok")
-    huge = Entry("one", "", (DatasetFile(entry.files[0].urls, "0" * 64, 10**15),))
+    huge = CatalogueEntry("one", "", (DatasetFile(entry.files[0].urls, "0" * 64, 10**15),))
     with pytest.raises(Refused, match="no space for one: it needs 1000"):
         web.fetch(huge)
     assert web.asked == []

@@ -9,7 +9,7 @@ import pytest
 from containers import build_modes
 from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
-from runners.doctor.checks.container import Container, Run
+from runners.doctor.checks.container import Container, ContainerStart
 from runners.doctor.checks.slurm import Slurm
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
@@ -109,7 +109,7 @@ HERE = Container(
     subordinate=("/etc/subuid: ada:1:2", "/etc/subgid: ada:1:2"),
     remedy="sudo sysctl -w user.max_user_namespaces=15000",
     builds=((MODE, "--fakeroot: works"), (None, "no flag: FATAL: no")),
-    runs=(Run("running a SIF file", Answer("apptainer exec tiny.sif /bin/true")),),
+    runs=(ContainerStart("running a SIF file", Answer("apptainer exec tiny.sif /bin/true")),),
 )
 NO_USERNS = Answer("unshare ...", err="unshare: Operation not permitted\n", problem="exit code 1")
 FATAL = "FATAL:   container creation failed: mount source /nowhere doesn't exist\n"
@@ -163,7 +163,7 @@ def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str,
     ],
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
-    found = container.run(Run(what, answer))
+    found = container.run(ContainerStart(what, answer))
     assert found.state == state
     assert fix in told(found)
 

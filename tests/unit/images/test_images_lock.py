@@ -10,9 +10,9 @@ import pytest
 
 from runners.core.errors import SystemFault, UsageError
 from runners.images.store import images_lock
-from runners.images.store.images_lock import Entry
+from runners.images.store.images_lock import LockedImage
 
-ONE = Entry("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:00Z")
+ONE = LockedImage("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:00Z")
 
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: byt
 def test_a_lock_of_any_bytes_is_read_or_refused(tmp_path: Path, content: bytes | str) -> None:
     path = tmp_path / images_lock.FILE
     whole = images_lock.text(
-        [images_lock.Entry("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026")]
+        [images_lock.LockedImage("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026")]
     )
     raw = content.encode() if isinstance(content, str) else content
     for text in (raw, whole.encode() + raw, whole.encode().replace(b"a.sif", raw)):

@@ -133,7 +133,7 @@ def test_what_nobody_recorded_is_not_read(here: Path) -> None:
 
 def test_a_digest_of_images_lock_counts(here: Path) -> None:
     image = make_sif(here / "a.sif", {})
-    entry = images_lock.Entry("a.sif", "oras://x/a", "sha256:" + "0" * 64, 7, "2026-11-26")
+    entry = images_lock.LockedImage("a.sif", "oras://x/a", "sha256:" + "0" * 64, 7, "2026-11-26")
     images_lock.record(images_lock.here(), entry)
     with pytest.raises(NotVerified, match=r"is not the file that images\.lock recorded"):
         launched(image)

@@ -9,9 +9,9 @@ import pytest
 
 from runners.core.errors import NotFound, NotVerified, Refused
 from runners.images.release import prebuilt, release
-from runners.images.release.release import Image, Release
+from runners.images.release.release import Release, ReleasedImage
 
-CPU = Image("horovod_cpu", "amd64", "sha256:" + "a" * 64, 5)
+CPU = ReleasedImage("horovod_cpu", "amd64", "sha256:" + "a" * 64, 5)
 RELEASE = Release("1.2", "0" * 40, (CPU,))
 
 

@@ -97,7 +97,7 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     store.point("a.sif", named.digest)
     file = tmp_path / images_lock.FILE
     images_lock.record(
-        file, images_lock.Entry("b.sif", locked.source, locked.digest, 1, store.utc())
+        file, images_lock.LockedImage("b.sif", locked.source, locked.digest, 1, store.utc())
     )
     in_use.hold_lock(file)
     assert in_use.prune(dry_run=True).digests == (unused.digest,)
@@ -175,7 +175,8 @@ def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert len(pool.map(_work, range(16))) == 16, "each has a folder of its own"
     images_lock.record(
-        tmp_path / images_lock.FILE, images_lock.Entry("a.sif", "x", "sha256:" + "0" * 64, 1, "")
+        tmp_path / images_lock.FILE,
+        images_lock.LockedImage("a.sif", "x", "sha256:" + "0" * 64, 1, ""),
     )
 
 

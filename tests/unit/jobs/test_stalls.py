@@ -41,13 +41,13 @@ submitted to be reduced and are waiting for remainder of ranks for more than 60 
 
 
 def test_progress_is_the_last_step_or_the_last_line_that_is_no_word_of_a_stall() -> None:
-    assert stalls.progress(READING, [], 9, 2000.0) == stalls.Progress(120, 0, 1000.0)
+    assert stalls.progress(READING, [], 9, 2000.0) == stalls.LastProgress(120, 0, 1000.0)
     epoch = b"0@n1 | epoch 1\n"
     assert stalls.progress(None, [epoch], len(epoch), 2000.0).line == len(epoch)
     said = INSPECTOR.encode()
     tail = [epoch, *(said + said).splitlines(keepends=True)]
     quiet = stalls.progress(None, tail, len(b"".join(tail)), 2000.0)
-    assert quiet == stalls.Progress(None, len(epoch), 2000.0 - 2 * 60)
+    assert quiet == stalls.LastProgress(None, len(epoch), 2000.0 - 2 * 60)
 
 
 def test_a_stall_is_told_with_what_the_ranks_do() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runners.core.job_record import Job, JobPaths
 from runners.scale.measure import Measured
-from runners.scale.report import Report, build
+from runners.scale.report import StudyReport, build
 from runners.scale.study_request import Size, StudyRequest, Variant
 
 GLOO, MPI = Variant("gloo", (("controller", "gloo"),)), Variant("mpi", (("controller", "mpi"),))
@@ -33,7 +33,7 @@ def question(sizes: Sequence[int] = (1, 2), repeats: int = 2, **more: Any) -> St
     return StudyRequest(sizes=tuple(Size(n) for n in sizes), repeats=repeats, **asked)
 
 
-def report(**more: Any) -> Report:
+def report(**more: Any) -> StudyReport:
     """Return the report of two variants on 1, 2 and 4 ranks, three runs each."""
     rates = {"gloo": (100, 180, 300), "mpi": (100, 195, 380)}
     runs = [

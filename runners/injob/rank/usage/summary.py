@@ -26,7 +26,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 @dataclass(frozen=True)
-class Finding:
+class UsageFinding:
     """One of the ids above: the first node where it was seen, `numbers` of that node, on how many
     nodes it was seen, and the options of the launch that fix it, where there are any.
     """
@@ -38,12 +38,12 @@ class Finding:
     nodes: int = 1
 
 
-def findings(nodes: Sequence[NodeUse]) -> list[Finding]:
+def findings(nodes: Sequence[NodeUse]) -> list[UsageFinding]:
     """Return the findings, each once, with the number of nodes.
 
     Nobody is told to ask for fewer CPUs where GPUs wait: they could load data.
     """
-    seen: dict[str, list[Finding]] = {}
+    seen: dict[str, list[UsageFinding]] = {}
     for one in nodes:
         gpus = [*_gpus(one)]
         waiting = any(each.numbers["unused"] < each.numbers["idle"] for each in gpus)
@@ -52,7 +52,7 @@ def findings(nodes: Sequence[NodeUse]) -> list[Finding]:
     return [replace(each[0], nodes=len(each)) for each in seen.values()]
 
 
-def _memory(node: NodeUse) -> Iterator[Finding]:
+def _memory(node: NodeUse) -> Iterator[UsageFinding]:
     in_group = node.memory_limit_of == "cgroup"
     used = node.memory_group_peak_bytes if in_group else node.memory_peak_bytes
     limit = node.memory_limit_bytes
@@ -60,10 +60,12 @@ def _memory(node: NodeUse) -> Iterator[Finding]:
         return
     numbers = {"used_bytes": used, "limit_bytes": limit, "limit_of": node.memory_limit_of}
     options = {"mem": f"{math.ceil(SPARE * limit / GIGABYTE)}G"}
-    yield Finding(MEMORY, node.host, numbers, {} if node.memory_limit_of == "node" else options)
+    yield UsageFinding(
+        MEMORY, node.host, numbers, {} if node.memory_limit_of == "node" else options
+    )
 
 
-def _gpus(node: NodeUse) -> Iterator[Finding]:
+def _gpus(node: NodeUse) -> Iterator[UsageFinding]:
     """Yield the GPUs that computed little: because nobody uses them, or because they wait."""
     gpus = list((node.gpus or {}).values())
     idle = [one for one in gpus if one["use_mean"] is not None and one["use_mean"] < IDLE]
@@ -82,10 +84,10 @@ def _gpus(node: NodeUse) -> Iterator[Finding]:
         options = {"ntasks-per-node": len(gpus)}
     elif unused and len(unused) < len(gpus):
         options = {"gpus-per-node": len(gpus) - len(unused)}
-    yield Finding(IDLE_GPU, node.host, numbers, options)
+    yield UsageFinding(IDLE_GPU, node.host, numbers, options)
 
 
-def _cpus(node: NodeUse) -> Iterator[Finding]:
+def _cpus(node: NodeUse) -> Iterator[UsageFinding]:
     """Yield the ranks that used few of their CPUs."""
     if node.seconds < LEAST_SECONDS:
         return
@@ -99,10 +101,10 @@ def _cpus(node: NodeUse) -> Iterator[Finding]:
         used, cpus, rank = max(few)
         numbers = {"rank": rank, "used": used, "cpus": cpus, "ranks": len(few)}
         options = {"cpus-per-task": max(1, math.ceil(SPARE * used))}
-        yield Finding(IDLE_CPUS, node.host, numbers, options)
+        yield UsageFinding(IDLE_CPUS, node.host, numbers, options)
 
 
-def sentence(finding: Finding) -> str:
+def sentence(finding: UsageFinding) -> str:
     """Return what was found, and what else than an option could fix it."""
     numbers, where = finding.numbers, finding.node
     if finding.nodes > 1:
@@ -132,7 +134,7 @@ def rows(nodes: Sequence[NodeUse]) -> tuple[list[list[str]], list[str]]:
     return [[*_row(one), *_gpu_cells(one, len(gpus))] for one in nodes], [*HEADERS, *gpus]
 
 
-def lines(nodes: Sequence[NodeUse], findings: Sequence[Finding], file: str) -> Iterator[str]:
+def lines(nodes: Sequence[NodeUse], findings: Sequence[UsageFinding], file: str) -> Iterator[str]:
     """Yield the lines for the end of the log."""
     cells, headers = rows(nodes[:MOST])
     widths = [max(map(len, column)) for column in zip(headers, *cells)]
