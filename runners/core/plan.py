@@ -121,11 +121,12 @@ class Staging:
 class Interruption:
     """What happens before the time limit, and after a job was preempted.
 
-    The ranks are warned `warning` seconds before the limit, None is not at all. `restarts` are
-    those that the job may have; `slurm_restarts_preempted` is whether Slurm restarts preempted jobs
-    itself, beside them.
+    With `requeue` it is requeued; None leaves that to the site. The ranks are warned `warning`
+    seconds before the limit, None is not at all. `restarts` are those that the job may have;
+    `slurm_restarts_preempted` is whether Slurm restarts preempted jobs itself, beside them.
     """
 
+    requeue: bool | None = None
     warning: int | None = None
     restarts: int = 0
     slurm_restarts_preempted: bool = False

@@ -12,6 +12,8 @@ from .case import Case, DecisionLog
 from .execution import CONTAINERS
 from .staging import signals_end_mounts
 
+CHOICES = ("requeue", "signal")
+RESUME = "RESUME"  # the variable by which a trainer goes on
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
 RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
@@ -27,18 +29,18 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
     """Choose when the ranks are warned, and how often the job may come back."""
     spec, preempted = case.spec, slurm_restarts_preempted(case.site.slurm_version)
     if not (spec.requeue or spec.signal is not None):
-        return Interruption(slurm_restarts_preempted=preempted)
+        return Interruption(spec.requeue, slurm_restarts_preempted=preempted)
     _possible(spec, launching, log)
     restarts = (spec.requeue_limit or LIMIT) if spec.requeue else 0
     if spec.requeue:
         _restarts(restarts, launching.scheduler, log)
     if not capabilities(launching.scheduler).warns:
-        return Interruption(None, restarts, preempted)
+        return Interruption(spec.requeue, None, restarts, preempted)
     _signals_reach_only_ranks(case, launching.runtime, staging, log)
     reason = "time to finish a step and save" if spec.signal is None else case.why("signal")
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
     warning = log.choose("signal", _seconds(spec), reason, evidence)
-    return Interruption(warning, restarts, preempted)
+    return Interruption(spec.requeue, warning, restarts, preempted)
 
 
 def slurm_restarts_preempted(version: str) -> bool:
@@ -55,7 +57,7 @@ def _restarts(number: int, scheduler: str, log: DecisionLog) -> None:
     else:
         by = f"by {queue.title}, on preemption or node failure"
         log.choose("requeue", True, by)
-    log.set("RESUME", "auto", "a requeued job resumes", where="image")
+    log.set(RESUME, "auto", "a requeued job resumes", where="image")
 
 
 def _seconds(spec: JobSpec) -> int:

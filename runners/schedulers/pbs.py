@@ -125,8 +125,8 @@ def directives(plan: Plan) -> list[str]:
     if limit is not None:
         options.append(f"-l walltime={clock(limit)}")
     options += queue_options(resources)
-    if plan.spec.requeue is not None:
-        options.append("-r y" if plan.spec.requeue else "-r n")
+    if plan.interruption.requeue is not None:
+        options.append("-r y" if plan.interruption.requeue else "-r n")
     if resources.dependency:
         options.append(f"-W depend={resources.dependency}")
     return [f"#PBS {option}" for option in (*options, *plan.spec.sbatch_args)]

@@ -43,9 +43,9 @@ def _interrupted(plan: Plan) -> list[str]:
     Or what keeps it from coming back: with its own default (JobRequeue=1) Slurm queues a job again
     that has lost a node. It would start over, overwrite its results, and a client would wait on.
     """
-    options = [] if plan.spec.requeue else ["--no-requeue"]
-    options += ["--requeue", "--open-mode=append"] if plan.interruption.restarts else []
-    warning = plan.interruption.warning
+    interruption, warning = plan.interruption, plan.interruption.warning
+    options = [] if interruption.requeue else ["--no-requeue"]
+    options += ["--requeue", "--open-mode=append"] if interruption.restarts else []
     return options if warning is None else [*options, f"--signal=B:USR1@{warning}"]
 
 

@@ -10,13 +10,15 @@ from ...core.model import BindMount
 from ...core.plan import Interruption, Plan
 from ...core.quoting import Expanded
 from ...injob import SERVE
+from ...planning import requeue
 from ...schedulers import SCHEDULERS, capabilities, slurm_calls
 from ...script import ranks, render, runtimes
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
 TIME = "1:00:00"
-# Choices about ranks, of which a session has none.
+# Choices about ranks, of which a session has none, and about the restarts that it does not get.
 ABOUT_RANKS = (
+    *requeue.CHOICES,
     "controller",
     "gate",
     "launcher",
@@ -52,9 +54,10 @@ def of(made: Plan, cwd: str) -> Plan:
         made,
         binds=(*made.binds, *seen),
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
+        variables=tuple(v for v in made.variables if v.name != requeue.RESUME),
         ssh=made.spec.resources.nodes > 1
         and ranks.ssh_possible(made.launching.scheduler, made.launching.runtime),
-        interruption=Interruption(),
+        interruption=Interruption(requeue=False),
     )
 
 

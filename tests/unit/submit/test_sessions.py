@@ -34,6 +34,7 @@ from runners.injob.serve.start import (
     port_taken,
 )
 from runners.injob.serve.tensorboard import TokenProxy
+from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
@@ -86,6 +87,21 @@ class TestScripts:
         assert (made.interruption.warning, made.interruption.restarts) == (None, 0)
         assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
         assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
+
+    @pytest.mark.parametrize("served", [True, False])
+    def test_a_session_is_neither_requeued_nor_signalled(self, served: bool) -> None:
+        """Also where runner.toml asks for it: the script agrees with its own header."""
+        made = plan(requeue=True, signal=60)
+        write = [session.served, session.interactive][not served]
+        words = ("jupyter", "/scratch/ada", "") if served else (["bash"], False)
+        text = write(made, PATHS, "/", *words)  # type: ignore[operator]
+        assert "#SBATCH --no-requeue\n" in text
+        told = [line for line in text.splitlines() if re.match("#SBATCH --(requeue|signal)", line)]
+        assert told == []
+        assert not re.search("^# (requeue|signal): ", text, re.MULTILINE)
+        assert "RESUME" not in render.enter(made, PATHS, "/")
+        on_pbs = replace(made, launching=replace(made.launching, scheduler="pbs"))
+        assert "-r n" in "".join(pbs.directives(on_pbs))
 
     def test_the_served_one_has_no_token(self) -> None:
         text = session.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
