@@ -108,8 +108,8 @@ def fill(image: AptImage, folder: Path) -> None:
     """Write what %post sources and apt reads while the image is built into a new folder."""
     folder.mkdir()
     machine = _this_release()
-    found = machine_sources(os.environ) or list(deb822(image.official()))
-    fitting = for_release(found, machine, image.codename) or list(deb822(image.official()))
+    sources = machine_sources(os.environ) or list(deb822(image.official()))
+    fitting = for_release(sources, machine, image.codename) or list(deb822(image.official()))
     lines = [_with_key(source, number, folder).line() for number, source in enumerate(fitting)]
     (folder / "sources.list").write_text("\n".join(lines) + "\n")
     (folder / "official").write_text(image.official())
@@ -121,8 +121,8 @@ def fill(image: AptImage, folder: Path) -> None:
 
 def parse_release(text: str) -> dict[str, str]:
     """Return the variables of os-release(5)."""
-    found = (line.partition("=") for line in text.splitlines())
-    return {name: value.strip("\"'") for name, equals, value in found if equals}
+    settings = (line.partition("=") for line in text.splitlines())
+    return {name: value.strip("\"'") for name, equals, value in settings if equals}
 
 
 def _this_release() -> dict[str, str]:
@@ -137,8 +137,8 @@ def machine_sources(environ: Mapping[str, str]) -> list[Source]:
         return [Source(mirror.rstrip("/"), suite, "main", {}) for suite in suites]
     parts = APT / "sources.list.d"
     lists = [APT / "sources.list", *sorted(parts.glob("*.list"))]
-    found = [source for path in lists if path.is_file() for source in one_line(_text(path))]
-    return found + [s for path in sorted(parts.glob("*.sources")) for s in deb822(_text(path))]
+    listed = [source for path in lists if path.is_file() for source in one_line(_text(path))]
+    return listed + [s for path in sorted(parts.glob("*.sources")) for s in deb822(_text(path))]
 
 
 def _text(path: Path) -> str:
@@ -176,15 +176,15 @@ def for_release(sources: list[Source], machine: Mapping[str, str], codename: str
     Debian's archive has all releases; another archive serves the release that it is named for.
     """
     here, is_debian = machine.get("VERSION_CODENAME", ""), machine.get("ID") == "debian"
-    found = []
+    fitting = []
     for source in sources:
         name, dash, rest = source.suite.partition("-")
         if source.uri.rstrip("/").rpartition("/")[2] in DEBIAN:
             if name in (here, codename, "stable"):
-                found.append(replace(source, suite=f"{codename}{dash}{rest}"))
+                fitting.append(replace(source, suite=f"{codename}{dash}{rest}"))
         elif is_debian and here == codename and not source.uri.startswith(("file:", "cdrom:")):
-            found.append(source)
-    return list({source.line(): source for source in found}.values())
+            fitting.append(source)
+    return list({source.line(): source for source in fitting}.values())
 
 
 def _with_key(source: Source, number: int, folder: Path) -> Source:

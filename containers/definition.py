@@ -96,11 +96,11 @@ def placeholders(text: str) -> Iterable[tuple[int, str, str]]:
 
 def arguments(text: str) -> Mapping[str, str]:
     """The defaults in the %arguments section of a definition's text."""
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for _, section, line in lines(text):
         if section == "arguments" and (match := ARGUMENT.match(line)):
-            found[match[1]] = match[2].strip()
-    return found
+            defaults[match[1]] = match[2].strip()
+    return defaults
 
 
 def has_test(text: str) -> bool:
@@ -113,8 +113,8 @@ def has_test(text: str) -> bool:
 
 def packages(definition: Path) -> list[str]:
     """The Debian packages a definition of ours asks for. UsageError when it names none."""
-    found = arguments(definition.read_text(encoding="utf-8"))
-    names = found.get("packages", "").split()
+    defaults = arguments(definition.read_text(encoding="utf-8"))
+    names = defaults.get("packages", "").split()
     if not names:
         raise UsageError(f"{definition.name} has no line 'packages=...' below %arguments")
     return names
@@ -164,15 +164,15 @@ def _check_header(line: str, where: str) -> None:
 
 
 def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
-    defaults, found = arguments(text), list(placeholders(text))
-    used = {word for _, _, word in found}
+    defaults, uses = arguments(text), list(placeholders(text))
+    used = {word for _, _, word in uses}
     for word in given:
         if word not in used:
             raise UsageError(
                 f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n"
                 f"{nearest(word, used) or 'It takes none.'}"
             )
-    for number, line, word in found:
+    for number, line, word in uses:
         if word not in defaults and word not in given:
             raise UsageError(
                 f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
@@ -218,9 +218,9 @@ def with_packages(base: str, python: str, proof: str = "") -> str:
 
 def with_start(text: str, command: str) -> str:
     """The definition with a command before all of its %post."""
-    found = text.splitlines()
-    first = next((n for n, line in enumerate(found) if is_heading(line)), len(found))
-    return "\n".join([*found[:first], "%post", f"    {command}", "", *found[first:]]) + "\n"
+    rows = text.splitlines()
+    first = next((n for n, line in enumerate(rows) if is_heading(line)), len(rows))
+    return "\n".join([*rows[:first], "%post", f"    {command}", "", *rows[first:]]) + "\n"
 
 
 def local_base(text: str, given: Mapping[str, str]) -> str:
@@ -263,8 +263,8 @@ def labels(base: Base, created: str) -> dict[str, str]:
     }
 
 
-def render_labels(found: Mapping[str, str]) -> str:
-    return "".join(f"{key} {' '.join(value.split())}\n" for key, value in found.items())
+def render_labels(labels: Mapping[str, str]) -> str:
+    return "".join(f"{key} {' '.join(value.split())}\n" for key, value in labels.items())
 
 
 def needs(base: Base) -> Needs:

@@ -84,13 +84,13 @@ class Converter(Runs):
                 self.globals[name] = self.expand(item, shell(value), self.globals)
 
     def read_from(self, item: Instruction) -> None:
-        found = item.flat.split()
-        if len(found) not in (1, 3) or (len(found) == 3 and found[1].lower() != "as"):
+        parts = item.flat.split()
+        if len(parts) not in (1, 3) or (len(parts) == 3 and parts[1].lower() != "as"):
             raise UsageError(f"line {item.line}: not FROM IMAGE or FROM IMAGE AS NAME", item.flat)
-        name = found[2] if len(found) > 2 else f"stage{len(self.stages)}"
+        name = parts[2] if len(parts) > 2 else f"stage{len(self.stages)}"
         for flag, value in item.flags:
             self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
-        base = plain(shell(self._base(item, found[0])))
+        base = plain(shell(self._base(item, parts[0])))
         earlier = self.named(base)
         if earlier is None:
             self.stages.append(Stage(name, base, (item.line,)))
@@ -139,10 +139,10 @@ class Converter(Runs):
             self.export(name, placeholder(name), unless_empty=default is None)
 
     def read_env(self, item: Instruction) -> None:
-        here, found = self.stage, {}
+        here, values = self.stage, {}
         for name, value in pairs(item.flat):
-            found[name] = self.in_shell(item, value)  # with the variables from before this line
-        for name, text in found.items():
+            values[name] = self.in_shell(item, value)  # with the variables from before this line
+        for name, text in values.items():
             if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
                 continue

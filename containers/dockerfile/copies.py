@@ -108,33 +108,33 @@ class Copies(Sources):
             self.note(item, what, "links are followed, and .dockerignore has no effect")
 
     def _from_stage(self, item: Instruction, origin: str, sources: list[str], target: str) -> None:
-        found = self._origin(origin)
+        stage = self._origin(origin)
         if self.stage.bare:
-            self._between_bare(item, found, sources, self._target(item, target))
+            self._between_bare(item, stage, sources, self._target(item, target))
             for flag in {"chown", "chmod"} & set(dict(item.flags)):
                 self.note(item, f"{item.word} --{flag}", "nothing can be run in this image")
             return
-        self._put(item, target, *(self._from(found, source) for source in sources))
+        self._put(item, target, *(self._from(stage, source) for source in sources))
         if self.has_user_base and USER_BASE.search(item.flat):
             text = self._target(item, target).rstrip("/")
             self.stage.environ.append(f'export PYTHONUSERBASE="{text}"')
             self.export("PYTHONUSERBASE", text)
 
     def _between_bare(
-        self, item: Instruction, found: Stage, sources: list[str], target: str
+        self, item: Instruction, stage: Stage, sources: list[str], target: str
     ) -> None:
         """From a stage into an image in which nothing can be run: laid out in that stage before."""
-        pairs = self.stage.layers.setdefault(found.name, [])
-        if found.works:
-            found.copies += 1
-            folder = f"{STAGED}/{found.copies}"
+        pairs = self.stage.layers.setdefault(stage.name, [])
+        if stage.works:
+            stage.copies += 1
+            folder = f"{STAGED}/{stage.copies}"
             paths = " ".join(globbed(str(PurePosixPath("/", source))) for source in sources)
-            found.install.append(f"copy 0:0 {with_arguments(folder + target)} {paths}")
+            stage.install.append(f"copy 0:0 {with_arguments(folder + target)} {paths}")
             pairs.append((f"{folder}/*", "/"))
             return
         for source in sources:
             pairs.append((str(PurePosixPath("/", source)), target))
-            said = f"COPY --from={found.base} {source} {target}"
+            said = f"COPY --from={stage.base} {source} {target}"
             self.note(item, said, f"if it is a folder, write {source.rstrip('/')}/* below %files")
 
     # How they come to their place.
@@ -154,10 +154,10 @@ class Copies(Sources):
 
     def _paths(self, item: Instruction) -> list[str]:
         listed = item.listed()
-        found = [shell(word) for word in words(item.flat)] if listed is None else listed
+        given = [shell(word) for word in words(item.flat)] if listed is None else listed
         heredocs = {f"<<{document.name}" for document in item.heredocs}
         names = [
-            word for word in found if word.lstrip("0123456789").replace("<<-", "<<") not in heredocs
+            word for word in given if word.lstrip("0123456789").replace("<<-", "<<") not in heredocs
         ]
         bare = self.stage.bare
         return [

@@ -29,13 +29,13 @@ class Ignored:
 
     @classmethod
     def parse(cls, text: str) -> Ignored:
-        found = []
+        patterns = []
         for line in filter(None, map(str.strip, text.splitlines())):
             again = line.startswith("!")
             pattern = str(PurePosixPath(line[again:].strip().lstrip("/")))
             if not line.startswith("#") and pattern != ".":
-                found.append((re.compile(_expression(pattern)), again))
-        return cls(tuple(found))
+                patterns.append((re.compile(_expression(pattern)), again))
+        return cls(tuple(patterns))
 
     def __contains__(self, path: str) -> bool:
         """Whether a path, or a folder that it is in, is kept out."""
@@ -52,7 +52,7 @@ class Ignored:
 
     def _walk(self, context: Path, folder: str) -> tuple[list[str], bool]:
         """What to leave out in a folder, and whether that is everything."""
-        found, everything = [], True
+        left_out, everything = [], True
         takes_in = any(again for _, again in self.patterns)
         for entry in sorted((context / folder).iterdir()):
             path = str(PurePosixPath(folder) / entry.name)
@@ -60,10 +60,10 @@ class Ignored:
             if entry.is_dir() and not entry.is_symlink() and (takes_in or not whole):
                 inner, all_inner = self._walk(context, path)
                 whole = whole and all_inner
-                found += [] if whole else inner
-            found += [path] if whole else []
+                left_out += [] if whole else inner
+            left_out += [path] if whole else []
             everything = everything and whole
-        return found, everything
+        return left_out, everything
 
 
 def _expression(pattern: str) -> str:
@@ -78,14 +78,14 @@ def matches(context: Path, pattern: str) -> list[str]:
     """The paths in the context that a pattern of COPY fits, also those that begin with a dot."""
     if not re.search(r"[*?[]", pattern):
         return [pattern] if (context / pattern).exists() else []
-    found = [""]
+    paths = [""]
     for name in PurePosixPath(pattern).parts:
         fits = re.compile(_expression(name))
-        found = [
+        paths = [
             str(PurePosixPath(folder) / entry.name)
-            for folder in found
+            for folder in paths
             if (context / folder).is_dir()
             for entry in sorted((context / folder).iterdir())
             if fits.fullmatch(entry.name)
         ]
-    return found
+    return paths

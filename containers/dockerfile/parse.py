@@ -49,11 +49,11 @@ class Instruction:
     def listed(self) -> list[str] | None:
         """The words of the form ["a", "b"]; None for another form."""
         try:
-            found = json.loads(self.flat)
+            value = json.loads(self.flat)
         except ValueError:
             return None
-        strings = isinstance(found, list) and all(isinstance(word, str) for word in found)
-        return list(found) if strings else None
+        strings = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        return list(value) if strings else None
 
     def command(self, shell: Sequence[str] = SHELL) -> list[str]:
         """The words that are run: those listed, or a shell with the text."""
@@ -68,13 +68,15 @@ def parse(text: str, name: str) -> list[Instruction]:
             raise UsageError(f"{name} has another escape character than the backslash")
     text = text.removeprefix("\ufeff")
     lines = iter(enumerate(text.splitlines(), start=1))
-    found = [_instruction(number, line, lines, name) for number, line in lines if _says(line)]
-    if not any(item.word == "FROM" for item in found):
+    instructions = [
+        _instruction(number, line, lines, name) for number, line in lines if _says(line)
+    ]
+    if not any(item.word == "FROM" for item in instructions):
         raise UsageError(
             f"{name} has no line FROM: it is not a Dockerfile",
             remedy="runner build FILE takes a definition as it is",
         )
-    return found
+    return instructions
 
 
 def _says(line: str) -> bool:
@@ -94,23 +96,23 @@ def _instruction(
     if not text.strip():
         raise UsageError(f"{name}, line {number}: nothing follows {word}", line)
     keyword = word.upper()
-    found = heredocs(text) if keyword in WITH_HEREDOCS else []
-    bodies = [Heredoc(key, raw, _body(key, tabs, lines, name)) for key, raw, tabs in found]
+    documents = heredocs(text) if keyword in WITH_HEREDOCS else []
+    bodies = [Heredoc(key, raw, _body(key, tabs, lines, name)) for key, raw, tabs in documents]
     return Instruction(keyword, flags, text, number, tuple(bodies))
 
 
 def heredocs(text: str) -> list[tuple[str, bool, bool]]:
     """Name of each here-document that an instruction starts, whether it is raw, and has tabs."""
-    found = map(HEREDOC.fullmatch, words(text))
-    return [(match[3], match[2] != "", match[1] != "") for match in found if match]
+    matches = map(HEREDOC.fullmatch, words(text))
+    return [(match[3], match[2] != "", match[1] != "") for match in matches if match]
 
 
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    found = []
+    flags = []
     while match := FLAG.match(text):
-        found.append((match[1], shell(match[2] or "")))
+        flags.append((match[1], shell(match[2] or "")))
         text = re.sub(r"^(\\\n\s*)+", "", text[match.end() :])
-    return tuple(found), text
+    return tuple(flags), text
 
 
 def _body(delimiter: str, tabs: bool, lines: Iterator[tuple[int, str]], name: str) -> str:
@@ -155,8 +157,8 @@ def _part(part: str) -> str:
 
 def pairs(text: str) -> list[tuple[str, str]]:
     """The settings of ENV or LABEL, values as for `shell`; the old form is NAME VALUE."""
-    found = words(text)
-    if found and "=" not in found[0]:
+    settings = words(text)
+    if settings and "=" not in settings[0]:
         name, _, value = text.partition(" ")
         return [(name, shell(value.strip()))]
-    return [(name, shell(value)) for name, _, value in (word.partition("=") for word in found)]
+    return [(name, shell(value)) for name, _, value in (word.partition("=") for word in settings)]

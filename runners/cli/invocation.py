@@ -73,9 +73,9 @@ class SettingsCommand(click.Command):
 
 def again() -> CommandLine:
     """Return the command line for a job's record, without what was meant for this call alone."""
-    found = command_line()
-    kept = tuple((name, value) for name, value in found.switches if name not in ONCE)
-    return replace(found, switches=kept)
+    line = command_line()
+    kept = tuple((name, value) for name, value in line.switches if name not in ONCE)
+    return replace(line, switches=kept)
 
 
 def command_line(ctx: click.Context | None = None) -> CommandLine:

@@ -67,8 +67,8 @@ def without_secret(word: str) -> str:
 
     `--env NAME` takes the value from the environment.
     """
-    found = SECRET.fullmatch(word)
-    return found[1] if found else word
+    secret = SECRET.fullmatch(word)
+    return secret[1] if secret else word
 
 
 def read(value: Mapping[str, Any]) -> CommandLine:

@@ -67,11 +67,11 @@ def mount_type(path: Path, mounts: str | None = None) -> str:
         path, mounts = path.resolve(), Path("/proc/self/mounts").read_text(errors="surrogateescape")
     best, kind = "", "unknown"
     for line in mounts.splitlines():
-        _, place, found, *_ = line.split(" ")
+        _, place, type_name, *_ = line.split(" ")
         place = OCTAL.sub(lambda code: chr(int(code[1], 8)), place)
         inside = f"{path}/".startswith(f"{place.rstrip('/')}/")
         if inside and len(place) >= len(best):
-            best, kind = place, found
+            best, kind = place, type_name
     return kind
 
 

@@ -139,8 +139,8 @@ def _start(answer: HTTPResponse, have: int) -> int:
     """Return the byte at which the answer begins; raise SystemFault for one that fits nothing."""
     if answer.status != HTTPStatus.PARTIAL_CONTENT:
         return 0
-    found = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if not found or int(found[1]) != have:
+    served = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if not served or int(served[1]) != have:
         raise SystemFault("the server gave another range than was asked for", str(answer.headers))
     return have
 

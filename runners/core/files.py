@@ -152,11 +152,11 @@ def recall(path: Path, form: int) -> dict[str, Any]:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return {}
-            found = json.load(file)
+            content = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
-    known = isinstance(found, dict) and found.pop("form", form) == form
-    return found if known else {}
+    known = isinstance(content, dict) and content.pop("form", form) == form
+    return content if known else {}
 
 
 def remember(path: Path, form: int, content: Mapping[str, Any]) -> None:

@@ -14,8 +14,8 @@ MIG = re.compile(r"\d+g\.\d+gb")
 def asked(resources: Resources) -> list[str]:
     """Return the settings by which GPUs are asked for."""
     names = ["gpus", "gpus_per_node", "gpus_per_task"]
-    found = [name for name in names if getattr(resources, name)]
-    return [name.replace("_", "-") for name in [*found, *["gres"] * bool(in_gres(resources.gres))]]
+    given = [name for name in names if getattr(resources, name)]
+    return [name.replace("_", "-") for name in [*given, *["gres"] * bool(in_gres(resources.gres))]]
 
 
 def on_a_node(resources: Resources) -> tuple[str, int] | None:

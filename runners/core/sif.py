@@ -140,8 +140,8 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
 def _labels_of(raw: bytes) -> dict[str, str]:
     try:
         metadata = json.loads(raw)
-        found = metadata.get("data", metadata).get("attributes", {}).get("labels") or {}
-        return {str(key): str(text) for key, text in found.items()}
+        labels = metadata.get("data", metadata).get("attributes", {}).get("labels") or {}
+        return {str(key): str(text) for key, text in labels.items()}
     except (ValueError, AttributeError, RecursionError):
         raise SifError("its labels are damaged") from None
 

@@ -51,8 +51,8 @@ def faults(kind: Any, value: Any, key: str = "") -> list[str]:
     """Return all that keeps a value from being of a kind, each a sentence with its dotted key."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Union:
-        found = [faults(each, value, key) for each in inner if each is not type(None)]
-        return [] if [] in found else found[0]
+        by_kind = [faults(each, value, key) for each in inner if each is not type(None)]
+        return [] if [] in by_kind else by_kind[0]
     if origin is Annotated:
         base, rule = inner
         wrong = faults(base, value, key)

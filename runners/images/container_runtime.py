@@ -30,14 +30,14 @@ SECONDS = 10.0
 
 def command() -> str:
     """Return the runtime's path; raise Refused when this machine has none."""
-    found = shutil.which("apptainer") or shutil.which("singularity")
-    if found is None:
+    runtime = shutil.which("apptainer") or shutil.which("singularity")
+    if runtime is None:
         raise Refused(
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
             "module load apptainer",
         )
-    return found
+    return runtime
 
 
 def plain() -> bool:

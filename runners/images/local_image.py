@@ -112,11 +112,11 @@ def for_nodes(name: str | None, image: ImageInfo, wanted: str) -> tuple[ImageInf
         return image, ""
     for other in _others(Path(name), wanted):
         try:
-            found = on_disk(str(other))
+            candidate = on_disk(str(other))
         except RunnerError:  # what it is missing for is told of the image that was asked for
             continue
-        if found.architecture == wanted:
-            return found, f"the nodes are {wanted}, for which there is {other.name}"
+        if candidate.architecture == wanted:
+            return candidate, f"the nodes are {wanted}, for which there is {other.name}"
     return image, ""
 
 

@@ -171,25 +171,25 @@ def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
 
 def image(uri: str, ahead: bool, progress: Progress) -> ImageInfo:
     """Return the image of a URI, with its labels; pull it, unless only looking `ahead`."""
-    found = parse(uri)
-    request = PullRequest(found, name_of(found), machine.architecture())
+    reference = parse(uri)
+    request = PullRequest(reference, name_of(reference), machine.architecture())
     stored = already(request) if ahead else pull(request, progress)
     if stored is None:
         return _ahead(request, progress)
-    return replace(local_image.of_store(stored), source=found.source)
+    return replace(local_image.of_store(stored), source=reference.source)
 
 
 def _ahead(request: PullRequest, progress: Progress) -> ImageInfo:
     """Say what would be pulled; what the registry tells of it is as good as the image's labels."""
     source, path = request.reference.source, places.images() / request.name
     try:
-        found = source_of(request)
-        labels = found.labels()
+        remote = source_of(request)
+        labels = remote.labels()
     except SystemFault as error:
         progress.say(f"would pull {source}, of which nothing is known now: {error.what}")
         return ImageInfo(path, source=source)
-    size = f", {human_size(found.size)}" if found.size else ""
-    progress.say(f"would pull {source}{size}, {found.manifest or 'digest unknown'}")
-    if found.digest:
-        path = store.path_of(found.digest)
-    return ImageInfo(path, labels, source=source, digest=found.digest)
+    size = f", {human_size(remote.size)}" if remote.size else ""
+    progress.say(f"would pull {source}{size}, {remote.manifest or 'digest unknown'}")
+    if remote.digest:
+        path = store.path_of(remote.digest)
+    return ImageInfo(path, labels, source=source, digest=remote.digest)

@@ -103,21 +103,21 @@ def _digest(image: Path, asked: str) -> Check:
 def _signature(image: Path) -> Check:
     if image.is_dir():
         return Check("signature", UNSIGNED, "a folder cannot be signed")
-    found = signature.check(image)
-    if found.state == signature.UNSIGNED:
+    checked = signature.check(image)
+    if checked.state == signature.UNSIGNED:
         return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {image}")
-    if found.state == signature.BAD:
-        return Check("signature", FAIL, f"{found.message}\n{found.evidence}", found.remedy)
-    return Check("signature", PASS, ", ".join(signature.named(key) for key in found.signers))
+    if checked.state == signature.BAD:
+        return Check("signature", FAIL, f"{checked.message}\n{checked.evidence}", checked.remedy)
+    return Check("signature", PASS, ", ".join(signature.named(key) for key in checked.signers))
 
 
 def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
     try:
         tell("inspecting the image")
-        labels, found = image_labels.read(image).labels, probe_image.versions(image)
-        yield _labels(labels, found)
+        labels, versions = image_labels.read(image).labels, probe_image.versions(image)
+        yield _labels(labels, versions)
         tell("two ranks sum in it with each framework: a minute")
-        test = probe_image.own_test if "selftest" in found else probe_image.foreign_test
+        test = probe_image.own_test if "selftest" in versions else probe_image.foreign_test
         proven = test(image)
         yield _build(labels, proven.built)
         yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)

@@ -152,13 +152,14 @@ def metrics(results: Sequence[Mapping[str, Any]]) -> list[str]:
 
     They are accuracy and loss, then rates, then what else a trainer writes as a fraction.
     """
-    found = dict.fromkeys(
+    fractions = dict.fromkeys(
         name for result in results for name, value in result.items() if isinstance(value, float)
     )
     whole = {name for result in results for name in result if is_number(result[name])}
     first = [name for name in FIRST if name in whole]
-    rates = [name for name in dict.fromkeys([*found, *sorted(whole)]) if name.endswith(RATE)]
-    return list(dict.fromkeys([*first, *rates, *(n for n in found if not n.endswith(NO_METRIC))]))
+    rates = [name for name in dict.fromkeys([*fractions, *sorted(whole)]) if name.endswith(RATE)]
+    metrics = [name for name in fractions if not name.endswith(NO_METRIC)]
+    return list(dict.fromkeys([*first, *rates, *metrics]))
 
 
 def is_number(value: Any) -> bool:

@@ -92,8 +92,8 @@ def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> M
 
 
 def _epochs(metrics: Path) -> list[dict[str, Any]]:
-    found = events(read_text(metrics).splitlines())
-    return [each for each in found if each.get("event") == "epoch" and each.get("seconds")]
+    recorded = events(read_text(metrics).splitlines())
+    return [each for each in recorded if each.get("event") == "epoch" and each.get("seconds")]
 
 
 def _unit(result: Mapping[str, Any]) -> str:

@@ -38,16 +38,16 @@ def panels(report: StudyReport) -> list[Panel]:
     several = len(report.sizes()) > 1
     perfect = [Key("perfect scaling", style.MUTED, line=DOTTED)] * several
     note = "All ranks together; small dots: runs, bars: 95 % interval of their mean"
-    found = [Panel("throughput", "Throughput", note, (*ways, *perfect), throughput)]
+    shown = [Panel("throughput", "Throughput", note, (*ways, *perfect), throughput)]
     if several:
         note = "Speed-up over growth in ranks; 100 % is perfect scaling"
         keys = _efficiency_keys(report, ways)
-        found.append(Panel("efficiency", "Efficiency", note, keys, efficiency))
+        shown.append(Panel("efficiency", "Efficiency", note, keys, efficiency))
     if any(point.epoch_seconds for point in report.points):
         note = "Median epoch, mean of the runs; hollow: the first epoch"
         first = Key("first epoch", style.MUTED, "o", DOTTED, hollow=True)
-        found.append(Panel("epochs", "Time of an epoch", note, (*ways, first), epochs))
-    return found
+        shown.append(Panel("epochs", "Time of an epoch", note, (*ways, first), epochs))
+    return shown
 
 
 def _efficiency_keys(report: StudyReport, ways: Sequence[Key]) -> tuple[Key, ...]:

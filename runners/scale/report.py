@@ -80,23 +80,23 @@ class StudyReport:
         return f"{names}: {kind} scaling"
 
     def by_variant(self) -> dict[str, list[Summary]]:
-        found: dict[str, list[Summary]] = {}
+        points: dict[str, list[Summary]] = {}
         for point in self.points:
-            found.setdefault(point.variant, []).append(point)
-        return found
+            points.setdefault(point.variant, []).append(point)
+        return points
 
     def sizes(self) -> list[int]:
         return sorted({point.ranks for point in self.points})
 
     def software(self) -> dict[str, str]:
         """Return what was used, by name: versions, devices and controllers of all runs."""
-        found: dict[str, dict[str, None]] = {}
+        used: dict[str, dict[str, None]] = {}
         for run in self.runs:
             device = f"{run.device}, {run.threads} threads a rank" if run.threads else run.device
-            told = {"device": device, "controller": run.controller, **run.versions}
-            for name, value in told.items():
-                found.setdefault(name, {})[str(value)] = None
-        return {name: "; ".join(values) for name, values in found.items() if any(values)}
+            facts = {"device": device, "controller": run.controller, **run.versions}
+            for name, value in facts.items():
+                used.setdefault(name, {})[str(value)] = None
+        return {name: "; ".join(values) for name, values in used.items() if any(values)}
 
     def name_of(self, point: Summary) -> str:
         uneven = len({each.ranks / each.nodes for each in self.points}) > 1

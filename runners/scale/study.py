@@ -185,10 +185,10 @@ def _attempt(point: Point, paths: JobPaths, question: StudyRequest) -> PointStat
     if code == 0:
         of = (point.size.nodes, point.variant.label, point.repeat)
         try:
-            found = measure.read(paths, *of, question.drop)
+            measurement = measure.read(paths, *of, question.drop)
         except NotMeasured as why:
             return PointStatus(point, PointState.FAILED, paths, reason=str(why), kind=why.kind)
-        return PointStatus(point, PointState.MEASURED, paths, found)
+        return PointStatus(point, PointState.MEASURED, paths, measurement)
     ended = f"exit code {code}"
     if code is None:
         if not paths.job.exists():  # it was never submitted

@@ -135,22 +135,22 @@ def number(args: Sequence[str], option: str) -> tuple[int, int] | None:
 
 
 def _batch(args: Sequence[str]) -> tuple[int, int]:
-    found = number(args, BATCH)
-    if found is None:
+    batch = number(args, BATCH)
+    if batch is None:
         raise UsageError(
             f"--strong needs the trainer's {BATCH}",
             "which is then the number of samples in a step of all ranks together, shared by them",
             f"runner scale --strong ... TRAINER -- {BATCH} 256",
         )
-    return found
+    return batch
 
 
 def check_epochs(args: Sequence[str], drop: int) -> None:
     """Raise UsageError where no epoch would be left after those that warm up."""
-    found = number(args, "--epochs")
-    if found and found[1] <= drop:
+    epochs = number(args, "--epochs")
+    if epochs and epochs[1] <= drop:
         raise UsageError(
-            f"--drop {drop} leaves none of --epochs {found[1]}",
+            f"--drop {drop} leaves none of --epochs {epochs[1]}",
             "the first epochs warm up and are not measured",
             f"--epochs {drop + 5}, or --drop 0 to measure the first epoch",
         )

@@ -80,9 +80,9 @@ class Key:
 
 
 def variables() -> dict[str, str]:
-    found = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper", DOUBT: "--doubt"}
-    found.update({colour: f"--c{number}" for number, colour in enumerate(SERIES)})
-    return found
+    names = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper", DOUBT: "--doubt"}
+    names.update({colour: f"--c{number}" for number, colour in enumerate(SERIES)})
+    return names
 
 
 @contextmanager

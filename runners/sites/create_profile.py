@@ -71,13 +71,13 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
 
 def ask() -> Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
-    found = probe.probe()
-    settings, kinds = _slurm(found) if "slurm" in found.schedulers else ({}, ())
+    site = probe.probe()
+    settings, kinds = _slurm(site) if "slurm" in site.schedulers else ({}, ())
     fabrics = interfaces.fabrics(interfaces.interfaces(), interfaces.ports())
     # Scratch as it is for every user.
     parts = str(places.scratch()).split("/")
     scratch = "/".join("$USER" if part == getpass.getuser() else part for part in parts)
-    return Machine(found, settings, socket.gethostname(), scratch, kinds, fabrics)
+    return Machine(site, settings, socket.gethostname(), scratch, kinds, fabrics)
 
 
 def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:

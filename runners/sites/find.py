@@ -38,9 +38,9 @@ def cluster(env: Mapping[str, str]) -> tuple[str, str]:
     if not shutil.which("scontrol"):
         return env.get("SLURM_CLUSTER_NAME", ""), ""
     answer = shell.together([slurm_calls.CONFIG], SECONDS)[0]
-    found = slurm_calls.parse_config(answer.out).get("ClusterName", "")
+    name = slurm_calls.parse_config(answer.out).get("ClusterName", "")
     message = (answer.err or answer.out).strip().partition("\n")[0]
-    return found, "" if found else f"scontrol did not tell the cluster's name: {message}"
+    return name, "" if name else f"scontrol did not tell the cluster's name: {message}"
 
 
 def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> Profile | None:

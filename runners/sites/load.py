@@ -92,8 +92,8 @@ def detect(path: Path, env: Mapping[str, str]) -> Detect:
     of them are read by each launch. Raises UsageError as `profile` does.
     """
     tables = _read(path, env, trusted=SHIPPED)
-    found: Detect = made(OF_FILE["detect"], table(tables).get("detect", {}))
-    return found
+    own: Detect = made(OF_FILE["detect"], table(tables).get("detect", {}))
+    return own
 
 
 def parts(path: Path, env: Mapping[str, str]) -> dict[Path, Table]:
@@ -198,9 +198,9 @@ def faults(path: Path, env: Mapping[str, str]) -> list[str]:
         table = read_toml(path)
     except UsageError as error:
         return [f"{error.what}: {error.evidence}"]
-    found = toml_check.faults(KEYS, table)
-    if found:
-        return found  # what follows needs the right types
+    wrong_types = toml_check.faults(KEYS, table)
+    if wrong_types:
+        return wrong_types  # what follows needs the right types
     try:
         made = build(path.stem, parts(path, env))
     except UsageError as error:

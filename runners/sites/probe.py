@@ -105,12 +105,12 @@ def _read(
         problems.append(f"{command[0]}: {_first(answer.err or answer.out)}")
         return parse("")
     try:
-        found = parse(answer.out)
+        parsed = parse(answer.out)
     except ValueError:
-        found = None
-    if found is None or not (found or command is slurm_calls.PARTITIONS):
+        parsed = None
+    if parsed is None or not (parsed or command is slurm_calls.PARTITIONS):
         problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
-    return parse("") if found is None else found
+    return parse("") if parsed is None else parsed
 
 
 def _first(text: str) -> str:
@@ -152,17 +152,17 @@ def parse_mpirun(answer: shell.Result) -> str:
         ("intelmpi", r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
         ("mpich", r"HYDRA[\s\S]*?Version:\s+(\d[\w.]*)"),
     ):
-        found = re.search(pattern, answer.out)
-        if found:
-            return f"{flavour} {found.group(1)}"
+        match = re.search(pattern, answer.out)
+        if match:
+            return f"{flavour} {match.group(1)}"
     return ""
 
 
 def apptainer(command: str) -> str:
     """Return the version of the Apptainer that answers to `command`, empty for another runtime."""
     said = shell.together([[command, "--version"]], SECONDS_TO_ANSWER)[0].out
-    found = re.match(r"apptainer version (\d+(?:\.\d+)*)", said)
-    return found.group(1) if found else ""
+    match = re.match(r"apptainer version (\d+(?:\.\d+)*)", said)
+    return match.group(1) if match else ""
 
 
 def _glibc() -> str:

@@ -85,19 +85,19 @@ class Way:
         return table_lines([step for step in steps if step[1]])
 
 
-def way(found: Address, token: str, login: str, user: str, here: bool) -> Way:
+def way(server: Address, token: str, login: str, user: str, here: bool) -> Way:
     """Return the way to a session; `here` means that it runs on this machine without a scheduler.
 
     The port is the same at both ends: it was chosen at random, so that sessions seldom collide.
     """
-    query = f"{found.page}?token={quote(token)}"
-    url = f"http://{HERE}:{found.port}{query}"
-    if here and found.loopback:
+    query = f"{server.page}?token={quote(token)}"
+    url = f"http://{HERE}:{server.port}{query}"
+    if here and server.loopback:
         return Way("", url)
-    address = f"[{found.address}]" if ":" in found.address else found.address
-    target = f"{found.port}:{address}:{found.port}"
-    if found.loopback:
-        hop = ["-J", f"{user}@{login}", "-L", target, f"{user}@{found.host}"]
+    address = f"[{server.address}]" if ":" in server.address else server.address
+    target = f"{server.port}:{address}:{server.port}"
+    if server.loopback:
+        hop = ["-J", f"{user}@{login}", "-L", target, f"{user}@{server.host}"]
         return Way(quoting.join(["ssh", "-N", *hop]), url)
-    inside = f"http://{found.host}:{found.port}{query}"
+    inside = f"http://{server.host}:{server.port}{query}"
     return Way(quoting.join(["ssh", "-N", "-L", target, f"{user}@{login}"]), url, inside)

@@ -49,9 +49,9 @@ def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
             click.echo(build.describe(made, options, progress, alone=True))
             return
         folder = options.output or made.output.parent
-        found = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
-        progress.say(found.with_name(f"{found.name}.sha256").read_text(encoding="utf-8").rstrip())
-        click.echo(found)
+        wheel = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+        progress.say(wheel.with_name(f"{wheel.name}.sha256").read_text(encoding="utf-8").rstrip())
+        click.echo(wheel)
 
 
 @click.command("env", epilog="Example: runner build env /scratch/ada/hvd --module openmpi/4.1")

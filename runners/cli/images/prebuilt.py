@@ -25,14 +25,14 @@ def request(
     than the wanted one.
     """
     verified = release.verified(prebuilt.place(os.environ), plain)
-    found, image = verified.image(short, arch)
+    source, image = verified.image(short, arch)
     if digest and reference.checked_digest(digest) != image.digest:
         told = f"wanted {digest}\nreleased {image.digest}"
-        raise NotVerified(f"the digest of {found.source} is wrong", told)
+        raise NotVerified(f"the digest of {source.source} is wrong", told)
     printer.tell(f"release {verified.release.version}, signed by {verified.signer}")
     own_name = machine.file_name(image.name, image.architecture)
     name = reference.image_name(name) if name else own_name
-    return PullRequest(found, name, image.architecture, image.digest, plain, update)
+    return PullRequest(source, name, image.architecture, image.digest, plain, update)
 
 
 def pull_or_build(short: str) -> None:

@@ -73,10 +73,10 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
 def _of_address(
     uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
 ) -> pull.PullRequest:
-    found = reference.parse(uri)
-    name = reference.image_name(name) if name else pull.name_of(found)
+    source = reference.parse(uri)
+    name = reference.image_name(name) if name else pull.name_of(source)
     digest = reference.checked_digest(digest) if digest else ""
-    return pull.PullRequest(found, name, arch, digest, plain, update)
+    return pull.PullRequest(source, name, arch, digest, plain, update)
 
 
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:

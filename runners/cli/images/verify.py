@@ -40,12 +40,12 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
 def _show_facts(path: Path, as_json: bool) -> None:
     from ...images import inspect
 
-    found = inspect.inspect(path)
-    facts = {"image": str(path), "facts": {name: asdict(f) for name, f in found.facts.items()}}
-    rows = [[name, fact.value, fact.source] for name, fact in found.facts.items()]
+    inspected = inspect.inspect(path)
+    facts = {"image": str(path), "facts": {name: asdict(f) for name, f in inspected.facts.items()}}
+    rows = [[name, fact.value, fact.source] for name, fact in inspected.facts.items()]
     printer.json_or_table(as_json, facts, rows, ["fact", "value", "from"])
-    if found.problem:
-        printer.tell(f"cannot look into it: {found.problem}")
+    if inspected.problem:
+        printer.tell(f"cannot look into it: {inspected.problem}")
 
 
 @click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
@@ -104,8 +104,8 @@ def sign_command(image: str, key: str) -> None:
     from ...images.trust import signature
 
     path = _path(image)
-    found = signature.sign(path, key)
-    click.echo(f"{path} is signed by {', '.join(map(signature.named, found.signers))}")
+    signed = signature.sign(path, key)
+    click.echo(f"{path} is signed by {', '.join(map(signature.named, signed.signers))}")
     click.echo(f"digest: {digest_cache.digest(path)}")
 
 

@@ -115,9 +115,9 @@ class Visit:
         for now in job_status.until_end(self.paths, self.job):
             self._tell(now)
             if self.way is None and now.state == JobState.RUNNING:
-                found = private_folder.address(self.paths)
-                if found:
-                    self._arrived(found, now)
+                address = private_folder.address(self.paths)
+                if address:
+                    self._arrived(address, now)
             if self.way and self.as_json:
                 break
         return now

@@ -80,7 +80,7 @@ def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None
     if not as_json:
         _table(runs, statuses, [result or {} for result in results], sort)
         return
-    found = [
+    records = [
         {
             **facts(paths, job),
             "state": status.state.name,
@@ -91,7 +91,7 @@ def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None
         }
         for (paths, job), status, result in zip(runs, statuses, results)
     ]
-    printer.print_json(found)
+    printer.print_json(records)
 
 
 def _table(

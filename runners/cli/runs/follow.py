@@ -144,10 +144,10 @@ class Terminal(Plain):
             self.say(b"\n".join(lines).decode("utf-8", "replace"))
 
     def at(self, line: bytes) -> bool:
-        found = PROGRESS.match(line)
-        if found is None:
+        match = PROGRESS.match(line)
+        if match is None:
             return False
-        step, steps, more = int(found[1]), int(found[2]), found[3].decode("utf-8", "replace")
+        step, steps, more = int(match[1]), int(match[2]), match[3].decode("utf-8", "replace")
         self.bars.update(self.task, completed=step, total=steps, more=f"{step}/{steps}  {more}")
         return sys.stdout.isatty()
 

@@ -140,7 +140,7 @@ def _missing_packages() -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def _draw(found: StudyReport, paths: StudyPaths) -> bool:
+def _draw(report: StudyReport, paths: StudyPaths) -> bool:
     """Write the figures and the page; without the extra packages say what draws them later."""
     if missing := _missing_packages():
         later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
@@ -150,7 +150,7 @@ def _draw(found: StudyReport, paths: StudyPaths) -> bool:
         return False
     from ...scale import page
 
-    page.write(found, paths)
+    page.write(report, paths)
     return True
 
 

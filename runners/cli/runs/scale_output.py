@@ -63,8 +63,8 @@ def _result(each: PointStatus) -> str:
 
 
 def _counts(statuses: Sequence[PointStatus]) -> str:
-    found = Counter(each.state for each in statuses)
-    parts = [f"{found[state]} {state.value}" for state in PointState if found[state]]
+    counts = Counter(each.state for each in statuses)
+    parts = [f"{counts[state]} {state.value}" for state in PointState if counts[state]]
     return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
 
 

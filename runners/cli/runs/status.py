@@ -66,5 +66,5 @@ def _none(folder: Path) -> None:
 
 def _print(meant: list[Run], as_json: bool) -> None:
     pairs = zip(meant, status_view.statuses(meant))
-    found = [status_view.facts(*run, status) for run, status in pairs]
-    printer.json_or_table(as_json, found, *status_view.table(found), status_view.SPARE)
+    rows = [status_view.facts(*run, status) for run, status in pairs]
+    printer.json_or_table(as_json, rows, *status_view.table(rows), status_view.SPARE)

@@ -39,21 +39,21 @@ def statuses(runs: list[Run]) -> list[Status]:
 def of_one(paths: JobPaths, job: Job, used: RunUse | None) -> dict[str, Any]:
     """Return the facts of one run, what it used, and what else there is to say of it."""
     (status,) = statuses([(paths, job)])
-    found = facts(paths, job, status)
+    known = facts(paths, job, status)
     if status.state == JobState.STOPPED:
-        found.update(saved_step=job_record.saved_step(paths), go_on=end.resume_command(paths, job))
+        known.update(saved_step=job_record.saved_step(paths), go_on=end.resume_command(paths, job))
     if status.state == JobState.RUNNING and (stalled := stall_notice.of_job(paths, job)):
-        found["stalled"] = stalls.in_words(stalled)
+        known["stalled"] = stalls.in_words(stalled)
     if weights := files.read_json(paths.weights):
-        found["weights"] = f"{weights.get('result')}: {weights.get('text')}"
+        known["weights"] = f"{weights.get('result')}: {weights.get('text')}"
     if (spent := effective_time.of_run(paths, job)) and spent.starts > 1:
-        found["time_spent"] = asdict(spent)
+        known["time_spent"] = asdict(spent)
     if used:
-        found["use"] = used.value
+        known["use"] = used.value
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
     failed = status.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
     first = read_facts.first(paths, job) if failed else None
-    return {**found, "first_to_fail": str(first) if first else None}
+    return {**known, "first_to_fail": str(first) if first else None}
 
 
 def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:

@@ -65,14 +65,14 @@ def _warn_of_shared_files(made: Plan) -> None:
 
 def _print(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
     """Print what would be submitted, and the script of the first run; the others have their own."""
-    found = job_array.batches(drafts, at_once)
+    batches = job_array.batches(drafts, at_once)
     if as_json:
         listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
-        scripts = [batch.text for batch in found if batch.array]
+        scripts = [batch.text for batch in batches if batch.array]
         chosen = plan_record.as_data(drafts[0].plan)
         printer.print_json({"submitted": scripts, "runs": listed, "plan": chosen})
         return
-    for batch in found:
+    for batch in batches:
         if batch.array:
             click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
     click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")

@@ -134,12 +134,12 @@ def _limit(text: str) -> str:
 
 
 def _gpus(resources: Resources) -> list[str]:
-    found = (
+    asked = (
         ("", resources.gpus),
         (" on each node", resources.gpus_per_node),
         (" for each rank", resources.gpus_per_task),
     )
-    told = [f"GPUs{where}: {number}" for where, number in found if number]
+    told = [f"GPUs{where}: {number}" for where, number in asked if number]
     return told + ([resources.gres] if resources.gres else [])
 
 

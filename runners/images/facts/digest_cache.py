@@ -29,8 +29,8 @@ Stamp = list[int]
 
 def stamp(path: Path) -> Stamp:
     """Return what changes when the file does."""
-    found = path.stat()
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    status = path.stat()
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def at_rest(seen: Stamp, now: float) -> bool:
@@ -86,11 +86,11 @@ def recall_content(digest: str) -> dict[str, Any]:
 
 def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return what is inside an image with this digest, remembered or found out by `look`."""
-    found = recall_content(digest)
-    if not found:
-        found = look()
-        files.remember(folder() / f"{digest.replace(':', '-')}.json", FORM, found)
-    return found
+    facts = recall_content(digest)
+    if not facts:
+        facts = look()
+        files.remember(folder() / f"{digest.replace(':', '-')}.json", FORM, facts)
+    return facts
 
 
 def folder() -> Path:

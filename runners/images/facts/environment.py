@@ -76,13 +76,13 @@ def look_on_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
     `where` names it in errors.
     """
     done = shell.run(probe_image.script(), env=environ, timeout=probe_image.SECONDS)
-    found = probe_image.parse(done.out) if "== end" in done.out else {}
-    if "python.version" not in found:
+    facts = probe_image.parse(done.out) if "== end" in done.out else {}
+    if "python.version" not in facts:
         raise SystemFault(f"the Python in {where} does not run", done.err)
-    if found.get("horovod.version") != "none":
+    if facts.get("horovod.version") != "none":
         built = shell.run(CHECK_BUILD, env=environ, timeout=probe_image.SECONDS)
-        found.update(probe_image.parse_build(built.out))
-    return found
+        facts.update(probe_image.parse_build(built.out))
+    return facts
 
 
 def _key(folder: Path) -> str:

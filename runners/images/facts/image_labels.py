@@ -23,8 +23,8 @@ def read(path: Path) -> ImageInfo:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    found = labels if labels is not None else _labels_by_runtime(path)
-    return ImageInfo(path, found, architecture=architecture or "")
+    known = labels if labels is not None else _labels_by_runtime(path)
+    return ImageInfo(path, known, architecture=architecture or "")
 
 
 def _labels_by_runtime(path: Path) -> dict[str, str]:

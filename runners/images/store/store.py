@@ -55,8 +55,8 @@ def _record_of(digest: str) -> Path:
 
 def digest_named(path: Path) -> str:
     """Return the digest that a path of the store is named after, "" for any other path."""
-    found = FILE.fullmatch(path.name)
-    return f"sha256:{found.group(1)}" if found else ""
+    match = FILE.fullmatch(path.name)
+    return f"sha256:{match.group(1)}" if match else ""
 
 
 def find(digest: str) -> Stored | None:

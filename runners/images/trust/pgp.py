@@ -68,8 +68,8 @@ def sign(file: Path, key: str) -> Path:
 
 
 def _program() -> str:
-    found = shutil.which("gpg")
-    if found is None:
+    gpg = shutil.which("gpg")
+    if gpg is None:
         what = "gpg, which signs releases and checks them, is not on this machine"
         raise Refused(what, "", "apt-get install gnupg (dnf install gnupg2), or runner build cpu")
-    return found
+    return gpg

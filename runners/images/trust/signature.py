@@ -147,10 +147,10 @@ def sign(image: Path, wanted: str = "") -> Signature:
     # Else a later `runner build` would take the signed image for one that somebody put there.
     built = build_record.read(image)
     with _undone_on_failure(image):
-        found = _sign(image, number)
+        signed = _sign(image, number)
     if built:
         build_record.write(image, built.key, digest_cache.digest(image))
-    return found
+    return signed
 
 
 def _check_file(image: Path) -> None:
@@ -184,11 +184,11 @@ def _sign(image: Path, number: int) -> Signature:
         raise UsageError("the passphrase is wrong", remedy="try again")
     if done.code:
         raise SystemFault(f"{image} could not be signed", done.err)
-    found = check(image)
-    if found.state != SIGNED:
-        words = f"{found.message}\n{found.evidence}"
-        raise NotVerified(f"the new signature of {image} does not hold", words, found.remedy)
-    return found
+    signature = check(image)
+    if signature.state != SIGNED:
+        words = f"{signature.message}\n{signature.evidence}"
+        raise NotVerified(f"the new signature of {image} does not hold", words, signature.remedy)
+    return signature
 
 
 @contextmanager
