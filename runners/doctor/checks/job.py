@@ -6,11 +6,11 @@ from ...core.job_record import JobState
 from ...core.remedy import Remedy, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
-from .. import trial
+from .. import transport_log, trial
 from ..finding import About, Finding
 from ..timed import LINES_SHOWN
 from ..trial import Outcome
-from . import environment, network, scratch, transport, world
+from . import bandwidth, environment, network, scratch, transport, world
 from .world import Record
 
 ABOUT = About("job")
@@ -30,7 +30,8 @@ def check(outcome: Outcome) -> list[Finding]:
         _ended(outcome, result),
         *world.check(ranks, result["started"]),
         *world.cpus(ranks),
-        *transport.check(result, transport.parse(outcome.log)),
+        transport.check(result, transport_log.parse(outcome.log)),
+        *bandwidth.check(result),
         *_nodes(ranks),
     ]
 
@@ -83,7 +84,7 @@ def _logs(outcome: Outcome) -> Remedy:
 def _nodes(ranks: list[Record]) -> list[Finding]:
     """Return what is wrong on single nodes, once for each of them."""
     findings: list[Finding] = []
-    for host, seen in transport.networks(ranks).items():
+    for host, seen in network.of_nodes(ranks).items():
         where = f" on {host}"
         findings += network.dead_interfaces(seen.interfaces, where)
         findings += network.dead_ports(seen.ports, where)

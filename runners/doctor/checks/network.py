@@ -1,9 +1,10 @@
-"""The network of this node: interfaces, fabric ports, and where its own name leads."""
+"""The network of a node: interfaces, fabric ports, and where its own name leads."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ from ...injob import interfaces
 from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
 from ..timed import in_time
+from .world import Record
 
 SECONDS_FOR_A_NAME = 5.0
 CXI = "/sys/class/cxi"
+SHARE = 0.05  # of the bytes sent; less is the chatter of the system
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,28 @@ def _resolve(host: str) -> str:
         return str(socket.getaddrinfo(host, None)[0][4][0])
     except (OSError, UnicodeError):  # a name may be none that can be asked for
         return ""
+
+
+def of_nodes(ranks: list[Record]) -> dict[str, Network]:
+    """Return the network of each node of a job, as its first rank saw it."""
+    return {one["host"]: _seen_by(one) for one in ranks if one["local_rank"] == 0}
+
+
+def _seen_by(record: Record) -> Network:
+    facts = [{**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]]
+    found, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
+    return Network(record["host"], None, tuple(found), tuple(ports))
+
+
+def sent_bytes(ranks: list[Record]) -> dict[str, int]:
+    """Return the bytes that a job's nodes sent by interface or port, most first, no loopback."""
+    total: Counter[str] = Counter()
+    for record in ranks:
+        if record["local_rank"] == 0:
+            total.update(record["sent"])
+    del total["lo"]
+    least = sum(total.values()) * SHARE
+    return {name: count for name, count in total.most_common() if count > least}
 
 
 ABOUT = About("network")

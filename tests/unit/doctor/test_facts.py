@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor import timed
-from runners.doctor.checks import container, scratch, transport
+from runners.doctor import timed, transport_log
+from runners.doctor.checks import container, scratch
 from runners.doctor.checks.network import Network
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
@@ -247,7 +247,7 @@ OPEN_MPI = """\
 
 
 @pytest.mark.parametrize(
-    ("log", "who", "kind", "ways"),
+    ("log", "library", "kind", "transports"),
     [
         (NCCL, "NCCL", "RDMA", {"RDMA (IB)": 2, "peer to peer": 1, "shared memory": 1}),
         (SOCKET, "NCCL", "TCP", {"TCP": 1}),
@@ -264,13 +264,15 @@ OPEN_MPI = """\
         ("epoch 1 via nothing\n", "", "", {}),
     ],
 )
-def test_words_of_the_libraries(log: str, who: str, kind: str, ways: dict[str, int]) -> None:
-    said = transport.parse(log)
-    assert (said.who, said.kind, said.ways) == (who, kind, ways)
+def test_words_of_the_libraries(
+    log: str, library: str, kind: str, transports: dict[str, int]
+) -> None:
+    said = transport_log.parse(log)
+    assert (said.library, said.kind, said.transports) == (library, kind, transports)
 
 
 def test_more_of_what_they_say() -> None:
-    lines = transport.parse(NCCL).lines
+    lines = transport_log.parse(NCCL).lines
     assert lines[0].startswith("NET/IB : Using [0]mlx5_0:1/IB")
     assert lines[1] == "GPUDirect RDMA is used"
-    assert transport.parse(OPEN_MPI).messenger == "ob1"
+    assert transport_log.parse(OPEN_MPI).pml == "ob1"

@@ -12,9 +12,9 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.progress import Listener
 from runners.doctor import trial
-from runners.doctor.checks import job, transport, world
-from runners.doctor.checks.transport import Words
+from runners.doctor.checks import bandwidth, job, transport, world
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
+from runners.doctor.transport_log import TransportLog
 from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
 from runners.injob.interfaces import Interface
@@ -120,14 +120,15 @@ def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None
 
 TABLE = [{"bytes": 2**24, "seconds": 0.1, "algorithm": 1e9, "bus": 1.5e9, "right": True}]
 TABLE[0]["moved"] = 10**8
-NCCL_TCP, NCCL_IB = Words("NCCL", {"TCP": 4}), Words("NCCL", {"RDMA (IB)": 4, "peer to peer": 9})
-MPI_TCP = Words("Open MPI", {"TCP": 2, "memory (vader)": 2})
+NCCL_TCP = TransportLog("NCCL", {"TCP": 4})
+NCCL_IB = TransportLog("NCCL", {"RDMA (IB)": 4, "peer to peer": 9})
+MPI_TCP = TransportLog("Open MPI", {"TCP": 2, "memory (vader)": 2})
 OVER_IB = {"eth0": 1000, "mlx5_0:1": 10**8}
-GLOO = Words()
+GLOO = TransportLog()
 
 
 @pytest.mark.parametrize(
-    ("seen", "words", "state", "says", "fix"),
+    ("seen", "log", "state", "says", "fix"),
     [
         (ranks(), GLOO, OK, "TCP over eth0", ""),
         (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
@@ -162,9 +163,9 @@ GLOO = Words()
     ],
 )
 def test_the_network_used_against_the_one_there_is(
-    seen: list[Record], words: Words, state: str, says: str, fix: str
+    seen: list[Record], log: TransportLog, state: str, says: str, fix: str
 ) -> None:
-    found = named(transport.check({"ranks": seen, "bandwidth": TABLE}, words), "transport")
+    found = transport.check({"ranks": seen, "bandwidth": TABLE}, log)
     assert found.state == state
     assert says in found.says
     assert fix in told(found)
@@ -173,13 +174,14 @@ def test_the_network_used_against_the_one_there_is(
 
 
 def test_one_node_needs_no_network() -> None:
-    found = transport.check({"ranks": ranks()[:2], "bandwidth": TABLE}, GLOO)
+    result = {"ranks": ranks()[:2], "bandwidth": TABLE}
+    found = [transport.check(result, GLOO), *bandwidth.check(result)]
     assert states(found) == {"transport": OK, "allreduce": OK}
     assert "one node" in found[0].says
 
 
 def test_the_table_says_what_bus_bandwidth_is() -> None:
-    found = named(transport.check({"ranks": ranks(), "bandwidth": TABLE}, GLOO), "allreduce")
+    found = named(bandwidth.check({"ranks": ranks(), "bandwidth": TABLE}), "allreduce")
     assert found.says == "1500 MB/s bus bandwidth at 16 MiB"
     assert "nccl-tests" in found.evidence
 
@@ -193,7 +195,7 @@ def test_the_table_says_what_bus_bandwidth_is() -> None:
 )
 def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> None:
     result = {"ranks": ranks(), "bandwidth": [{**TABLE[0], **changes}]}
-    assert named(transport.check(result, GLOO), name).state == state
+    assert named(bandwidth.check(result), name).state == state
 
 
 # The whole job
