@@ -30,6 +30,7 @@ OF_A_TYPE = (
     r"\.(?-i:[A-Z]\w+|timeout)(?=: |$))"
 )
 RESULT = "result.json"  # the trainer's own
+FAILURES = "failures"  # a folder
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
@@ -44,6 +45,11 @@ def harmless(text: "object") -> "str":
     anything: colours go, and other control characters are escaped.
     """
     return CONTROL.sub(lambda found: repr(found.group())[1:-1], plain(str(text)))
+
+
+def failure_path(run_dir: "str", name: "object") -> "str":
+    """Return the path of a failure's record, `name` is a rank or what failed on a node."""
+    return os.path.join(run_dir, FAILURES, f"rank-{name}.json")
 
 
 def read(path: "str") -> "str":

@@ -22,7 +22,7 @@ from functools import partial
 
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import network, rank_environment
-from runners.injob.rank.failure import Problem
+from runners.injob.rank.problems import Problem
 from runners.injob.rank.rendezvous import protocol
 from runners.injob.rank.rendezvous.hub import Hub, HubSettings
 from runners.injob.rank.rendezvous.hub_state import SIZE, RankTable

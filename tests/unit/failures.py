@@ -7,8 +7,8 @@ from typing import Any
 
 from runners.core.job_record import JobPaths
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
-from runners.injob.rank.failure import Problem
+from runners.injob.rank import problems
+from runners.injob.rank.problems import Problem
 
 
 def leave(
@@ -23,4 +23,4 @@ def leave(
 
 def words(error: str, code: int = 1) -> Problem:
     """Return the end of a program that said why: an exception's last line, or words of its own."""
-    return failure.of_exit(code, error)
+    return problems.of_exit(code, error)

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import failure_kinds as kinds
-from . import FRAMEWORKS, HOROVOD, failure, reports
-from .failure import Problem, RendezvousError
+from . import FRAMEWORKS, HOROVOD, failures, node_speaker, reports
+from .problems import Problem, RendezvousError
 from .task import Task
 from .worlds import COULD, INDEPENDENT, WHY_NO_MEETING, why_alone, why_no_mpi, why_other_size
 
@@ -178,7 +178,7 @@ class Gate:
         self._end(framework, Problem(kinds.WORLD_SIZE, what, fields))
 
     def _end(self, framework: str, problem: Problem) -> None:
-        failure.record(self.task, EXIT_WORLD_SIZE, problem, self.settings.run_dir)
+        failures.record(self.task, EXIT_WORLD_SIZE, problem, self.settings.run_dir)
         self._tell(framework, reports.WRONG)
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
@@ -252,7 +252,7 @@ def never_formed(
 
 def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if not failure.speaks_for_node(settings.task, settings.run_dir):
+    if not node_speaker.claim(settings.task, settings.run_dir):
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"

@@ -13,7 +13,7 @@ import sys
 
 from .. import failure_kinds as kinds
 from ..run_files import read
-from .failure import Problem
+from .problems import Problem
 
 CPUINFO = "/proc/cpuinfo"
 # x86-64 psABI, table 3.1, in the kernel's words: LZCNT is `abm`, OSXSAVE comes with `xsave`.

@@ -18,8 +18,8 @@ import sys
 from typing import Any
 
 from .. import failure_kinds as kinds
-from . import EXIT_HOST_MPI, failure, task
-from .failure import Problem
+from . import EXIT_HOST_MPI, failures, task
+from .problems import Problem
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are
 SECONDS = 120  # MPI_Init takes a few, on the slowest of systems
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     if me.local_rank == 0:
         print(f"runner: host MPI: {problem}", flush=True)
     failed = Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
-    failure.record(me, EXIT_HOST_MPI, failed, options.run_dir)
+    failures.record(me, EXIT_HOST_MPI, failed, options.run_dir)
     return EXIT_HOST_MPI
 
 

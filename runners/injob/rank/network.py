@@ -16,7 +16,7 @@ from collections.abc import MutableMapping, Sequence
 
 from .. import failure_kinds as kinds
 from ..interfaces import LOOPBACK, Address, addresses_of, resolve, source_towards
-from .failure import Problem
+from .problems import Problem
 from .reports import Inbox
 from .startup import RAS_ADDRESS
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
 from .. import run_files
-from . import EXIT_DIFFERENT, FRAMEWORKS, failure, gate, reports, weight_reports
-from .failure import Problem
+from . import EXIT_DIFFERENT, FRAMEWORKS, failures, gate, reports, weight_reports
 from .gate import EXIT_WORLD_SIZE, GateSettings
+from .problems import Problem
 from .reports import Inbox, RankReport
 from .usage import node_use, summary
 from .weight_reports import WeightReports
@@ -125,7 +125,7 @@ class Referee:
         """Whether each rank has told its last, or none will."""
         if self.session is None or self.session.hub is None:
             return True
-        others_failed = failure.of_others(self.settings.task, self.settings.run_dir)
+        others_failed = failures.of_others(self.settings.task, self.settings.run_dir)
         return others_failed or len(self.gone) >= self.settings.task.size
 
     def _all_gone(self) -> bool:
@@ -227,5 +227,5 @@ class Referee:
         what = f"runner: rank {task.name}: {problem.text}"
         words = gate.explained(self.settings, what, (value["cause"], value["remedy"]))
         print(words + "\n", end="", flush=True)
-        failure.record(task, self.code, problem, self.settings.run_dir)
+        failures.record(task, self.code, problem, self.settings.run_dir)
         self.end()

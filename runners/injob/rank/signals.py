@@ -64,6 +64,17 @@ class Relay:
             signal.signal(number, signal.SIG_IGN)
 
 
+def ended_before_training(command: list[str], in_training: bool, code: int, seen: set[int]) -> bool:
+    """Whether a recipe was ended, by the signals `seen`, before its first step: nothing is lost.
+
+    From then on recipes answer signals, so one that a signal killed had not come so far; and where
+    one rank was killed the others fail to meet it. Of a user's own program nobody knows.
+    """
+    ends = seen & {signal.SIGTERM, signal.SIGUSR1}
+    killed = code in {128 + number for number in ends}
+    return command[0] == "-m" and bool(ends) and code != 0 and (killed or not in_training)
+
+
 class JobEndWatch:
     """Ends the process `child` once the run's folder says that the job has ended; then `ended`.
 

@@ -12,7 +12,7 @@ from typing import Callable, NoReturn
 
 from .. import HERE, RANK
 from ..processes import waited_code
-from . import failure, hardware, rank_environment, task
+from . import failures, hardware, node_speaker, rank_environment, task
 from .commands import AGENTS
 from .supervise import supervise
 from .task import READERS, Task
@@ -129,9 +129,9 @@ def _one(options: ShimOptions, notes: list[str]) -> int:
         problem = hardware.driver_problem(options.driver, me.host)
     if problem:
         # On one rank of each node; all record it.
-        if failure.speaks_for_node(me, options.run_dir):
+        if node_speaker.claim(me, options.run_dir):
             print("\n  ".join([f"runner: {problem.text}", *problem.fields["evidence"]]), flush=True)
-        failure.record(me, EXIT_REFUSED, problem, options.run_dir)
+        failures.record(me, EXIT_REFUSED, problem, options.run_dir)
         return EXIT_REFUSED
     return supervise(me, options)
 

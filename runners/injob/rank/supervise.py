@@ -9,14 +9,16 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
-from . import EXIT_STOPPED, HOROVOD, commands, failure, gate, network, rank_environment, signals
-from .failure import Problem, RendezvousError, problem_of
+from ..run_files import write_json
+from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, network, rank_environment, signals
 from .gate import EXIT_WORLD_SIZE, GateSettings, WorldWatch
+from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee
 from .reports import Inbox
 from .task import Task
@@ -58,7 +60,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
     try:
         session = _open_session(task, options)
     except (RendezvousError, OSError) as error:
-        failure.record(task, EXIT_FAILED, problem_of(error), options.run_dir)
+        failures.record(task, EXIT_FAILED, problem_of(error), options.run_dir)
         return EXIT_FAILED
     pipes = [os.pipe() for _ in range(1 + options.errors)]
     inbox, shim = Inbox(), os.getpid()
@@ -103,7 +105,7 @@ class _Parent:
             profiled = commands.is_profiled(options, task.rank)
             return commands.pid_of_trainer(child, options.command) if profiled else child
 
-        self.relay = signals.Relay(child, lambda: failure.of_others(task, run_dir), trainer)
+        self.relay = signals.Relay(child, lambda: failures.of_others(task, run_dir), trainer)
         self.job_end = signals.JobEndWatch(child, run_dir)
         self.world = WorldWatch(settings, inbox)
         held = session.held if session and options.uses_held_port(task) else None
@@ -126,20 +128,26 @@ class _Parent:
         if self.referee.code or self.job_end.ended:  # how it ended is on record
             return self.referee.code or code
         if taken := self.port.problem_of(code):
-            failure.record(self.task, EXIT_WORLD_SIZE, taken, self.run_dir)
+            failures.record(self.task, EXIT_WORLD_SIZE, taken, self.run_dir)
             return EXIT_WORLD_SIZE
         if self._stopped_early(code):
-            failure.forget(self.task, self.run_dir)
-            failure.record_stop(self.task, self.run_dir)
+            failures.forget(self.task, self.run_dir)
+            value = {"form": 1, "rank": self.task.rank, "host": self.task.host, "time": time.time()}
+            write_json(os.path.join(self.run_dir, "stopped.json"), value)  # ranks may do so at once
             return 0
         return self._recorded(*self._judged(code, tail))
 
     def _stopped_early(self, code: int) -> bool:
-        """Whether the trainer saved and stopped, or was ended before there was anything to save."""
+        """Whether the trainer saved and stopped, or was ended before there was anything to save.
+
+        That is no failure. The task ends with 0, since launchers end all ranks when one of them
+        ends otherwise, and rank 0 may still be writing. The job's script turns `stopped.json` into
+        EXIT_STOPPED.
+        """
         in_training = bool(self.inbox.formed) and not self.inbox.waits_in(HOROVOD)
+        command, seen = self.options.command, self.relay.seen
         return code == EXIT_STOPPED or (
-            not self.relay.ended
-            and failure.before_training(self.options.command, in_training, code, self.relay.seen)
+            not self.relay.ended and signals.ended_before_training(command, in_training, code, seen)
         )
 
     def _judged(self, code: int, tail: list[str]) -> tuple[int, Problem]:
@@ -157,7 +165,7 @@ class _Parent:
             code = 0
         if code == 0 and self.world.missing:
             return EXIT_WORLD_SIZE, self.world.never_formed()
-        return code, ENDED if self.relay.ended else failure.of_process(code, tail, self.relay.seen)
+        return code, ENDED if self.relay.ended else of_process(code, tail, self.relay.seen)
 
     def _ended_in_init(self, code: int) -> bool:
         """Whether hvd.init() never returned, for another reason than somebody's signal."""
@@ -171,8 +179,8 @@ class _Parent:
             if self.session is not None:
                 self.session.see_off()
             self.referee.last()
-        if code and not self.referee.code and not failure.recorded(self.task, self.run_dir):
-            failure.record(self.task, code, problem, self.run_dir)
+        if code and not self.referee.code and not failures.recorded(self.task, self.run_dir):
+            failures.record(self.task, code, problem, self.run_dir)
         return self.referee.code or code
 
 

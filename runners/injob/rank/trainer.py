@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import EXIT_STOPPED, HOROVOD, commands, failure, gate, rank_environment, startup
+from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, problems, rank_environment, startup
 from .commands import AGENTS, Node, is_python
-from .failure import RendezvousError
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
+from .problems import RendezvousError
 from .task import Task
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(
         command = _prepared(task, options, session)
     except RendezvousError as error:
         print(gate.no_world(settings, error.problem.text), flush=True)
-        failure.record(task, EXIT_WORLD_SIZE, error.problem, settings.run_dir)
+        failures.record(task, EXIT_WORLD_SIZE, error.problem, settings.run_dir)
         return EXIT_WORLD_SIZE
     _hold_the_gate(settings)
     if options.agent:
@@ -52,8 +52,8 @@ def run(
             command = commands.with_profiler(options, task)
         except FileNotFoundError as error:
             print(f"error: {error}", flush=True)
-            problem = failure.of_exit(EXIT_NOT_FOUND, f"error: {error}")
-            failure.record(task, EXIT_NOT_FOUND, problem, options.run_dir)
+            problem = problems.of_exit(EXIT_NOT_FOUND, f"error: {error}")
+            failures.record(task, EXIT_NOT_FOUND, problem, options.run_dir)
             return EXIT_NOT_FOUND
         _find_module_as_ranks_do(options.command)
         _become(command)
@@ -145,20 +145,20 @@ def _become(command: list[str]) -> NoReturn:
 def _run_python(command: list[str], settings: GateSettings) -> int:
     from . import frameworks
 
-    record = partial(failure.record, settings.task, run_dir=settings.run_dir)
+    record = partial(failures.record, settings.task, run_dir=settings.run_dir)
     try:
         _as_python_does(command)
     except SystemExit as leaving:
         if _code(leaving) not in (0, EXIT_STOPPED):
             said = leaving.code if isinstance(leaving.code, str) else ""
-            record(_code(leaving), failure.of_exit(_code(leaving), said))
+            record(_code(leaving), problems.of_exit(_code(leaving), said))
         else:
             frameworks.gate().ended()
         raise
     except Exception as error:
         frame = _first_own_frame(error)
         lines = "".join(traceback.format_exception(type(error), error, frame)).splitlines()
-        problem = failure.of_exception(1, error, lines)
+        problem = problems.of_exception(1, error, lines)
         # Where hvd.init() failed the parent explains it.
         known = HOROVOD not in frameworks.gate().calling and record(1, problem)
         if not (known and problem.kind == kinds.PEER_LOST and _another_tells(settings.run_dir)):
@@ -171,7 +171,7 @@ def _run_python(command: list[str], settings: GateSettings) -> int:
 def _another_tells(run_dir: str) -> bool:
     """Whether another rank's record has the cause: this one's traceback would only distract."""
     deadline = time.monotonic() + SECONDS_FOR_CAUSE
-    while not failure.cause_known(run_dir):
+    while not failures.cause_known(run_dir):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

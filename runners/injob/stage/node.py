@@ -68,7 +68,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if os.path.basename(above) != "code":
         return  # not a copy in a run's folder
-    path = os.path.join(os.path.dirname(above), "failures", f"rank-{what}-{host()}.json")
+    path = run_files.failure_path(os.path.dirname(above), f"{what}-{host()}")
     which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
     facts.update(exit_code=code, message=message, time=time.time(), what=what)

@@ -19,7 +19,7 @@ from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.plan_record import PlanRecord
 from runners.core.shell import Result
-from runners.injob.rank import failure
+from runners.injob.rank import problems
 from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 from runners.jobs.metrics_tail import Reading
@@ -359,7 +359,7 @@ def test_a_traceback_that_was_followed_is_not_shown_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths, job = a_run(tmp_path / "t-1")
-    error = failure.of_exception(1, ValueError("boom"), ["Traceback", "ValueError: boom"])
+    error = problems.of_exception(1, ValueError("boom"), ["Traceback", "ValueError: boom"])
     leave(paths, 1, 1.0, error)
     ended = Status(JobState.FAILED, "", 1)
     for shown, count in (((), 1), ((0,), 1), ((1,), 0), (None, 0)):

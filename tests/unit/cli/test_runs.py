@@ -15,7 +15,7 @@ from runners.cli.runs.job_control import cancel_command
 from runners.cli.runs.status import list_command, status_command
 from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
-from runners.injob.rank import failure
+from runners.injob.rank import problems
 from runners.jobs import find
 from runners.schedulers import slurm
 
@@ -45,7 +45,7 @@ def listed(folder: Path) -> str:
 def test_the_list_has_the_exit_code_of_wait_and_why_a_run_failed(tmp_path: Path) -> None:
     bad = a_run(tmp_path / "runs/bad-1", "41", "FAILED", 143)
     leave(bad, 1, 10.0, words("ValueError: boom"), 7)
-    leave(bad, 0, 9.0, failure.of_process(143, []), 143)
+    leave(bad, 0, 9.0, problems.of_process(143, []), 143)
     a_run(tmp_path / "runs/off-1", "42", "CANCELLED", 135)
     text = listed(tmp_path / "runs")
     (row,) = [line for line in text.splitlines() if line.startswith("41")]

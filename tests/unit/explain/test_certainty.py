@@ -13,8 +13,8 @@ from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import JobState, Status
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
-from runners.injob.rank.failure import Problem
+from runners.injob.rank import problems
+from runners.injob.rank.problems import Problem
 from runners.injob.run_files import OF_A_TYPE
 from runners.jobs import job_status
 
@@ -116,7 +116,7 @@ TORCHRUN = """\
 def test_below_torchrun_it_is_the_worker_and_its_file(tmp_path: Path) -> None:
     paths, job = made(tmp_path, TORCHRUN)
     child = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
-    leave(paths, 0, 1.0, failure.of_process(1, [child]), host="n1")
+    leave(paths, 0, 1.0, problems.of_process(1, [child]), host="n1")
     why = explain(paths, job, FAILED)
     assert (why.rank, why.host, why.who) == (3, "n1", "rank 3@n1"), why
     assert "rank 3@n1 ended with KeyError: 'weights'" in why.cause
@@ -135,7 +135,7 @@ def test_below_torchrun_the_reason_of_nccl_is_found_too(tmp_path: Path) -> None:
     log = other + TORCHRUN.replace("KeyError: 'weights'\n", error + "\n")
     paths, job = made(tmp_path, log)
     child = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
-    leave(paths, 0, 1.0, failure.of_process(1, [child]), host="n1")
+    leave(paths, 0, 1.0, problems.of_process(1, [child]), host="n1")
     why = explain(paths, job, FAILED)
     assert (why.name, why.rank) == ("nccl-no-interface", 3), why
 
@@ -158,7 +158,7 @@ def test_a_job_that_slurm_is_ending_is_not_one_that_crashed(
 ) -> None:
     log = f"slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
     paths, job = made(tmp_path, log)
-    leave(paths, 0, 1.0, failure.of_process(135, []), 135)
+    leave(paths, 0, 1.0, problems.of_process(135, []), 135)
     assert explain(paths, job, Status(JobState.RUNNING)).name == name
     paths.log.write_text("slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26 ***\n")
     assert explain(paths, job, Status(JobState.RUNNING)).name == "rank-crashed"
@@ -219,7 +219,7 @@ def test_slurms_resolver_of_tensorflow_is_told_to_count_no_gpus(tmp_path: Path) 
         "FileNotFoundError: [Errno 2] No such file or directory: 'nvidia-smi'",
     ]
     error = FileNotFoundError(2, "No such file or directory", "nvidia-smi")
-    leave(paths, 0, 1.0, failure.of_exception(1, error, lines))
+    leave(paths, 0, 1.0, problems.of_exception(1, error, lines))
     why = explain(paths, job, FAILED)
     assert why.name == "slurm-resolver", why
     assert "auto_set_gpu=False" in " ".join(why.steps)
@@ -230,7 +230,7 @@ def test_two_ranks_on_one_gpu_are_told_by_horovods_few_words(tmp_path: Path) -> 
     words = "ncclCommInitRank failed: invalid usage (run with NCCL_DEBUG=WARN for details)"
     error = type("HorovodInternalError", (RuntimeError,), {})(words)
     for rank in (0, 1):
-        leave(paths, rank, 1.0 + rank, failure.of_exception(1, error, [f"X: {error}"]), size=2)
+        leave(paths, rank, 1.0 + rank, problems.of_exception(1, error, [f"X: {error}"]), size=2)
     why = explain(paths, job, FAILED)
     assert why.name == "nccl-invalid-usage", why
     assert "two ranks use one GPU" in why.cause
@@ -264,7 +264,7 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
 ) -> None:
     paths, job = made(tmp_path, "")
     planned(paths, runtime)
-    leave(paths, 0, 1.0, failure.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
+    leave(paths, 0, 1.0, problems.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
     typed = CommandLine(settings=(Given("image", "/envs/torch"),), trainer="t.py")
     why = explain(paths, replace(job, typed=typed), FAILED)
     assert (why.name, str(why.fix)) == ("bad-argument", command), why
@@ -347,7 +347,7 @@ srun: error: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1
 
 def test_what_a_healthy_start_prints_is_no_cause(tmp_path: Path) -> None:
     paths, job = made(tmp_path, HEALTHY)
-    leave(paths, 0, 1.0, failure.of_exit(7), 7)
+    leave(paths, 0, 1.0, problems.of_exit(7), 7)
     why = explain(paths, job, FAILED)
     assert why.certainty.value == "unsure", why
     for line in HEALTHY.splitlines(keepends=True):
@@ -366,7 +366,7 @@ def test_what_a_launcher_puts_before_a_line_hides_no_error(tmp_path: Path, label
         f"{label}FileNotFoundError: [Errno 2] No such file or directory: '/w/ckpt/.metadata'",
     ]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
-    leave(paths, 0, 1.0, failure.of_process(1, lines))
+    leave(paths, 0, 1.0, problems.of_process(1, lines))
     assert explain(paths, job, FAILED).name == "checkpoint-not-on-node"
 
 
@@ -408,7 +408,7 @@ def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path:
         "ERROR  : the container could not be started",
     ]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
-    leave(paths, 0, 1.0, failure.of_process(1, lines))
+    leave(paths, 0, 1.0, problems.of_process(1, lines))
     assert explain(paths, job, FAILED).name == "apparmor"
 
 
@@ -418,7 +418,7 @@ def test_a_program_that_slurm_does_not_find_is_no_bad_argument(
 ) -> None:
     line = f"slurmstepd: error: execve(): {program}: No such file or directory"
     paths, job = made(tmp_path, f"0@n1 | {line}\n")
-    leave(paths, 0, 1.0, failure.of_process(2, [line]), 2, host="n1")
+    leave(paths, 0, 1.0, problems.of_process(2, [line]), 2, host="n1")
     why = explain(paths, job, FAILED)
     assert why.name in ("runtime-missing", "program-not-on-node"), why
     assert program in why.cause
@@ -533,7 +533,7 @@ def test_an_option_of_sbatch_is_only_for_what_sbatch_submits(
     tmp_path: Path, scheduler: str
 ) -> None:
     line = "fi_mr_reg: Unable to register MR of 8192 bytes: Cannot allocate memory"
-    for number, error in ((1, failure.of_exit(1, line)), (2, failure.of_process(152, []))):
+    for number, error in ((1, problems.of_exit(1, line)), (2, problems.of_process(152, []))):
         paths, job = made(tmp_path / str(number), "")
         leave(paths, 0, 1.0, error)
         why = explain(paths, replace(job, scheduler=scheduler), FAILED)
@@ -555,7 +555,7 @@ def test_a_signal_is_told_by_what_it_is_for(
     tmp_path: Path, code: int, name: str, certainty: str, said: str, fix: str
 ) -> None:
     paths, job = made(tmp_path, "0@n1 | step 5 loss 0.3\n")
-    leave(paths, 0, 1.0, failure.of_process(code, []), code, host="n1")
+    leave(paths, 0, 1.0, problems.of_process(code, []), code, host="n1")
     why = explain(paths, job, FAILED)
     assert (why.name, why.certainty.value, str(why.fix)) == (name, certainty, fix), why
     assert said in why.cause
@@ -578,7 +578,7 @@ def test_what_a_message_does_not_name_leaves_no_gap(tmp_path: Path, error: str, 
 def test_what_a_transport_says_is_told_before_the_crash_that_follows(tmp_path: Path) -> None:
     line = "[17.8] [n1:13:0]  wireup.c:410  UCX  ERROR   ep 0x7f: no remote ep address for lane[1]"
     paths, job = made(tmp_path, f"0@n1 | {line}\n")
-    leave(paths, 0, 1.0, failure.of_process(139, [line]), 139, host="n1")
+    leave(paths, 0, 1.0, problems.of_process(139, [line]), 139, host="n1")
     why = explain(paths, job, FAILED)
     assert (why.name, why.certainty.value) == ("transport-says", "unsure"), why
     assert "no remote ep address" in why.cause
@@ -606,7 +606,7 @@ def test_an_exception_whose_name_says_no_error_is_found(
     said = {"no-network": "[Errno -2] Name or service not known"}.get(kind, "what it says")
     lines = ["Traceback (most recent call last):", '  File "/w/t.py", line 9', f"{name}: {said}"]
     paths, job = made(tmp_path, "".join(f"0@n1 | [rank0]: {line}\n" for line in lines))
-    problem = failure.of_process(1, [f"[rank0]: {line}" for line in lines])
+    problem = problems.of_process(1, [f"[rank0]: {line}" for line in lines])
     leave(paths, 0, 1.0, problem, 1, host="n1")
     why = explain(paths, job, FAILED)
     assert why.name == kind, why
@@ -627,7 +627,7 @@ def test_an_exception_whose_name_says_no_error_is_found(
     ],
 )
 def test_a_metric_is_no_exception(line: str, error: bool) -> None:
-    assert failure.of_process(1, [line]).fields["error"] == (line if error else "")
+    assert problems.of_process(1, [line]).fields["error"] == (line if error else "")
     assert bool(re.match(OF_A_TYPE, line)) is error
 
 
@@ -636,7 +636,7 @@ def test_memory_of_the_host_that_cannot_be_pinned_is_not_the_gpus(tmp_path: Path
     frame = '  File "/x/deepspeed/accelerator/cuda_accelerator.py", line 217, in pin_memory'
     lines = ["Traceback (most recent call last):", frame, "    return tensor.pin_memory()", error]
     paths, job = made(tmp_path, "")
-    leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(error[14:]), lines), 1, host="n1")
+    leave(paths, 0, 1.0, problems.of_exception(1, RuntimeError(error[14:]), lines), 1, host="n1")
     why = explain(paths, job, FAILED)
     assert (why.name, why.certainty.value) == ("pinned-memory", "likely"), why
 
@@ -645,6 +645,6 @@ def test_what_nccl_says_as_information_can_be_the_cause(tmp_path: Path) -> None:
     error = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:1, internal error"
     log = f"0@n1 | n1:7:7 [0] NCCL INFO Bootstrap : no socket interface found\n0@n1 | {error}\n"
     paths, job = made(tmp_path, log)
-    problem = failure.of_process(1, [error])
+    problem = problems.of_process(1, [error])
     leave(paths, 0, 1.0, problem, 1, host="n1")
     assert explain(paths, job, FAILED).name == "nccl-no-interface"

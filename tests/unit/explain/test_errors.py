@@ -10,7 +10,7 @@ import pytest
 
 from runners.core.command_line import Given
 from runners.explain.judge import explain
-from runners.injob.rank import failure
+from runners.injob.rank import problems
 
 from ..failures import leave
 from .test_facts import FAILED, explained, made
@@ -211,7 +211,7 @@ def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path)
         "",
     ]
     error = AttributeError("in user code:\n\n    File ...")
-    leave(paths, 0, 1.0, failure.of_exception(1, error, lines))
+    leave(paths, 0, 1.0, problems.of_exception(1, error, lines))
     said = explain(paths, job, FAILED)
     assert said.name == "keras-2", said
     assert said.traceback[0] == lines[0]
@@ -233,7 +233,7 @@ def test_what_torchvision_could_not_download_is_fetched_before(
     reason = "<urlopen error [Errno -3] Temporary failure in name resolution>"
     lines = ["Traceback (most recent call last):", f"RuntimeError: {first}"]
     lines += [f"Tried {place}, got:", reason, ""]
-    leave(paths, 0, 1.0, failure.of_exception(1, RuntimeError(first), lines))
+    leave(paths, 0, 1.0, problems.of_exception(1, RuntimeError(first), lines))
     said = explain(paths, job, FAILED)
     assert said.name == "no-network", said
     assert fetch in str(said.fix), said
@@ -242,7 +242,7 @@ def test_what_torchvision_could_not_download_is_fetched_before(
 def test_a_machine_that_is_called_like_a_dataset_is_none(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     error = OSError("[Errno -2] Name or service not known: 'mnist-node-1'")
-    leave(paths, 0, 1.0, failure.of_exception(1, error, ["Traceback", f"OSError: {error}"]))
+    leave(paths, 0, 1.0, problems.of_exception(1, error, ["Traceback", f"OSError: {error}"]))
     said = explain(paths, job, FAILED)
     assert said.name == "no-network", said
     assert "--data" not in str(said.fix), said
@@ -266,7 +266,7 @@ CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
 @pytest.mark.parametrize("last", [CHILD, ""])
 def test_below_torchrun_the_ranks_own_error_counts(tmp_path: Path, worker: str, last: str) -> None:
     paths, job = made(tmp_path, TORCHRUN.format(worker=worker))
-    leave(paths, 0, 1.0, failure.of_process(1, [last]))
+    leave(paths, 0, 1.0, problems.of_process(1, [last]))
     said = explain(paths, job, FAILED)
     assert "ValueError: boom" in said.cause, said
     assert "ChildFailedError" not in said.cause
@@ -277,7 +277,7 @@ def test_below_torchrun_the_rank_that_only_lost_another_is_not_the_cause(tmp_pat
     lost = f"0@n0 | [rank1]: {GLOO}pair.cc:553] Connection closed by peer [127.0.0.1]:10668.\n"
     head, child, rest = TORCHRUN.format(worker="").partition("0@n0 | torch.distributed")
     paths, job = made(tmp_path, head + lost + child + rest)
-    leave(paths, 0, 1.0, failure.of_process(1, [CHILD]))
+    leave(paths, 0, 1.0, problems.of_process(1, [CHILD]))
     said = explain(paths, job, FAILED)
     assert (said.name, "ValueError: boom" in said.cause) == ("rank-exception", True), said
 
@@ -286,7 +286,7 @@ def test_below_accelerate_the_programs_own_error_counts(tmp_path: Path) -> None:
     text = "0@n0 | KeyError: 'weights'\n0@n0 | Traceback (most recent call last):\n"
     paths, job = made(tmp_path, text)
     top = "subprocess.CalledProcessError: Command '['python3', 'x.py']' returned non-zero"
-    leave(paths, 0, 1.0, failure.of_process(1, [top]))
+    leave(paths, 0, 1.0, problems.of_process(1, [top]))
     assert "KeyError: 'weights'" in explain(paths, job, FAILED).cause
 
 
@@ -297,7 +297,7 @@ def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None
         "Received data size doesn't match expected size. Is there a mismatch in your code?\n"
     )
     paths, job = made(tmp_path, text)
-    leave(paths, 0, 1.0, failure.of_process(134, []), 134)
+    leave(paths, 0, 1.0, problems.of_process(134, []), 134)
     said = explain(paths, job, FAILED)
     assert (said.name, said.certainty.value) == ("tensor-sizes-differ", "certain")
     assert any("8 vs 4" in line for line in said.evidence)
@@ -306,7 +306,7 @@ def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None
 def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> None:
     text = "0@n0 | ranks 2 sum 2\n0@n0 | terminate called without an active exception\n"
     paths, job = made(tmp_path, text)
-    leave(paths, 0, 1.0, failure.of_process(128 + signal.SIGABRT, []))
+    leave(paths, 0, 1.0, problems.of_process(128 + signal.SIGABRT, []))
     said = explain(paths, job, FAILED)
     assert said.name == "thread-left", said
     assert "destroy_process_group()" in str(said.fix)
@@ -322,5 +322,5 @@ def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str
     lines = [TRACEBACK, '  File "/w/t.py", line 3, in <module>', "    dist.barrier()", error]
     told = [before.format(number) + line for number, line in enumerate(lines)]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in told))
-    leave(paths, 0, 1.0, failure.of_process(1, told))
+    leave(paths, 0, 1.0, problems.of_process(1, told))
     assert explain(paths, job, FAILED).name == "no-process-group"

@@ -23,8 +23,8 @@ from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
-from runners.injob.rank.failure import Problem
+from runners.injob.rank import problems
+from runners.injob.rank.problems import Problem
 
 from ..failures import leave, words
 
@@ -119,7 +119,7 @@ def test_a_rank_without_a_record_is_named_by_srun(tmp_path: Path) -> None:
         "srun: error: n2: task 2: Bus error\n"
     )
     paths, job = made(tmp_path, text)
-    leave(paths, 0, 1.0, failure.of_process(143, []), 143)
+    leave(paths, 0, 1.0, problems.of_process(143, []), 143)
     said = explain(paths, job, FAILED)
     assert (said.rank, said.host) == (3, "n3")
 
@@ -455,7 +455,7 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
     """As where Slurm has no control groups: its warning ends squashfuse too."""
     paths, job = made(tmp_path, "")
     saved(paths, 7)
-    leave(paths, 0, 1.0, failure.of_process(135, [], {10}), 135)
+    leave(paths, 0, 1.0, problems.of_process(135, [], {10}), 135)
     said = explain(paths, job, FAILED)
     assert said.name == "image-unmounted"
     assert "step 7" in said.cause
@@ -468,7 +468,7 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
     planned(paths, staging=Staging(image=ImageAccess.UNPACKED))
     assert explain(paths, auto, FAILED).name == "rank-crashed"
     paths.plan.unlink()
-    leave(paths, 0, 1.0, failure.of_process(135, []), 135)
+    leave(paths, 0, 1.0, problems.of_process(135, []), 135)
     assert explain(paths, job, FAILED).name == "rank-crashed"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
+from runners.injob.rank import problems
 from runners.injob.rank.supervise import ENDED
 
 from ..failures import leave
@@ -35,9 +35,9 @@ FOLLOWERS = [
 @pytest.mark.parametrize(("name", "words"), FOLLOWERS)
 def test_a_rank_that_lost_another_is_not_to_blame(tmp_path: Path, name: str, words: str) -> None:
     paths, job = made(tmp_path, "")
-    problem = failure.of_exception(1, type(name, (RuntimeError,), {})(words), [f"{name}: {words}"])
+    problem = problems.of_exception(1, type(name, (RuntimeError,), {})(words), [f"{name}: {words}"])
     leave(paths, 1, 1.0, problem)
-    leave(paths, 0, 2.0, failure.of_exception(1, KeyError("weights"), ["KeyError: 'weights'"]))
+    leave(paths, 0, 2.0, problems.of_exception(1, KeyError("weights"), ["KeyError: 'weights'"]))
     why = explain(paths, job, FAILED)
     assert (why.name, why.rank) == ("key-missing", 0), why
 
@@ -47,7 +47,7 @@ def test_a_rank_that_lost_another_is_not_to_blame(tmp_path: Path, name: str, wor
 )
 def test_an_error_of_its_own_in_the_same_words_is_not_a_followers(error: str) -> None:
     horovods = type("HorovodInternalError", (RuntimeError,), {})(error)
-    assert failure.of_exception(1, horovods, []).kind == kinds.EXCEPTION
+    assert problems.of_exception(1, horovods, []).kind == kinds.EXCEPTION
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_line_of_the_log_that_a_rank_may_have_survived(
 ) -> None:
     """A rank that aborts has said why; nothing that it says sends SIGKILL."""
     paths, job = made(tmp_path, "0@n0 | CUDA out of memory. Tried to allocate 2 GiB\n")
-    leave(paths, 0, 1.0, failure.of_process(code, []), code)
+    leave(paths, 0, 1.0, problems.of_process(code, []), code)
     why = explain(paths, job, FAILED)
     assert (why.name, why.certainty.value) == (name, certainty), why
 
@@ -86,7 +86,7 @@ def test_a_line_of_the_log_that_a_rank_may_have_survived(
 )
 def test_what_a_program_does_without_is_no_cause(tmp_path: Path, line: str) -> None:
     paths, job = made(tmp_path, f"0@n0 | {line}\n")
-    leave(paths, 0, 1.0, failure.of_exit(1))
+    leave(paths, 0, 1.0, problems.of_exit(1))
     assert explain(paths, job, FAILED).name == "unknown"
 
 
@@ -103,7 +103,7 @@ def test_why_mpi_gave_up_counts_more_than_that_the_ranks_did_not_meet(tmp_path: 
     """Of two ranks with one fault Slurm may kill the one before it has said so."""
     lines = ("A requested component was not found, or was unable to be opened.", "Component: nope")
     paths, job = made(tmp_path, "".join(f"1@n1 | {line}\n" for line in lines))
-    problem = failure.Problem(kinds.NOT_MET, "rank 0 ended first", {"ended": [[0, ""]]})
+    problem = problems.Problem(kinds.NOT_MET, "rank 0 ended first", {"ended": [[0, ""]]})
     leave(paths, 1, 1.0, problem, 82)
     told = explain(paths, job, FAILED)
     assert (told.name, told.certainty.value) == ("ompi-no-component", "likely")
@@ -118,5 +118,5 @@ def test_colours_within_an_error_are_no_part_of_it(tmp_path: Path) -> None:
     text = "\n  Resource \x1b[93mpunkt\x1b[0m not found.\n  Please use the NLTK Downloader to x"
     paths, job = made(tmp_path, "")
     lines = f"LookupError: {text}".splitlines()
-    leave(paths, 0, 1.0, failure.of_exception(1, LookupError(text), lines))
+    leave(paths, 0, 1.0, problems.of_exception(1, LookupError(text), lines))
     assert "nltk.downloader -d FOLDER punkt`" in " ".join(explain(paths, job, FAILED).steps)

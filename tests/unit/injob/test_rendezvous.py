@@ -21,7 +21,7 @@ from runners.injob import failure_kinds as kinds
 from runners.injob import interfaces
 from runners.injob.interfaces import Address, is_loopback, own_addresses
 from runners.injob.rank import network, reports
-from runners.injob.rank.failure import Problem, RendezvousError
+from runners.injob.rank.problems import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol
 from runners.injob.rank.rendezvous import proxy as proxy_module
 from runners.injob.rank.rendezvous.hub import Hub, HubSettings

@@ -14,7 +14,7 @@ import pytest
 
 import runners.injob.rank
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
+from runners.injob.rank import signals
 
 RANK = Path(runners.injob.rank.__file__).parent
 STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"
@@ -103,10 +103,10 @@ def test_a_recipe_that_has_not_begun_has_nothing_to_lose(tmp_path: Path, number:
 
 def test_a_recipe_whose_peers_were_stopped_in_start_up_does_not_blame_them() -> None:
     recipe, asked = ["-m", "recipes.x"], {int(signal.SIGUSR1)}
-    assert failure.before_training(recipe, False, 82, asked)
-    assert not failure.before_training(recipe, True, 1, asked)  # a failure while saving
-    assert not failure.before_training(recipe, False, 1, set())
-    assert not failure.before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
+    assert signals.ended_before_training(recipe, False, 82, asked)
+    assert not signals.ended_before_training(recipe, True, 1, asked)  # a failure while saving
+    assert not signals.ended_before_training(recipe, False, 1, set())
+    assert not signals.ended_before_training(["train.py"], False, 143, {int(signal.SIGTERM)})
 
 
 STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"

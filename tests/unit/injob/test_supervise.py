@@ -20,7 +20,7 @@ from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob import processes
-from runners.injob.rank import failure, gate, supervise, task
+from runners.injob.rank import failures, gate, node_speaker, problems, supervise, task
 
 from .srun_environment import FIRST
 
@@ -29,59 +29,59 @@ RANK = Path(runners.injob.rank.__file__).parent
 
 def test_failure_names_the_error_and_the_signal() -> None:
     tail = ["Traceback (most recent call last):", "ValueError: boom", "bye"]
-    assert failure.of_process(1, tail).text == "exit code 1: ValueError: boom"
-    assert failure.of_process(1, tail).fields == {"error": "ValueError: boom", "guessed": True}
+    assert problems.of_process(1, tail).text == "exit code 1: ValueError: boom"
+    assert problems.of_process(1, tail).fields == {"error": "ValueError: boom", "guessed": True}
     coloured = ["\x1b[31mValueError\x1b[0m: boom"]
-    assert failure.of_process(1, coloured).text == "exit code 1: ValueError: boom"
-    assert failure.of_process(137, tail).text == "killed by signal 9 (SIGKILL)"
-    assert failure.of_process(7, ["nothing of use"]).text == "exit code 7"
-    assert not failure.of_process(3, ["error: no data"]).fields["guessed"]
+    assert problems.of_process(1, coloured).text == "exit code 1: ValueError: boom"
+    assert problems.of_process(137, tail).text == "killed by signal 9 (SIGKILL)"
+    assert problems.of_process(7, ["nothing of use"]).text == "exit code 7"
+    assert not problems.of_process(3, ["error: no data"]).fields["guessed"]
 
 
 def test_a_long_error_is_cut_between_words() -> None:
-    text = failure.of_exit(1, "ValueError: " + "some words " * 50).text
+    text = problems.of_exit(1, "ValueError: " + "some words " * 50).text
     assert text.endswith(("some ...", "words ..."))
-    assert len(text) < failure.LONGEST + len("exit code 1: ") + 1
+    assert len(text) < problems.LONGEST + len("exit code 1: ") + 1
 
 
 def test_every_record_has_the_fields_of_its_kind() -> None:
-    problems = [failure.of_process(137, []), failure.of_exit(1, "x"), supervise.IN_INIT]
-    problems += [failure.of_exception(1, ValueError("x"), ["x"]), supervise.ENDED]
-    for problem in problems:
+    made = [problems.of_process(137, []), problems.of_exit(1, "x"), supervise.IN_INIT]
+    made += [problems.of_exception(1, ValueError("x"), ["x"]), supervise.ENDED]
+    for problem in made:
         assert set(problem.fields) == set(kinds.KINDS[problem.kind])
 
 
 def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
     me = task.read("srun", FIRST)
     asked = [replace(me, host=host, local_rank=rank) for host in ("n1", "n2") for rank in (1, 0)]
-    assert [failure.speaks_for_node(one, str(tmp_path)) for one in asked] == [True, False] * 2
+    assert [node_speaker.claim(one, str(tmp_path)) for one in asked] == [True, False] * 2
     nowhere = str(tmp_path / "file")
     Path(nowhere).touch()
-    assert [failure.speaks_for_node(one, nowhere) for one in asked] == [False, True] * 2
+    assert [node_speaker.claim(one, nowhere) for one in asked] == [False, True] * 2
 
 
 def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: Path) -> None:
     """Else the launcher ends the one that speaks before it has said cause and remedy."""
     first = task.read("srun", FIRST)
     second, run_dir = replace(first, rank=1, local_rank=1), str(tmp_path)
-    assert failure.speaks_for_node(first, run_dir)
-    other = threading.Thread(target=failure.record, args=(second, 1, supervise.IN_INIT, run_dir))
+    assert node_speaker.claim(first, run_dir)
+    other = threading.Thread(target=failures.record, args=(second, 1, supervise.IN_INIT, run_dir))
     other.start()
     other.join(0.2)
-    assert not failure.recorded(second, run_dir)
-    failure.record(first, 1, supervise.IN_INIT, run_dir)
+    assert not failures.recorded(second, run_dir)
+    failures.record(first, 1, supervise.IN_INIT, run_dir)
     other.join()
-    assert failure.recorded(second, run_dir)
+    assert failures.recorded(second, run_dir)
 
 
 def test_one_that_dies_before_it_speaks_is_not_waited_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failure, "SECONDS_TO_SPEAK", 0.05)
+    monkeypatch.setattr(node_speaker, "SECONDS_TO_SPEAK", 0.05)
     first = task.read("srun", FIRST)
-    assert failure.speaks_for_node(first, str(tmp_path))
+    assert node_speaker.claim(first, str(tmp_path))
     second = replace(first, rank=1, local_rank=1)
-    assert failure.record(second, 1, supervise.IN_INIT, str(tmp_path))
+    assert failures.record(second, 1, supervise.IN_INIT, str(tmp_path))
 
 
 HOROVOD = """

@@ -15,8 +15,8 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
-from runners.injob.rank import failure
-from runners.injob.rank.failure import Problem
+from runners.injob.rank import problems
+from runners.injob.rank.problems import Problem
 from runners.jobs import find, job_status, logs
 from runners.schedulers import slurm, slurm_calls
 from runners.schedulers.local import SCHEDULER as LOCAL
@@ -63,7 +63,7 @@ def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> N
     assert read_facts.failures(paths) == ()
     leave(paths, 0, 10.0, words("HorovodInternalError: Connection reset by peer"))
     leave(paths, 1, 10.1, words("ValueError: boom"))
-    leave(paths, 2, 9.0, failure.of_process(143, []), 143)
+    leave(paths, 2, 9.0, problems.of_process(143, []), 143)
     leave(paths, 3, 9.5, Problem(kinds.NOT_MET, "rank 1@n1 ended", {"ended": [[1, "n1"]]}), 82)
     first = read_facts.first(paths, job_record.load(paths))
     assert str(first) == "rank 1@n1: exit code 1: ValueError: boom"
@@ -75,7 +75,7 @@ def test_ranks_that_fail_alike_are_none_the_first(tmp_path: Path) -> None:
         leave(paths, rank, 10.0 + rank, words("ValueError: boom"), size=4)
     name = "all 4 ranks: exit code 1: ValueError: boom"
     assert str(read_facts.first(paths, job_record.load(paths))) == name
-    leave(paths, 3, 10.0, failure.of_process(143, []), 143, size=4)
+    leave(paths, 3, 10.0, problems.of_process(143, []), 143, size=4)
     name = "3 ranks: exit code 1: ValueError: boom"
     assert str(read_facts.first(paths, job_record.load(paths))) == name
     leave(paths, 3, 9.0, words("KeyError: 3"), size=4)

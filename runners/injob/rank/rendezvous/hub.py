@@ -20,7 +20,7 @@ from typing import Any, Callable
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
 from .. import network
-from ..failure import Problem
+from ..problems import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
 from .hub_state import Answer, KeyValueStore, Member, RankTable

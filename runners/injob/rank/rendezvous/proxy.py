@@ -23,7 +23,7 @@ from typing import Any, Callable
 
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
-from ..failure import Problem, problem_of
+from ..problems import Problem, problem_of
 from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk
 from .hub_state import NOBODY_ABSENT

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK, own_addresses
 from .. import network
-from ..failure import Problem, RendezvousError
+from ..problems import Problem, RendezvousError
 from ..task import Task
 from . import connections, protocol
 from .connections import Connection

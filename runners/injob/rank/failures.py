@@ -1,0 +1,54 @@
+"""The records of failed ranks, `failures/rank-N.json`, which `runner explain` reads."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import time
+
+from .. import failure_kinds as kinds
+from .. import run_files
+from . import node_speaker
+from .problems import Problem
+from .task import Task
+
+CAUSE = "cause"  # a file beside the records: one of them is no follower's
+
+
+def recorded(task: Task, run_dir: str) -> bool:
+    return os.path.exists(run_files.failure_path(run_dir, task.rank))
+
+
+def of_others(task: Task, run_dir: str) -> bool:
+    own = run_files.failure_path(run_dir, task.rank)
+    return any(path != own for path in glob.iglob(run_files.failure_path(run_dir, "*")))
+
+
+def cause_known(run_dir: str) -> bool:
+    """Whether a task has failed that did not merely follow another."""
+    return os.path.exists(os.path.join(run_dir, run_files.FAILURES, CAUSE))
+
+
+def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
+    """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
+    node_speaker.wait(task, run_dir)  # a failure on record makes others be killed
+    print(run_files.FAILED.format(rank=task.name) + problem.text, flush=True)
+    value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
+    value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
+    path = run_files.failure_path(run_dir, task.rank)
+    try:
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        run_files.write_json(path, {**value, **problem.fields})
+        if not kinds.follows(problem.kind, problem.fields):
+            open(os.path.join(run_dir, run_files.FAILURES, CAUSE), "w").close()
+    except OSError as error:  # a full disk, which may be why it failed: the exit code still tells
+        print(f"runner: cannot write {path}: {error.strerror}", flush=True)
+        return False
+    return True
+
+
+def forget(task: Task, run_dir: str) -> None:
+    """Take back what this task wrote, if it did: it was no failure."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(run_files.failure_path(run_dir, task.rank))

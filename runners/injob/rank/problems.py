@@ -1,0 +1,108 @@
+"""Why a rank failed, as a value: from its exit code, its last lines, or its exception."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import failure_kinds as kinds
+from .. import run_files
+from ..run_files import plain
+
+LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
+KEPT = 4000
+TRACEBACK_LINES = 400
+# The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so; not
+# the metric "val_error: 0.5".
+ERROR_LINE = re.compile(
+    rf"^(?:{run_files.OF_RANK})?"
+    rf"(?P<error>(?!(?-i:\S+error): -?[\d.e-]+$)(?:{run_files.OF_A_TYPE}|runner: |error: ).*)",
+    re.IGNORECASE,
+)
+MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a rank failed: a kind of KINDS, a sentence for people, and the fields of its kind."""
+
+    kind: str
+    text: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
+
+
+class RendezvousError(Exception):
+    """The ranks could not meet; `problem` says which of them is missing, and where."""
+
+    def __init__(self, kind: str, text: str, **fields: Any) -> None:
+        super().__init__(text)
+        self.problem = Problem(kind, text, fields)
+
+
+def problem_of(error: RendezvousError | OSError) -> Problem:
+    """Return the problem that an error at the rendezvous, or one of the system's, is."""
+    if isinstance(error, RendezvousError):
+        return error.problem
+    return Problem(kinds.RENDEZVOUS, str(error))
+
+
+def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> Problem:
+    """Return how a process ended, from its exit code and the last lines that it wrote.
+
+    `asked` are the signals that somebody had sent to it.
+    """
+    if code > 128:
+        return _of_signal(code - 128, asked)
+    lines = [plain(line) for line in tail]
+    errors = filter(None, map(ERROR_LINE.match, reversed(lines)))
+    error = next((one["error"] for one in errors), "")
+    return of_exit(code, error, guessed=bool(error) and not error.startswith(MARKED))
+
+
+def _of_signal(number: int, asked: Collection[int]) -> Problem:
+    names = {one.value: one.name for one in signal.Signals}
+    text = f"killed by signal {number} ({names.get(number, 'unknown')})"
+    if number == signal.SIGUSR1 and number in asked:
+        text += ", the request to save and stop, which the trainer does not handle"
+    fields = {"signal": number, "asked": sorted(int(one) for one in asked)}
+    return Problem(kinds.SIGNAL, text, fields)
+
+
+def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
+    """Return an end by an exit code, and its reason, as far as there is one."""
+    error = _first_line(error)
+    if kinds.of_lost_peer(error):
+        return Problem(kinds.PEER_LOST, _sentence(code, error), {"error": error, "traceback": []})
+    return Problem(kinds.EXIT, _sentence(code, error), {"error": error, "guessed": guessed})
+
+
+def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
+    """Return an end by an exception; `lines` are its traceback."""
+    words = _first_line(f"{type(error).__name__}: {str(error).strip()}".rstrip(": "))
+    # TensorFlow says on a later line who was lost; Horovod's type alone tells it.
+    lost = kinds.of_lost_peer(f"{type(error).__name__}: {error}")
+    kind = kinds.PEER_LOST if lost else kinds.EXCEPTION
+    fields = {"error": words, "traceback": list(lines[-TRACEBACK_LINES:])}
+    return Problem(kind, _sentence(code, words), fields)
+
+
+def _first_line(text: str) -> str:
+    return shortened(text.strip().partition("\n")[0], KEPT)
+
+
+def _sentence(code: int, error: str) -> str:
+    return f"exit code {code}: {shortened(error, LONGEST)}" if error else f"exit code {code}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return at most `width` characters of a text, cut between words, with ` ...` if cut."""
+    if len(text) <= width:
+        return text
+    kept = text[: width - 3]
+    return (kept.rpartition(" ")[0] or kept) + " ..."
