@@ -92,10 +92,22 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Cpus:
-    """srun's --cpu-bind, None to leave it to Slurm; the x86-64 level that Horovod needs, or ""."""
+    """How ranks use CPUs.
+
+    `bind` is srun's --cpu-bind, None to leave it to Slurm; `level` the x86-64 level that Horovod
+    needs, or ""; `per_task` the CPUs of a rank, None where they are not asked for.
+    """
 
     bind: str | None = None
     level: str = ""
+    per_task: int | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """The interfaces of which Gloo uses one, by name; none to use what routes to rank 0's node."""
+
+    interfaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,7 @@ class Plan:
     wireup: Wireup
     gpus: Gpus = Gpus()
     cpus: Cpus = Cpus()
+    network: Network = Network()
     staging: Staging = Staging()
     interruption: Interruption = Interruption()
     brings_recipe: bool = False

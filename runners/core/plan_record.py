@@ -10,18 +10,19 @@ from .errors import SystemFault
 from .files import DAMAGED, made, read_any_json, write_json
 from .job_record import JobPaths
 from .model import Controller, ImageAccess
-from .plan import Cpus, Gpus, Interruption, Launching, Plan, Staging, Wireup
+from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 
-VERSION = 2  # of the form of the file
+VERSION = 3  # of the form of the file; form 2 is read too, what it lacks from its choices
 DECISIONS: Mapping[str, Any] = {
     "launching": Launching,
     "wireup": Wireup,
     "gpus": Gpus,
     "cpus": Cpus,
+    "network": Network,
     "staging": Staging,
     "interruption": Interruption,
 }
-ENUMS = {"Controller": Controller, "ImageAccess": ImageAccess}
+FOUND_BY_ITSELF = ("loopback", "detected on the nodes")  # no interfaces, as form 2 has it
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class PlanRecord:
     wireup: Wireup | None = None
     gpus: Gpus = field(default_factory=Gpus)
     cpus: Cpus = field(default_factory=Cpus)
+    network: Network = field(default_factory=Network)
     staging: Staging = field(default_factory=Staging)
     interruption: Interruption = field(default_factory=Interruption)
 
@@ -47,6 +49,15 @@ class PlanRecord:
     def mpi(self) -> str | None:
         """Return srun's --mpi=, None without srun, and where nobody knows it."""
         return self.wireup.mpi if self.wireup else None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise ValueError(f"{value!r} is no list of names")
+    return tuple(value)
+
+
+READERS = {"Controller": Controller, "ImageAccess": ImageAccess, "tuple[str, ...]": _names}
 
 
 def as_data(plan: Plan) -> dict[str, Any]:
@@ -69,15 +80,23 @@ def read(paths: JobPaths) -> PlanRecord:
     if content is None:
         return PlanRecord()
     version = content.get("version") if isinstance(content, dict) else None
-    if version != VERSION:
+    if version not in (2, VERSION):
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
             f"its form is {version}, and this one reads {VERSION}",
         )
     try:
         choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
+        content = _of_form_2(content, choices) if version == 2 else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
-        decisions = {name: made(kind, content[name], ENUMS) for name, kind in kinds.items()}
+        decisions = {name: made(kind, content[name], READERS) for name, kind in kinds.items()}
         return PlanRecord(choices, **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
+
+
+def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[str, Any]:
+    cpus = {**content.get("cpus", {}), "per_task": choices.get("cpus-per-task")}
+    asked = choices.get("interface", "")
+    network = {"interfaces": [] if asked in FOUND_BY_ITSELF else asked.split(",")}
+    return {**content, "cpus": cpus, "network": network}

@@ -131,7 +131,7 @@ def interface(facts: Facts) -> Explanation:
     names = ", ".join(usable) or "none but loopback"
     cause = f"{host(facts)} has no network interface {wanted} with an address; it has {names}"
     fix = BY_ITSELF
-    if usable and not facts.job.typed.text("network-interfaces"):
+    if usable and not facts.plan.network.interfaces:
         fix = change(network_interfaces=usable[0])
     return certain(facts, cause, fix, because="the rank looked at its node's interfaces")
 
@@ -142,9 +142,9 @@ def no_way(facts: Facts) -> Explanation | None:
     if not _ended_in_init(facts) or seen is None:
         return None
     line, match = seen
-    asked = facts.plan.choices.get("interface", "")
+    asked = ",".join(facts.plan.network.interfaces)
     cause = f"there is no route from {who(facts)} to {match['peer']} ({match['why'].strip()})"
-    if facts.job.typed.text("network-interfaces"):
+    if asked:
         cause += f", through the requested interface: {asked}"
         because = "Gloo names the address; without the option each node finds the route by itself"
         return certain(facts, cause, BY_ITSELF, line, because=because)

@@ -6,13 +6,13 @@ Pure: it depends on the case alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.model import BY_MODULES, BindMount, JobSpec, Staged
-from ..core.plan import Launching, Plan, Refusal, Staging
+from ..core.plan import Launching, Plan, Refusal, Staging, Variable
 from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
@@ -125,10 +125,13 @@ def _attempt(case: Case) -> Plan:
     case = cpu.share(case, scheduler, log)
     partition.check(case, log)
     cpus = cpu.choose(case, launching, controller, log)
-    network.choose(case, launching, controller, log)
+    connected = network.choose(case, controller, log)
+    variables = (*cpu.variables(cpus), *network.variables(case, launching, controller, log))
     libraries = host_mpi.choose(case, launching.launcher, controller, log)
     staged = staging.choose(case, launching, log)
     interruption = requeue.choose(case, launching, staged, log)
+    variables += requeue.variables(interruption)
+    _kept(variables, case.site.environment, log)
     wireup.gate(case, launching, controller, log)
     execution.log_files(case, scheduler, log)
     execution.profiled(case, launching, log)
@@ -142,11 +145,12 @@ def _attempt(case: Case) -> Plan:
         wireup=wired,
         gpus=gpus,
         cpus=cpus,
+        network=connected,
         staging=staged,
         interruption=interruption,
         brings_recipe=brings_recipe,
         binds=_binds(case, staged),
-        variables=tuple(log.variables),
+        variables=variables,
         runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
         module_use=(*(profile.module_use if profile else ()), *case.spec.module_use),
         host_mpi=libraries,
@@ -176,6 +180,13 @@ def _known(case: Case, log: DecisionLog) -> None:
         evidence = "" if image.brought_by == BY_MODULES else f"{image.brought_by}={image.path}"
         log.choose("image", str(image.path), f"no image was given: the Python of {what}", evidence)
     _framework(case, log)
+
+
+def _kept(variables: Iterable[Variable], environment: Mapping[str, str], log: DecisionLog) -> None:
+    """Warn of the user's own variables, which win over those of the plan that are not forced."""
+    for name in dict.fromkeys(each.name for each in variables if not each.forced):
+        if name in environment:
+            log.warn(f"your {name}={environment[name]} is kept")
 
 
 def _framework(case: Case, log: DecisionLog) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.model import ImageInfo, InRun, JobSpec, Resources
-from ..core.plan import Caution, Choice, Refusal, Variable
+from ..core.model import ImageInfo, JobSpec, Resources
+from ..core.plan import Caution, Choice, Refusal
 from ..core.remedy import Remedy
 from ..core.site import Site
 
@@ -47,12 +47,11 @@ class Case:
 
 @dataclass
 class DecisionLog:
-    """What people read of a plan, and the variables of the job. No step reads a choice in it."""
+    """What people read of a plan. No step reads it."""
 
     choices: list[Choice] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     warnings: list[Caution] = field(default_factory=list)
-    variables: list[Variable] = field(default_factory=list)
 
     def choose(self, id: str, value: Value, reason: str, evidence: str = "") -> Value:
         """Note a choice; return its value."""
@@ -66,7 +65,3 @@ class DecisionLog:
     def warn(self, what: str, *remedies: Remedy) -> None:
         """Note what the user should know although the job can run."""
         self.warnings.append(Caution(what, remedies))
-
-    def set(self, name: str, value: str | InRun, reason: str, where: str = "job") -> None:
-        """Note a variable of the job, which gives way to the user's own."""
-        self.variables.append(Variable(name, value, reason, where))

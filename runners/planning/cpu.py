@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import Controller
-from ..core.plan import Cpus, Launching
+from ..core.plan import Cpus, Launching, Variable
 from ..core.remedy import change
 from ..schedulers import capabilities
 from . import partition, site_limits
@@ -100,11 +100,14 @@ def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
 
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding, number = _bind(case, launching, log), case.resources.cpus_per_task or 1
-    # Without a number each rank of a node would start threads for all of its CPUs.
-    log.set("OMP_NUM_THREADS", str(number), "CPUs per rank")
-    log.choose("threads", number, "CPUs per rank")
-    return Cpus(binding, _level(case, controller, log))
+    binding, number = _bind(case, launching, log), case.resources.cpus_per_task
+    log.choose("threads", number or 1, "CPUs per rank")
+    return Cpus(binding, _level(case, controller, log), number)
+
+
+def variables(cpus: Cpus) -> tuple[Variable, ...]:
+    """Return the number of threads: without it each rank would start some for all of the CPUs."""
+    return (Variable("OMP_NUM_THREADS", str(cpus.per_task or 1), "CPUs per rank"),)
 
 
 def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:

@@ -1,11 +1,12 @@
-"""The interface for Gloo, and the variables that Horovod, MPI and the site's network need."""
+"""The interfaces for Gloo, and the variables that Horovod, MPI and the site's network need."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
-from ..core.plan import Launching
+from ..core.plan import Launching, Network, Variable
 from ..injob.rank.hardware import older
 from . import site_rules
 from .case import Case, DecisionLog, Value
@@ -18,77 +19,71 @@ MB = 1 << 20
 TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> None:
-    """Choose Gloo's interface, and the variables that Horovod, MPI and the network need."""
-    _interface(case, controller, log)
-    _horovod_variables(case, launching, controller, log)
-    _variables(case, launching.runtime, controller, log)
-
-
-def _interface(case: Case, controller: Controller, log: DecisionLog) -> None:
-    """Say which interface Gloo will use; MPI and NCCL choose by themselves or by the site's."""
-    asked = case.spec.interface
+def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
+    """Choose which interfaces Gloo may use; MPI and NCCL choose by themselves or by the site's."""
+    interfaces = case.spec.interfaces
     if controller is not Controller.GLOO:
-        return
-    if asked:
-        log.choose("interface", asked, case.why("network-interfaces"))
+        return Network(interfaces)
+    if interfaces:
+        log.choose("interface", ",".join(interfaces), case.why("network-interfaces"))
     elif case.resources.nodes == 1:
         log.choose("interface", "loopback", "all ranks are on one node")
     else:
         reason = "each node uses the one that routes to rank 0's node"
         log.choose("interface", "detected on the nodes", reason)
+    return Network(interfaces)
 
 
-def _variables(case: Case, runtime: str, controller: Controller, log: DecisionLog) -> None:
-    """Set what MPI in containers and what the site's network needs."""
+def variables(
+    case: Case, launching: Launching, controller: Controller, log: DecisionLog
+) -> tuple[Variable, ...]:
+    """Return the variables that Horovod, MPI in containers and the site's network need."""
     site, by_mpi = case.site, controller is Controller.MPI
-    if by_mpi and runtime != "none":
-        _mpi_in_containers(case, log)
+    needed = [*_horovod(case, launching, controller, log)]
+    if by_mpi and launching.runtime != "none":
+        needed += _mpi_in_containers(case)
     if by_mpi:
-        _give_way(case, log)
+        needed += _give_way(case, log)
     if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
         _may_hang(case.image, log)
-    if site.profile:
-        log.variables += site_rules.variables(case.spec, site.profile)
-    for name in [v.name for v in log.variables if v.name in site.environment]:
-        log.warn(f"your {name}={site.environment[name]} is kept")
+    return (*needed, *(site_rules.variables(case.spec, site.profile) if site.profile else ()))
 
 
-def _give_way(case: Case, log: DecisionLog) -> None:
+def _give_way(case: Case, log: DecisionLog) -> Iterator[Variable]:
     """Open MPI waits by asking again and again, which takes a core from the computation."""
     resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:
-        log.set(name, "1", "ranks that share a CPU yield it while they wait")
+        yield Variable(name, "1", "ranks that share a CPU yield it while they wait")
     elif not resources.wants_gpus and case.image.fact("mpi.flavour") in ("", "openmpi"):
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
-        log.set(name, "1", reason)
+        yield Variable(name, "1", reason)
         log.choose("mpi-gives-way", True, reason, MEASURED)
 
 
-def _mpi_in_containers(case: Case, log: DecisionLog) -> None:
+def _mpi_in_containers(case: Case) -> Iterator[Variable]:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
     if case.image.fact("mpi.flavour") == "mpich":
         if not case.spec.host_mpi:
-            _mpich(case.image, log)
+            yield from _mpich(case.image)
         return
-    log.set(
+    yield Variable(
         "OMPI_MCA_btl_vader_single_copy_mechanism",
         "none",
         "ranks in separate user namespaces cannot copy each other's memory",
     )
     # Slurm 22.05 with PMIx 4 complains of ds12's lock on every rank, seen with Open MPI 4.1.
-    log.set("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
+    yield Variable("PMIX_MCA_gds", "hash", "the image's PMIx shares no memory with the host's")
 
 
-def _mpich(image: ImageInfo, log: DecisionLog) -> None:
+def _mpich(image: ImageInfo) -> Iterator[Variable]:
     """MPICH without the shared memory of UCX; its device is such as ch4:ucx or ch4:ofi."""
     device = image.fact("mpi.device")
     why = "UCX's shared memory does not work across the ranks' user namespaces"
     if "ofi" in device or not device:
-        log.set("MPIR_CVAR_CH4_NETMOD", "ofi", why)
+        yield Variable("MPIR_CVAR_CH4_NETMOD", "ofi", why)
     if "ofi" not in device:
-        log.set("UCX_TLS", "^sm", why)
+        yield Variable("UCX_TLS", "^sm", why)
 
 
 def _may_hang(image: ImageInfo, log: DecisionLog) -> None:
@@ -102,37 +97,41 @@ def _may_hang(image: ImageInfo, log: DecisionLog) -> None:
         )
 
 
-def _horovod_variables(
+def _horovod(
     case: Case, launching: Launching, controller: Controller, log: DecisionLog
-) -> None:
-    """Set HOROVOD_* as asked; what the user has exported is kept, and told."""
+) -> Iterator[Variable]:
+    """Yield HOROVOD_* as asked."""
     tuning = case.spec.tuning
 
-    def asked(setting: str, value: Value, variable: str, text: str | InRun) -> None:
-        log.set(variable, text, case.why(setting))
+    def asked(setting: str, value: Value, variable: str, text: str | InRun) -> Variable:
         log.choose(setting, value, case.why(setting))
+        return Variable(variable, text, case.why(setting))
 
     if tuning.timeline is not None:
-        asked(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
+        yield asked(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
     if tuning.autotune:
-        log.set("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
-        log.set("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why("autotune"))
+        yield Variable("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
+        yield Variable("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why("autotune"))
         log.choose("autotune", True, case.why("autotune"), f"log: {AUTOTUNED}")
     if (threshold := tuning.fusion_threshold_mb) is not None:
-        asked("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", str(threshold * MB))
+        text = str(threshold * MB)
+        yield asked("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", text)
     if (cycle := tuning.cycle_time_ms) is not None:
-        asked("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
+        yield asked("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
     if tuning.start_timeout is not None:
-        _start(case, tuning.start_timeout, launching.launcher, controller, log)
+        yield from _start(case, tuning.start_timeout, launching.launcher, controller, log)
 
 
-def _start(case: Case, limit: int, launcher: str, controller: Controller, log: DecisionLog) -> None:
-    seconds = str(limit)
+def _start(
+    case: Case, limit: int, launcher: str, controller: Controller, log: DecisionLog
+) -> Iterator[Variable]:
+    seconds, why = str(limit), case.why("start-timeout")
     if launcher == "horovodrun":
-        log.set("HOROVOD_START_TIMEOUT", seconds, "--start-timeout, for horovodrun's own checks")
+        reason = "--start-timeout, for horovodrun's own checks"
+        yield Variable("HOROVOD_START_TIMEOUT", seconds, reason)
     if controller is Controller.GLOO:
-        log.set("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, case.why("start-timeout"))
-        log.choose("start-timeout", limit, case.why("start-timeout"))
+        yield Variable("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, why)
+        log.choose("start-timeout", limit, why)
     elif launcher != "horovodrun":
         log.warn(
             f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "

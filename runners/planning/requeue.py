@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import ImageAccess, JobSpec
-from ..core.plan import Interruption, Launching, Staging
+from ..core.plan import Interruption, Launching, Staging, Variable
 from ..core.remedy import Remedy, change
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
@@ -43,6 +43,12 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
     return Interruption(spec.requeue, warning, restarts, preempted)
 
 
+def variables(interruption: Interruption) -> tuple[Variable, ...]:
+    """Return the variable by which a packaged trainer resumes."""
+    resumes = Variable(RESUME, "auto", "a requeued job resumes", where="image")
+    return (resumes,) if interruption.restarts else ()
+
+
 def slurm_restarts_preempted(version: str) -> bool:
     """Whether Slurm of a version, such as "24.11.5", does so itself; not where it is unknown."""
     known = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
@@ -57,7 +63,6 @@ def _restarts(number: int, scheduler: str, log: DecisionLog) -> None:
     else:
         by = f"by {queue.title}, on preemption or node failure"
         log.choose("requeue", True, by)
-    log.set(RESUME, "auto", "a requeued job resumes", where="image")
 
 
 def _seconds(spec: JobSpec) -> int:

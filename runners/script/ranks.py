@@ -47,8 +47,8 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
 def _shim(plan: Plan, paths: JobPaths) -> list[str]:
     shim = [runtimes.python(plan), str(paths.injob), RANK, *launchers.shim_options(plan)]
     shim += ["--controller", plan.wireup.controller]
-    if plan.spec.interface:
-        shim += ["--interface", plan.spec.interface]
+    if plan.network.interfaces:
+        shim += ["--interface", ",".join(plan.network.interfaces)]
     if plan.gpus.nv:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
     shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)

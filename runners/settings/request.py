@@ -47,7 +47,7 @@ def job_spec(
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
-        interface=get("network-interfaces"),
+        interfaces=_interfaces(get("network-interfaces")),
         tuning=tuning(get),
         profiling=profiling.read(get("profile-with"), get("profile-ranks")),
         data=data,
@@ -178,6 +178,10 @@ def _requeue_limit(config: Config) -> int | None:
     if limit is not None and not config.get("requeue"):
         raise UsageError("--requeue-limit goes with --requeue", remedy=change(requeue=True))
     return limit
+
+
+def _interfaces(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _signal(text: str | None) -> int | None:

@@ -21,7 +21,7 @@ RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
-    r"(CUDA_VISIBLE_DEVICES|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
+    r"(CUDA_VISIBLE_DEVICES|RESUME|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
 )
 REMEMBERED = 60  # seconds of Slurm's answers: partitions, settings and the list of --mpi
 FORM = 1

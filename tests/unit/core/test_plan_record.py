@@ -17,6 +17,7 @@ from runners.core.plan import (
     Gpus,
     Interruption,
     Launching,
+    Network,
     Plan,
     Staging,
     Wireup,
@@ -29,7 +30,8 @@ PLAN = Plan(
     Launching("slurm", "apptainer", "srun"),
     Wireup(Controller.GLOO, "none"),
     Gpus(nv=True, driver="525.60.13", data_plane="nccl"),
-    Cpus("cores", "v3"),
+    Cpus("cores", "v3", 4),
+    Network(("eth0", "ib0")),
     Staging(data=True, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
     Interruption(warning=60, restarts=3, slurm_restarts_preempted=True),
     choices=(Choice("interface", "loopback", "all ranks are on one node"),),
@@ -57,6 +59,7 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         ("staging", {"image_offset": "4096"}),
         ("staging", {"unknown": 1}),
         ("interruption", {"restarts": None}),
+        ("network", {"interfaces": "eth0"}),
         ("wireup", None),
         ("choices", [{"id": "mpi"}]),
     ],
@@ -68,6 +71,20 @@ def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value
 
 
 def test_a_newer_form_is_named(paths: JobPaths) -> None:
-    paths.plan.write_text(json.dumps({"version": 3}))
+    paths.plan.write_text(json.dumps({"version": plan_record.VERSION + 1}))
     with pytest.raises(SystemFault, match="written by another version"):
         plan_record.read(paths)
+
+
+def test_a_record_of_form_2_is_read(paths: JobPaths) -> None:
+    """Of it some decisions were in the choices alone."""
+    old = plan_record.as_data(PLAN)
+    del old["network"], old["cpus"]["per_task"]
+    old["choices"] = [{"id": "cpus-per-task", "value": 8}, {"id": "interface", "value": "ib0,ib1"}]
+    paths.plan.write_text(json.dumps({**old, "version": 2}))
+    record = plan_record.read(paths)
+    assert record.cpus == Cpus("cores", "v3", 8)
+    assert record.network == Network(("ib0", "ib1"))
+    old["choices"] = [{"id": "interface", "value": "loopback"}]
+    paths.plan.write_text(json.dumps({**old, "version": 2}))
+    assert plan_record.read(paths).network == Network()

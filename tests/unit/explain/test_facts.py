@@ -17,7 +17,7 @@ from runners.core.command_line import CommandLine, Given
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
-from runners.core.plan import Interruption, Launching, Plan, Staging, Wireup
+from runners.core.plan import Interruption, Launching, Network, Plan, Staging, Wireup
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
@@ -449,6 +449,20 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
     planned(paths, interruption=Interruption(warning=60, restarts=1))  # by its site's profile
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
+
+
+def test_no_route_through_the_interface_of_the_plan(tmp_path: Path) -> None:
+    """Whatever asked for it: the option, runner.toml or the site's profile."""
+    words = "gloo/transport/tcp/pair.cc:144] connect [10.0.0.2]:29512: No route to host"
+    paths, job = made(tmp_path, f"0@n1 | {words}\n")
+    leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
+    planned(paths, network=Network(("eno1", "ib9")))
+    said = explain(paths, job, FAILED)
+    assert said.name == "wrong-interface", said
+    assert "through the requested interface: eno1,ib9" in said.cause
+    assert str(said.fix) == "leave out --network-interfaces"
+    planned(paths)
+    assert str(explain(paths, job, FAILED).fix) == "--controller mpi"
 
 
 def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None:

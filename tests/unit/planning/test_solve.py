@@ -187,3 +187,12 @@ def test_an_image_for_another_machine() -> None:
     made = planning.solve(Case(replace(SPEC, image=arm), here))
     reasons = {choice.id: choice.reason for choice in made.choices}
     assert reasons["architecture"] == "this machine is amd64, the nodes must be arm64"
+
+
+def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
+    """Whichever step sets one of that name: threads first, to resume last."""
+    own = {"OMP_NUM_THREADS": "7", "PMIX_MCA_gds": "ds21", "RESUME": "never", "USER": "ada"}
+    site = replace(SLURM, environment=own)
+    made = planning.solve(Case(replace(SPEC, image=OURS, requeue=True), site))
+    kept = [one.what for one in made.warnings if one.what.endswith(" is kept")]
+    assert kept == [f"your {name}={own[name]} is kept" for name in list(own)[:3]]
