@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import BindMount, Controller, ImageAccess, InRun, JobSpec
+from .model import BindMount, Controller, ImageAccess, InRun, JobSpec, Resources
 from .remedy import Remedy
 from .site import HostMpi
 
@@ -104,6 +104,15 @@ class Cpus:
 
 
 @dataclass(frozen=True)
+class Modules:
+    """The modules to load in order, the folders for `module use`, whether all others go first."""
+
+    names: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    purge: bool = False
+
+
+@dataclass(frozen=True)
 class Network:
     """The interfaces of which Gloo uses one, by name; none to use what routes to rank 0's node."""
 
@@ -148,15 +157,16 @@ class Interruption:
 class Plan:
     """All decisions on a job; `script` turns it into text and decides nothing.
 
-    With `refusals` the job cannot work, and is submitted by force only. `runtime_args` are the
-    site's options for the runtime, `module_use` its folders of modules. `host_mpi` is set where the
-    host's MPI libraries go into the image, `brings_recipe` where the trainer comes from this
-    machine. With `ssh` programs in the container reach the job's other nodes. A plan for a
-    `remote_site` is shown only. `verified_digest` and `verified_stamp` (size and times) are the
-    image's at the launch, "" where no build or pull recorded it.
+    `spec` is what was asked for, `resources` what the scheduler is asked for. With `refusals` the
+    job cannot work, and is submitted by force only. `runtime_args` are the site's options for the
+    runtime. `host_mpi` is set where the host's MPI libraries go into the image, `brings_recipe`
+    where the trainer comes from this machine. With `ssh` programs in the container reach the job's
+    other nodes. A plan for a `remote_site` is shown only. `verified_digest` and `verified_stamp`
+    (size and times) are the image's at the launch, "" where no build or pull recorded it.
     """
 
     spec: JobSpec
+    resources: Resources
     launching: Launching
     wireup: Wireup
     gpus: Gpus = Gpus()
@@ -168,7 +178,7 @@ class Plan:
     binds: tuple[BindMount, ...] = ()
     variables: tuple[Variable, ...] = ()
     runtime_args: tuple[str, ...] = ()
-    module_use: tuple[str, ...] = ()
+    modules: Modules = Modules()
     host_mpi: HostMpi | None = None
     ssh: bool = False
     remote_site: bool = False

@@ -55,7 +55,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     `typed` is the command that asked for it.
     """
     image = plan.spec.image.path
-    args = (str(image), str(plan.spec.resources.tasks), plan.wireup.controller)
+    args = (str(image), str(plan.resources.tasks), plan.wireup.controller)
     plan = replace(plan, spec=replace(plan.spec, trainer=replace(TRAINER, args=args)))
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)

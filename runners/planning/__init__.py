@@ -111,20 +111,22 @@ def _attempt(case: Case) -> Plan:
     """Take all decisions, each from those before it; the log has the reasons."""
     log = DecisionLog()
     _known(case, log)
-    if case.site.profile:
-        case = site_rules.in_sites_gpu_form(case, case.site.profile, log)
-    scheduler, case = execution.scheduler(case, log)
+    spec, profile = case.spec, case.site.profile
+    if profile:
+        case = case.asking(resources=site_rules.in_sites_gpu_form(case, profile, log))
+    scheduler = execution.scheduler(case, log)
+    case = case.asking(resources=execution.ranks(case, scheduler, log))
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
     execution.contained(case, runtime, log)
     controller = wireup.controller(case, scheduler, log)
     launching = execution.launcher(case, scheduler, runtime, controller, log)
     wired = wireup.choose(case, launching, controller, log)
-    case = host_mpi.environment(case, runtime, log)
+    modules = host_mpi.modules(case, runtime, log)
     gpus = gpu.choose(case, scheduler, controller, log)
-    case = cpu.share(case, scheduler, log)
-    partition.check(case, log)
-    cpus = cpu.choose(case, launching, controller, log)
+    per_task = cpu.share(case, scheduler, log)
+    partition.check(case, per_task, log)
+    cpus = cpu.choose(case, launching, controller, per_task, log)
     connected = network.choose(case, controller, log)
     variables = (*cpu.variables(cpus), *network.variables(case, launching, controller, log))
     libraries = host_mpi.choose(case, launching.launcher, controller, log)
@@ -134,13 +136,14 @@ def _attempt(case: Case) -> Plan:
     _kept(variables, case.site.environment, log)
     wireup.gate(case, launching, controller, log)
     execution.log_files(case, scheduler, log)
-    execution.profiled(case, launching, log)
+    execution.profiled(case, launching, modules, log)
     brings_recipe = _brings_recipe(case, log)
-    _refused_at_remote_site(case, launching, log)
+    resources = replace(case.resources, cpus_per_task=cpus.per_task)
+    _refused_at_remote_site(case.asking(resources=resources), launching, log)
     _dependency(case, log)
-    profile = case.site.profile
     return Plan(
-        spec=case.spec,
+        spec=spec,
+        resources=resources,
         launching=launching,
         wireup=wired,
         gpus=gpus,
@@ -152,7 +155,7 @@ def _attempt(case: Case) -> Plan:
         binds=_binds(case, staged),
         variables=variables,
         runtime_args=profile.runtime_args.get(runtime, ()) if profile else (),
-        module_use=(*(profile.module_use if profile else ()), *case.spec.module_use),
+        modules=modules,
         host_mpi=libraries,
         ssh=wireup.reaches_nodes_by_ssh(case, launching),
         remote_site=case.site.remote_site,

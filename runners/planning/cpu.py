@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..core import gpus
 from ..core.model import Controller
 from ..core.plan import Cpus, Launching, Variable
@@ -16,8 +14,8 @@ EACH = "cpus-per-task"
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, scheduler: str, log: DecisionLog) -> Case:
-    """Return the case with the CPUs for each rank: as asked, else the GPU's part of a node."""
+def share(case: Case, scheduler: str, log: DecisionLog) -> int | None:
+    """Return the CPUs for each rank: as asked, else the GPU's part of a node, None for neither."""
     resources = case.resources
     room = _room(case, scheduler)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
@@ -25,14 +23,12 @@ def share(case: Case, scheduler: str, log: DecisionLog) -> Case:
     if capabilities(scheduler).queue and resources.overcommit and resources.tasks > resources.nodes:
         return _shared(case, log)
     if resources.cpus_per_task:
-        log.choose(EACH, resources.cpus_per_task, case.why(EACH))
-        return case
+        return log.choose(EACH, resources.cpus_per_task, case.why(EACH))
     found = _of_a_gpu(case, scheduler)
     if found is None:
-        return case
+        return None
     number, evidence = found
-    log.choose(EACH, number, "its GPU's share of the node", evidence)
-    return case.asking(resources=replace(resources, cpus_per_task=number))
+    return log.choose(EACH, number, "its GPU's share of the node", evidence)
 
 
 def _room(case: Case, scheduler: str) -> int | None:
@@ -43,23 +39,22 @@ def _room(case: Case, scheduler: str) -> int | None:
     return allocated // resources.tasks_of_a_node
 
 
-def _within(case: Case, room: int, log: DecisionLog) -> Case:
+def _within(case: Case, room: int, log: DecisionLog) -> int | None:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
     requested, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and EACH in case.unasked:
         reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {requested}"
-        log.choose(EACH, room, reason, evidence)
-        return case.asking(resources=replace(case.resources, cpus_per_task=room))
+        return log.choose(EACH, room, reason, evidence)
     log.refuse(
         f"job {site.allocation} has too few CPUs for ranks with {requested} each",
         evidence,
         change(cpus_per_task=room) if room else change(overcommit=True),
     )
-    return case
+    return case.resources.cpus_per_task
 
 
-def _shared(case: Case, log: DecisionLog) -> Case:
+def _shared(case: Case, log: DecisionLog) -> int | None:
     """Ask for no CPUs of a rank's own, where ranks share those of a node.
 
     With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
@@ -69,9 +64,9 @@ def _shared(case: Case, log: DecisionLog) -> Case:
     if asked > 1 and EACH not in case.unasked:
         what = f"ranks that share a CPU (--overcommit) cannot have {asked} CPUs each"
         log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
-        return case
+        return asked
     log.choose(EACH, 1, "all ranks of a node share it: --overcommit")
-    return case.asking(resources=replace(case.resources, cpus_per_task=None))
+    return None
 
 
 def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
@@ -98,11 +93,17 @@ def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
     return max(1, of_job // case.resources.tasks_of_a_node), evidence
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
+def choose(
+    case: Case,
+    launching: Launching,
+    controller: Controller,
+    per_task: int | None,
+    log: DecisionLog,
+) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding, number = _bind(case, launching, log), case.resources.cpus_per_task
-    log.choose("threads", number or 1, "CPUs per rank")
-    return Cpus(binding, _level(case, controller, log), number)
+    binding = _bind(case, launching, per_task or 1, log)
+    log.choose("threads", per_task or 1, "CPUs per rank")
+    return Cpus(binding, _level(case, controller, log), per_task)
 
 
 def variables(cpus: Cpus) -> tuple[Variable, ...]:
@@ -110,7 +111,7 @@ def variables(cpus: Cpus) -> tuple[Variable, ...]:
     return (Variable("OMP_NUM_THREADS", str(cpus.per_task or 1), "CPUs per rank"),)
 
 
-def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
+def _bind(case: Case, launching: Launching, per_task: int, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
@@ -122,7 +123,7 @@ def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
     # A step sets both for itself: that is no wish of the user's, and sbatch sees neither.
     if "SLURM_CPU_BIND" in here and "SLURM_CPU_BIND_TYPE" not in here:
         return log.choose("cpu-bind", here["SLURM_CPU_BIND"], "from SLURM_CPU_BIND")
-    if not (resources.cpus_per_task or 0) > 1 or resources.overcommit:
+    if per_task == 1 or resources.overcommit:
         return None
     if "affinity" in plugin or "cgroup" in plugin:
         reason = "each rank's threads stay on its own cores"

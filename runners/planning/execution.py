@@ -6,8 +6,8 @@ import re
 import shlex
 from dataclasses import replace
 
-from ..core.model import Controller
-from ..core.plan import Launching
+from ..core.model import Controller, Resources
+from ..core.plan import Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.commands import AGENTS, ALL, parse_ranks
@@ -27,8 +27,8 @@ WHY_LAUNCHER = {
 }
 
 
-def scheduler(case: Case, log: DecisionLog) -> tuple[str, Case]:
-    """Choose who queues the job; return it, and the case with the nodes of a surrounding job."""
+def scheduler(case: Case, log: DecisionLog) -> str:
+    """Choose who queues the job."""
     wanted, site = case.spec.scheduler, case.site
     name, reason, evidence = wanted, case.why("scheduler"), ""
     if wanted == "auto":
@@ -36,36 +36,42 @@ def scheduler(case: Case, log: DecisionLog) -> tuple[str, Case]:
     log.choose("scheduler", name, reason, evidence)
     if wanted != "auto":
         _is_here(wanted, site, log)
-    if capabilities(name).within_job:
-        case = _its_tasks(_all_nodes(case, log), log)
-        _inside(case, log)
     nodes, tasks = case.resources.nodes, case.resources.tasks
     if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
         log.refuse(what, reason, change(nodes=1, ntasks=tasks))
-    return name, case
+    return name
 
 
-def _all_nodes(case: Case, log: DecisionLog) -> Case:
+def ranks(case: Case, scheduler: str, log: DecisionLog) -> Resources:
+    """Return what is asked for, with the nodes and ranks of a surrounding job."""
+    if not capabilities(scheduler).within_job:
+        return case.resources
+    resources = _its_tasks(case, _all_nodes(case, log), log)
+    _inside(resources.nodes, case.site, log)
+    return resources
+
+
+def _all_nodes(case: Case, log: DecisionLog) -> Resources:
     """Take all nodes of the surrounding job where nobody asked for a number, as srun does."""
     site, resources = case.site, case.resources
     nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
     if "nodes" not in case.unasked or resources.nodelist or nodes <= resources.nodes:
-        return case
+        return resources
     log.choose("nodes", nodes, f"from job {site.allocation}")
-    return case.asking(resources=replace(resources, nodes=nodes))
+    return replace(resources, nodes=nodes)
 
 
-def _its_tasks(case: Case, log: DecisionLog) -> Case:
+def _its_tasks(case: Case, resources: Resources, log: DecisionLog) -> Resources:
     """Take as many ranks a node as the surrounding job has, where nobody asked for a number."""
-    site, resources = case.site, case.resources
+    site = case.site
     given = {"ntasks": resources.ntasks, "ntasks-per-node": resources.ntasks_per_node}
     requested = [name for name, value in given.items() if value and name not in case.unasked]
     tasks = site.allocated_tasks
     if requested or not tasks or (resources.ntasks_per_node or 1) == tasks:
-        return case
+        return resources
     log.choose("ntasks-per-node", tasks, f"from job {site.allocation}")
-    return case.asking(resources=replace(resources, ntasks=None, ntasks_per_node=tasks))
+    return replace(resources, ntasks=None, ntasks_per_node=tasks)
 
 
 def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
@@ -101,8 +107,7 @@ def _by_itself(site: Site) -> tuple[str, str, str]:
     return "local", "no sbatch on this machine", ""
 
 
-def _inside(case: Case, log: DecisionLog) -> None:
-    site, nodes = case.site, case.resources.nodes
+def _inside(nodes: int, site: Site, log: DecisionLog) -> None:
     if not site.allocation:
         log.refuse(
             "--scheduler allocation: this is not within a job",
@@ -221,7 +226,7 @@ def log_files(case: Case, scheduler: str, log: DecisionLog) -> None:
             log.refuse(what, f"--{option} is {file}", change(leave_out=[option]))
 
 
-def profiled(case: Case, launching: Launching, log: DecisionLog) -> None:
+def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLog) -> None:
     """Note the profiler's command and ranks; refuse what cannot run."""
     asked = case.spec.profiling
     if asked is None:
@@ -243,7 +248,7 @@ def profiled(case: Case, launching: Launching, log: DecisionLog) -> None:
             change(profile_ranks=ALL),
         )
     name = shlex.split(asked.command)[0]
-    brought = case.spec.modules or case.site.remote_site
+    brought = modules.names or case.site.remote_site
     if launching.runtime == "none" and not asked.tool and not brought:
         log.refuse(
             f"--profile-with: there is no {name} on this machine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import Controller, ImageInfo
+from ..core.plan import Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi
 from .case import Case, DecisionLog
@@ -66,18 +67,23 @@ def _family(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how("mpi.flavour"))
 
 
-def environment(case: Case, runtime: str, log: DecisionLog) -> Case:
-    """Return the case with the modules that Horovod was compiled with; refuse another MPI."""
-    image, asked = case.image, case.spec.modules
-    if runtime != "none":
-        return case
+def modules(case: Case, runtime: str, log: DecisionLog) -> Modules:
+    """Return the job's modules, before them those that Horovod was compiled with."""
+    spec, profile = case.spec, case.site.profile
+    folders = (*(profile.module_use if profile else ()), *spec.module_use)
+    compiled_with = _of_environment(case, log) if runtime == "none" else ()
+    return Modules((*compiled_with, *spec.modules), folders, spec.module_purge)
+
+
+def _of_environment(case: Case, log: DecisionLog) -> tuple[str, ...]:
+    """Return its modules, less those of which others were asked for; refuse another MPI."""
+    image = case.image
     _check_environment(image, log)
-    own = {name.partition("/")[0] for name in asked}
+    own = {name.partition("/")[0] for name in case.spec.modules}
     names = [n for n in image.fact("modules").split() if n.partition("/")[0] not in own]
-    if not names:
-        return case
-    log.choose("module", " ".join(names), "Horovod was compiled with it", image.how("modules"))
-    return case.asking(modules=(*names, *asked))
+    if names:
+        log.choose("module", " ".join(names), "Horovod was compiled with it", image.how("modules"))
+    return tuple(names)
 
 
 def _check_environment(image: ImageInfo, log: DecisionLog) -> None:

@@ -19,14 +19,14 @@ def of(case: Case) -> Partition | None:
     return None
 
 
-def check(case: Case, log: DecisionLog) -> None:
-    """Refuse what sbatch would, or what would wait for ever."""
+def check(case: Case, per_task: int | None, log: DecisionLog) -> None:
+    """Refuse what sbatch would, or what would wait for ever; a rank has `per_task` CPUs."""
     there = of(case)
     if there is None:
         return
     _nodes(case, there, log)
     _time(case, there, log)
-    _cpus(case.resources, there, log)
+    _cpus(case.resources, per_task or 1, there, log)
 
 
 def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:
@@ -68,8 +68,7 @@ def _enough(partition: Partition, resources: Resources) -> bool:
     return wanted is None or most is None or wanted <= most
 
 
-def _cpus(resources: Resources, partition: Partition, log: DecisionLog) -> None:
-    each = resources.cpus_per_task or 1
+def _cpus(resources: Resources, each: int, partition: Partition, log: DecisionLog) -> None:
     tasks = resources.tasks_of_a_node
     if not partition.cpus or tasks * each <= partition.cpus or resources.overcommit:
         return

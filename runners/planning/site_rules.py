@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from ..core import gpus
-from ..core.model import JobSpec
+from ..core.model import JobSpec, Resources
 from ..core.plan import Variable
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Profile, Requirement, Site, expanded
@@ -123,13 +123,13 @@ def _below(folder: str, tops: list[str]) -> bool:
     return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
-def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Case:
-    """Return the case with GPUs asked for as this site wants it."""
+def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Resources:
+    """Return what is asked for, with GPUs in the form that this site wants."""
     form, old = profile.rules.gpu_request, case.resources
     asked = gpus.on_a_node(old)
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
     if not asked or not form or requests[form]:
-        return case
+        return old
     count = gpus.request(*asked)
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
     new = replace(old, gpus=None, gpus_per_node=None, gpus_per_task=None, gres=None)
@@ -140,7 +140,7 @@ def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Case:
     evidence = site_limits.because(profile, "rules.gpu_request")
     reason = f"the form of GPU requests on {profile.name}"
     log.choose("gpu-request", f"--{form}={new.gres or count}", reason, evidence)
-    return case.asking(resources=new)
+    return new
 
 
 def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:

@@ -73,7 +73,7 @@ class Drafts:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
             raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
-        args = question.args_of(made.spec.resources.tasks)
+        args = question.args_of(made.resources.tasks)
         return replace(made, spec=replace(made.spec, trainer=replace(trainer, args=args)))
 
 

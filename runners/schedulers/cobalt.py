@@ -32,7 +32,7 @@ class Cobalt(Qsub):
 
         The script writes its log itself, so Cobalt's copies of the output are dropped.
         """
-        asked = plan.spec.resources
+        asked = plan.resources
         options = [f"--jobname {job_name(plan.spec.name)}", "--mode script", f"-n {asked.nodes}"]
         limit = limit_seconds(asked.time) if asked.time else None
         if limit is not None:

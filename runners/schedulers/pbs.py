@@ -117,7 +117,7 @@ def directives(plan: Plan) -> list[str]:
 
     The script writes its log itself, so PBS's copy of the output is dropped.
     """
-    resources = plan.spec.resources
+    resources = plan.resources
     options = [f"-N {job_name(plan.spec.name)}", "-j oe", "-o /dev/null"]
     options.append(f"-l select={select(resources)}")
     options.append("-l place=" + ("scatter:excl" if resources.exclusive else "scatter"))

@@ -199,7 +199,7 @@ def look(output: str) -> str:
 
 def salloc(plan: Plan) -> list[str]:
     """Return the command that waits for nodes at a terminal, without what runs in them."""
-    options = [f"--job-name={plan.spec.name}", *resource_options(plan.spec.resources)]
+    options = [f"--job-name={plan.spec.name}", *resource_options(plan.resources)]
     return ["salloc", *options, *plan.spec.sbatch_args]
 
 

@@ -24,7 +24,7 @@ def directives(plan: Plan, output: str, cwd: str) -> list[str]:
     """Return the #SBATCH lines; `output` is as sbatch's option, unless --output was given."""
     spec = plan.spec
     options = [f"--job-name={spec.name}", f"--output={spec.output or output}", f"--chdir={cwd}"]
-    options += [*resource_options(spec.resources), *_interrupted(plan), *spec.sbatch_args]
+    options += [*resource_options(plan.resources), *_interrupted(plan), *spec.sbatch_args]
     return [f"#SBATCH {directive(option)}" for option in options]
 
 

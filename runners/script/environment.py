@@ -36,9 +36,9 @@ def modules(plan: Plan) -> list[str]:
     What modules set stays out of a container too; without one it is meant for the trainer.
     """
     out = f"unset {' '.join(LEAKS)}"
-    use = ["module purge"] if plan.spec.module_purge else []
-    use += [f"module use {shlex.quote(folder)}" for folder in plan.module_use]
-    names = (*plan.spec.modules, *(plan.host_mpi.modules if plan.host_mpi else ()))
+    use = ["module purge"] if plan.modules.purge else []
+    use += [f"module use {shlex.quote(folder)}" for folder in plan.modules.folders]
+    names = (*plan.modules.names, *(plan.host_mpi.modules if plan.host_mpi else ()))
     load = [
         _load(name) for name in names if plan.launching.runtime != "none" or not of_runtime(name)
     ]

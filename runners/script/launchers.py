@@ -28,9 +28,9 @@ def srun(plan: Plan) -> list[str]:
         argv.append("--overlap")
     if capabilities(plan.launching.scheduler).within_job:
         argv += _part(plan)
-    if plan.spec.resources.cpus_per_task:
+    if plan.resources.cpus_per_task:
         # Since Slurm 22.05 srun does not take it over from the batch job.
-        argv.append(f"--cpus-per-task={plan.spec.resources.cpus_per_task}")
+        argv.append(f"--cpus-per-task={plan.resources.cpus_per_task}")
     if plan.cpus.bind:
         argv.append(f"--cpu-bind={plan.cpus.bind}")
     if plan.spec.error:
@@ -43,7 +43,7 @@ def srun(plan: Plan) -> list[str]:
 
 
 def _part(plan: Plan) -> list[str]:
-    asked = plan.spec.resources
+    asked = plan.resources
     options = [f"--nodes={asked.nodes}", f"--ntasks={asked.tasks}"]
     if asked.ntasks_per_node:
         options.append(f"--ntasks-per-node={asked.ntasks_per_node}")
@@ -61,7 +61,7 @@ def mpirun(plan: Plan) -> list[str]:
     For a scheduler that it does not know it gets the list of the nodes. It may reach them by ssh,
     so the job's variables have to be named.
     """
-    resources, node_file = plan.spec.resources, capabilities(plan.launching.scheduler).node_file
+    resources, node_file = plan.resources, capabilities(plan.launching.scheduler).node_file
     share = ["--oversubscribe"] * resources.overcommit
     if not node_file:
         each = resources.ntasks_per_node
@@ -79,7 +79,7 @@ def mpiexec(plan: Plan) -> list[str]:
 
     It asks PBS for the nodes, takes the environment along, and ends all ranks when one fails.
     """
-    asked = plan.spec.resources
+    asked = plan.resources
     argv = ["mpiexec", "-n", str(asked.tasks), "-ppn", str(per_node(plan))]
     if asked.cpus_per_task:
         argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpus.bind or "depth"]
@@ -88,7 +88,7 @@ def mpiexec(plan: Plan) -> list[str]:
 
 def per_node(plan: Plan) -> int:
     """Return the ranks on each node, the last one may have fewer."""
-    asked = plan.spec.resources
+    asked = plan.resources
     return asked.ntasks_per_node or asked.tasks_of_a_node
 
 
@@ -105,7 +105,7 @@ def horovodrun(plan: Plan) -> list[str]:
         *hidden,
         "horovodrun",
         "-np",
-        str(plan.spec.resources.tasks),
+        str(plan.resources.tasks),
         f"--{plan.wireup.controller}",
     ]
     if plan.wireup.controller == "mpi":
@@ -122,11 +122,12 @@ def agents(plan: Plan) -> list[str]:
     """
     if capabilities(plan.launching.scheduler).one_machine:
         return []
-    asked = plan.spec.resources
+    asked = plan.resources
     one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=None)
-    spec = replace(plan.spec, resources=one_each)
     cpus = replace(plan.cpus, bind=plan.cpus.bind or "none")
-    argv = srun(replace(plan, spec=spec, wireup=replace(plan.wireup, mpi="none"), cpus=cpus))
+    argv = srun(
+        replace(plan, resources=one_each, wireup=replace(plan.wireup, mpi="none"), cpus=cpus)
+    )
     within = capabilities(plan.launching.scheduler).within_job  # which says so itself
     part = [] if within else [f"--ntasks={asked.nodes}", "--ntasks-per-node=1"]
     return [*argv, *part]
@@ -148,5 +149,5 @@ def shim_options(plan: Plan) -> list[str]:
         alone = ["--tasks", "1"] * capabilities(plan.launching.scheduler).one_machine
         return [*alone, "--agent", plan.launching.launcher, "--workers", str(per_node(plan))]
     if plan.launching.launcher == "local":
-        return ["--tasks", str(plan.spec.resources.tasks)]
+        return ["--tasks", str(plan.resources.tasks)]
     return [] if plan.launching.launcher == "srun" else ["--launcher", plan.launching.launcher]

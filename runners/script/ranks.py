@@ -124,7 +124,7 @@ def ssh_nodes(plan: Plan) -> list[str]:
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     if not plan.ssh or not steps:
         return []
-    listed = steps.list_nodes(plan.spec.resources.nodes)
+    listed = steps.list_nodes(plan.resources.nodes)
     lines = [
         "# The nodes that `ssh` in the container reaches, by steps of this job.",
         f"nodes=$({listed} | paste -s -d , -)",

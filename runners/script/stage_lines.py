@@ -64,7 +64,7 @@ def found_again(plan: Plan) -> list[str]:
 
 def lines(plan: Plan, injob: str) -> list[str]:
     """Return the lines that bring all of it to each node; `injob` is where that package lies."""
-    staging, nodes = plan.staging, plan.spec.resources.nodes
+    staging, nodes = plan.staging, plan.resources.nodes
     root = quote(Expanded(staging.root)) if staging.root else SCRATCH
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     on_each = [*(steps.once_per_node(nodes) if steps else ()), "python3", quote(injob), STAGE]
@@ -105,7 +105,7 @@ def _bring(entry: str, source: Path, one_file: bool, plan: Plan) -> list[str]:
     """One file goes to several nodes by sbcast, read once; what that did not do each node does."""
     path, name = quote(str(source)), quote(entry)
     copy = f"stage copy {name} {path}"
-    several = plan.spec.resources.nodes > 1 and capabilities(plan.launching.scheduler).broadcasts
+    several = plan.resources.nodes > 1 and capabilities(plan.launching.scheduler).broadcasts
     if not (one_file and several):
         return [copy]
     return [f"stage room {name} {path}", f'sbcast --force {path} "$stage"/{name}', copy]

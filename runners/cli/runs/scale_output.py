@@ -21,7 +21,7 @@ def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     rows = []
     for number, point in enumerate(question.points(), 1):
         made = drafts.plan(point)
-        asked = made.spec.resources
+        asked = made.resources
         ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
         trainer = question.trainer_of(point)
         args = " ".join(question.args_of(asked.tasks))

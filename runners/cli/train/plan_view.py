@@ -102,7 +102,7 @@ def show(made: Plan, verbose: bool) -> None:
 
 def line(made: Plan) -> str:
     """Return such as `2 nodes x 1 rank, 2 CPUs each, 30 min, cpu.sif, MPI over PMIx`."""
-    resources, image = made.spec.resources, made.spec.image.path.name
+    resources, image = made.resources, made.spec.image.path.name
     parts = [
         _places(resources),
         f"{count(resources.cpus_per_task, 'CPU')} each" if resources.cpus_per_task else "",

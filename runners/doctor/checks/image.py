@@ -63,7 +63,7 @@ def plan(made: Plan) -> list[Finding]:
     refusals = [
         ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
     ]
-    ranks = f"{made.spec.resources.tasks} ranks"
+    ranks = f"{made.resources.tasks} ranks"
     says = f"{made.launching.launcher}, controller {made.wireup.controller}, {ranks}"
     works = [] if refusals else [ABOUT.ok("plan", says, lines)]
     return [*works, *warnings, *refusals]

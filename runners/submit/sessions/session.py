@@ -55,7 +55,7 @@ def of(made: Plan, cwd: str) -> Plan:
         binds=(*made.binds, *seen),
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
         variables=tuple(v for v in made.variables if v.name != requeue.RESUME),
-        ssh=made.spec.resources.nodes > 1
+        ssh=made.resources.nodes > 1
         and ranks.ssh_possible(made.launching.scheduler, made.launching.runtime),
         interruption=Interruption(requeue=False),
     )

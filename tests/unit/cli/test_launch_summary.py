@@ -24,7 +24,7 @@ def plan(resources: Resources) -> Plan:
         "t", ImageInfo(Path("/images/horovod_cpu.sif")), trainer, resources, Path("/runs")
     )
     wireup = Wireup(Controller.MPI, "pmix_v5")
-    return Plan(spec, Launching("slurm", "apptainer", "srun"), wireup)
+    return Plan(spec, spec.resources, Launching("slurm", "apptainer", "srun"), wireup)
 
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:

@@ -312,7 +312,7 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     def loaded(*asked: str) -> tuple[str, ...]:
         spec = replace(SPEC, runtime="none", modules=asked)
-        return planning.solve(Case(replace(spec, image=info), SITE)).spec.modules
+        return planning.solve(Case(replace(spec, image=info), SITE)).modules.names
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")

@@ -27,6 +27,7 @@ from runners.core.plan_record import PlanRecord
 SPEC = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("runs"))
 PLAN = Plan(
     SPEC,
+    Resources(),
     Launching("slurm", "apptainer", "srun"),
     Wireup(Controller.GLOO, "none"),
     Gpus(nv=True, driver="525.60.13", data_plane="nccl"),

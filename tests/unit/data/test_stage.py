@@ -256,7 +256,7 @@ def staging(
     image, trainer = ImageInfo(Path("/i.sif")), Trainer("t", None, None)
     spec = JobSpec("t", image, trainer, Resources(nodes=nodes), Path("/runs"), data=data)
     launching, wireup = Launching(scheduler, "none", "srun"), Wireup(Controller.NONE)
-    plan = Plan(spec, launching, wireup, staging=Staging(data=True, root=root))
+    plan = Plan(spec, spec.resources, launching, wireup, staging=Staging(data=True, root=root))
     return stage_lines.lines(plan, injob)
 
 

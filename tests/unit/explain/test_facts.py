@@ -428,7 +428,7 @@ def planned(paths: JobPaths, runtime: str = "apptainer", **decisions: Any) -> No
     """Leave the plan of the run."""
     spec = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("r"))
     launching, wireup = Launching("slurm", runtime, "srun"), Wireup(Controller.MPI, "pmix")
-    plan_record.write(paths, Plan(spec, launching, wireup, **decisions))
+    plan_record.write(paths, Plan(spec, Resources(), launching, wireup, **decisions))
 
 
 def saved(paths: JobPaths, step: int) -> None:

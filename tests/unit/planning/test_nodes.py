@@ -122,7 +122,7 @@ def test_time_that_there_is(resources: Resources) -> None:
 
 def test_a_rank_has_its_gpus_part_of_the_node() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4))
-    assert made.spec.resources.cpus_per_task == 8
+    assert made.resources.cpus_per_task == 8
     assert made.cpus.bind == "cores"
     assert values(made)["data-plane"] == "nccl"
     assert values(made)["gpu-of-a-rank"] == "local-rank"
@@ -274,7 +274,7 @@ def test_ranks_that_share_a_cpu_ask_slurm_for_no_number_of_them(
         Case(replace(replace(SPEC, resources=wanted), image=IMAGE), SITE, unasked=unasked)
     )
     assert not made.refusals
-    options = slurm_script.resource_options(made.spec.resources)
+    options = slurm_script.resource_options(made.resources)
     assert "--overcommit" in options
     assert (f"--cpus-per-task={cpus}" in options) is asked
     assert any("cpus-per-task" in word for word in launchers.srun(made)) is asked
@@ -331,7 +331,7 @@ def test_a_preset_gives_way_to_what_the_allocation_has(
 ) -> None:
     made = inside(asked, frozenset({"cpus-per-task"}), cpus)
     assert not made.refusals
-    assert made.spec.resources.cpus_per_task == each
+    assert made.resources.cpus_per_task == each
     (choice,) = [c for c in made.choices if c.id == "cpus-per-task"]
     assert choice.value == each
     given_way = asked.cpus_per_task != each
@@ -352,7 +352,7 @@ def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
 ) -> None:
     made = inside(asked, unasked, tasks=2)
     assert not made.refusals
-    assert made.spec.resources.tasks == ranks
+    assert made.resources.tasks == ranks
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
 def test_without_a_number_an_allocation_gives_all_its_nodes(
     asked: Resources, unasked: frozenset[str], nodes: int
 ) -> None:
-    assert inside(asked, unasked).spec.resources.nodes == nodes
+    assert inside(asked, unasked).resources.nodes == nodes
 
 
 def test_what_was_typed_and_does_not_fit_the_allocation_is_refused() -> None:
@@ -383,7 +383,7 @@ def test_a_task_with_several_gpus_has_the_cpus_of_all() -> None:
         solved(Resources(partition="a100", gpus_per_node="2", ntasks_per_node=number))
         for number in (1, 2)
     )
-    assert one.spec.resources.cpus_per_task == 2 * (two.spec.resources.cpus_per_task or 0)
+    assert one.resources.cpus_per_task == 2 * (two.resources.cpus_per_task or 0)
 
 
 @pytest.mark.parametrize(

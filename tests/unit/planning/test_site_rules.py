@@ -228,10 +228,12 @@ def test_gpus_are_asked_for_in_the_sites_way(
     case, log = Case(job(**asked), Site()), DecisionLog()
     changed = site_rules.in_sites_gpu_form(case, shipped(name), log)
     ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
-    found = {way: getattr(changed.resources, way) for way in ways}
+    found = {way: getattr(changed, way) for way in ways}
     assert {way: text for way, text in found.items() if text} == wanted
-    assert bool(log.choices) == (changed != case)
-    assert site_rules.in_sites_gpu_form(changed, shipped(name), log) == changed
+    assert bool(log.choices) == (changed != case.resources)
+    assert (
+        site_rules.in_sites_gpu_form(case.asking(resources=changed), shipped(name), log) == changed
+    )
 
 
 def test_the_sites_variables() -> None:
