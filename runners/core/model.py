@@ -15,6 +15,10 @@ class Word(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        return tuple(each.value for each in cls)
+
 
 class ImageAccess(Word):
     """How the ranks of a node read the image: the values of --stage-image, less `auto`."""
@@ -35,6 +39,51 @@ class DataAccess(Word):
 
     IN_PLACE = "none"
     COPIED = "node-local"
+
+
+class SchedulerName(Word):
+    """Who queues a job, in the order in which they are looked for; the last two queue none."""
+
+    SLURM = "slurm"
+    COBALT = "cobalt"
+    PBS = "pbs"
+    ALLOCATION = "allocation"
+    LOCAL = "local"
+
+
+class RuntimeName(Word):
+    """What runs an image; NONE for an environment in its place."""
+
+    APPTAINER = "apptainer"
+    SINGULARITY = "singularity"
+    SHIFTER = "shifter"
+    PODMAN_HPC = "podman-hpc"
+    PODMAN = "podman"
+    PYXIS = "pyxis"
+    NONE = "none"
+
+
+class LauncherName(Word):
+    """What starts the ranks; the last three by an agent on each node."""
+
+    SRUN = "srun"
+    MPIRUN = "mpirun"
+    MPIEXEC = "mpiexec"
+    HOROVODRUN = "horovodrun"
+    LOCAL = "local"
+    TORCHRUN = "torchrun"
+    ACCELERATE = "accelerate"
+    DEEPSPEED = "deepspeed"
+
+
+class DataPlane(Word):
+    """What carries the gradients: NCCL, TensorFlow's gRPC, or the CPU transport."""
+
+    NCCL = "nccl"
+    GRPC = "grpc"
+    MPI = "mpi"
+    GLOO = "gloo"
+    NONE = "none"
 
 
 class Controller(Word):
@@ -249,8 +298,9 @@ class ImageInfo:
 class JobSpec:
     """What the user asks for, after all sources of settings were merged; the image is resolved.
 
-    `signal` is the seconds before the time limit in which the ranks are warned; `settings` are
-    those of which this was made, with their origins.
+    Where `controller`, `stage_data` or `stage_image` is None the plan chooses. `signal` is the
+    seconds before the time limit in which the ranks are warned; `settings` are those of which this
+    was made, with their origins.
     """
 
     name: str
@@ -261,7 +311,7 @@ class JobSpec:
     scheduler: str = "auto"
     runtime: str = "auto"
     launcher: str = "auto"
-    controller: str = "auto"
+    controller: Controller | None = None
     mpi: str | None = None
     host_mpi: bool = False
     cpu_bind: str | None = None
@@ -271,8 +321,8 @@ class JobSpec:
     nv: bool | None = None
     rocm: bool | None = None
     data: tuple[Dataset, ...] = ()
-    stage_data: str = "none"
-    stage_image: str = "none"
+    stage_data: DataAccess | None = DataAccess.IN_PLACE
+    stage_image: ImageAccess | None = ImageAccess.IN_PLACE
     gate: bool = True
     tf_config: bool = False
     output: str | None = None

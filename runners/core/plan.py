@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import BindMount, Controller, ImageAccess, InRun, JobSpec, Resources
+from .model import (
+    BindMount,
+    Controller,
+    DataAccess,
+    DataPlane,
+    ImageAccess,
+    InRun,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Word,
+)
 from .remedy import Remedy
 from .site import HostMpi
 
@@ -45,27 +58,31 @@ class Caution:
     remedies: tuple[Remedy, ...] = ()
 
 
+class Where(Word):
+    """Where a variable is set: for the batch script, srun and mpirun, or in the container only."""
+
+    JOB = "job"
+    CONTAINER = "image"
+
+
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the job. What the user has exported wins, unless `forced`.
-
-    `where` is "job" for the batch script, srun and mpirun, "image" for inside the container only.
-    """
+    """A variable of the job. What the user has exported wins, unless `forced`."""
 
     name: str
     value: str | InRun
     reason: str
-    where: str = "job"
+    where: Where = Where.JOB
     forced: bool = False
 
 
 @dataclass(frozen=True)
 class Launching:
-    """Who queues the job, what runs the image, and what starts the ranks, by name."""
+    """Who queues the job, what runs the image, and what starts the ranks."""
 
-    scheduler: str
-    runtime: str
-    launcher: str
+    scheduler: SchedulerName
+    runtime: RuntimeName
+    launcher: LauncherName
 
 
 @dataclass(frozen=True)
@@ -81,13 +98,13 @@ class Gpus:
     """What of the host's driver comes into the container.
 
     `driver` is the oldest NVIDIA driver for the image, None when it does not say. `data_plane` is
-    what carries the gradients: nccl, or the controller.
+    what carries the gradients.
     """
 
     nv: bool = False
     rocm: bool = False
     driver: str | None = None
-    data_plane: str = ""
+    data_plane: DataPlane = DataPlane.NONE
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class Staging:
     "" for the job's own scratch.
     """
 
-    data: bool = False
+    data: DataAccess = DataAccess.IN_PLACE
     image: ImageAccess = ImageAccess.IN_PLACE
     image_offset: int = 0
     root: str = ""
@@ -135,7 +152,7 @@ class Staging:
     @property
     def any(self) -> bool:
         """Whether the job does anything on its nodes before the ranks start."""
-        return self.data or self.image is not ImageAccess.IN_PLACE
+        return self.data is DataAccess.COPIED or self.image is not ImageAccess.IN_PLACE
 
 
 @dataclass(frozen=True)

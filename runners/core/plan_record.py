@@ -9,7 +9,15 @@ from typing import Any
 from .errors import SystemFault
 from .files import DAMAGED, made, read_any_json, write_json
 from .job_record import JobPaths
-from .model import Controller, ImageAccess
+from .model import (
+    Controller,
+    DataAccess,
+    DataPlane,
+    ImageAccess,
+    LauncherName,
+    RuntimeName,
+    SchedulerName,
+)
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 
 VERSION = 3  # of the form of the file; form 2 is read too, what it lacks from its choices
@@ -57,7 +65,8 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-READERS = {"Controller": Controller, "ImageAccess": ImageAccess, "tuple[str, ...]": _names}
+ENUMS = (Controller, DataAccess, DataPlane, ImageAccess, LauncherName, RuntimeName, SchedulerName)
+READERS = {**{kind.__name__: kind for kind in ENUMS}, "tuple[str, ...]": _names}
 
 
 def as_data(plan: Plan) -> dict[str, Any]:
@@ -99,4 +108,6 @@ def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[s
     cpus = {**content.get("cpus", {}), "per_task": choices.get("cpus-per-task")}
     asked = choices.get("interface", "")
     network = {"interfaces": [] if asked in FOUND_BY_ITSELF else asked.split(",")}
-    return {**content, "cpus": cpus, "network": network}
+    staging = dict(content.get("staging", {}))
+    staging["data"] = DataAccess.COPIED if staging.get("data") else DataAccess.IN_PLACE
+    return {**content, "cpus": cpus, "network": network, "staging": staging}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
+from .model import RuntimeName
 from .toml_check import Rule, one_of
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
@@ -36,8 +37,7 @@ Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 
 Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
 GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
-RUNTIMES = (*("apptainer", "singularity", "shifter", "podman-hpc", "podman", "pyxis", "none"),)
-Runtime = Annotated[str, one_of(*RUNTIMES)]
+Runtime = Annotated[str, one_of(*RuntimeName.words())]
 
 
 @dataclass(frozen=True)

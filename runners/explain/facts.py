@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.job_record import Job, JobPaths, JobState
+from ..core.model import RuntimeName
 from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 
@@ -212,7 +213,7 @@ class Facts:
     @property
     def has_image(self) -> bool:
         """Whether the ranks ran in an image; else in an environment on the nodes."""
-        return self.plan.launching is None or self.plan.launching.runtime != "none"
+        return self.plan.launching is None or self.plan.launching.runtime is not RuntimeName.NONE
 
     @property
     def environment(self) -> str:

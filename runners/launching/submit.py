@@ -12,7 +12,7 @@ from ..core import signals
 from ..core.command_line import OWN, CommandLine, Given
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Trainer
-from ..core.plan import Plan, Variable
+from ..core.plan import Plan, Variable, Where
 from ..core.progress import Listener
 from ..core.site import Site
 from ..injob import SERVE
@@ -84,7 +84,7 @@ def _plan(made: Plan, variant: Variant) -> Plan:
         gather.check_arguments(trainer.name, trainer.args)
     if variant.task is None:
         return replace(made, spec=replace(spec, trainer=trainer))
-    number = Variable(sweep.TASK, str(variant.task), "its task", where="image", forced=True)
+    number = Variable(sweep.TASK, str(variant.task), "its task", where=Where.CONTAINER, forced=True)
     settings = (*spec.settings, Given("env", f"{sweep.TASK}={variant.task}"))
     changed = replace(spec, trainer=trainer, settings=settings)
     return replace(made, spec=changed, variables=(*made.variables, number))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core.model import BY_MODULES, BindMount, JobSpec, Staged
+from ..core.model import BY_MODULES, BindMount, Controller, DataAccess, JobSpec, Staged
 from ..core.plan import Launching, Plan, Refusal, Staging, Variable
 from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
@@ -38,13 +38,13 @@ IMAGE, HOST = "image", "host"  # where a recipe comes from
 # Ranked: what changes least comes first. None and "auto" let the solver choose.
 CHANGES: tuple[dict[str, Any], ...] = (
     {"mpi": None},
-    {"controller": "gloo"},
-    {"controller": "gloo", "mpi": None},
-    {"controller": "mpi", "mpi": None},
+    {"controller": Controller.GLOO},
+    {"controller": Controller.GLOO, "mpi": None},
+    {"controller": Controller.MPI, "mpi": None},
     {"launcher": "auto"},
     {"launcher": "auto", "mpi": None},
-    {"launcher": "auto", "controller": "gloo", "mpi": None},
-    {"launcher": "auto", "controller": "mpi", "mpi": None},
+    {"launcher": "auto", "controller": Controller.GLOO, "mpi": None},
+    {"launcher": "auto", "controller": Controller.MPI, "mpi": None},
     {"runtime": "auto"},
     {"scheduler": "auto"},
     {"scheduler": "local"},
@@ -241,7 +241,7 @@ def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:
     binds = list(spec.binds)
     for each in spec.data:
         inner = "/" if each.squashfs else ""
-        source = Staged(each.entry) if staged.data else str(each.path)
+        source = Staged(each.entry) if staged.data is DataAccess.COPIED else str(each.path)
         binds.append(BindMount(source, runtimes.data_target(each), True, inner))
     binds += network.timeline_binds(spec)
     for folder in spec.profiling.folders if spec.profiling else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core import gpus
-from ..core.model import Controller
+from ..core.model import Controller, LauncherName, SchedulerName
 from ..core.plan import Cpus, Launching, Variable
 from ..core.remedy import change
 from ..schedulers import capabilities
@@ -14,7 +14,7 @@ EACH = "cpus-per-task"
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, scheduler: str, log: DecisionLog) -> int | None:
+def share(case: Case, scheduler: SchedulerName, log: DecisionLog) -> int | None:
     """Return the CPUs for each rank: as asked, else the GPU's part of a node, None for neither."""
     resources = case.resources
     room = _room(case, scheduler)
@@ -31,7 +31,7 @@ def share(case: Case, scheduler: str, log: DecisionLog) -> int | None:
     return log.choose(EACH, number, "its GPU's share of the node", evidence)
 
 
-def _room(case: Case, scheduler: str) -> int | None:
+def _room(case: Case, scheduler: SchedulerName) -> int | None:
     """Return how many CPUs the surrounding job has for each rank, None without one."""
     allocated, resources = case.site.allocated_cpus, case.resources
     if not capabilities(scheduler).within_job or not allocated or resources.overcommit:
@@ -69,7 +69,7 @@ def _shared(case: Case, log: DecisionLog) -> int | None:
     return None
 
 
-def _of_a_gpu(case: Case, scheduler: str) -> tuple[int, str] | None:
+def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
     wanted, there, site = gpus.on_a_node(case.resources), partition.of(case), case.site
     if wanted is None:
@@ -116,7 +116,7 @@ def _bind(case: Case, launching: Launching, per_task: int, log: DecisionLog) -> 
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
         return log.choose("cpu-bind", spec.cpu_bind, case.why("cpu-bind"))
-    by_srun = launching.launcher == "srun"
+    by_srun = launching.launcher is LauncherName.SRUN
     if not by_srun or any("cpu-bind" in arg for arg in spec.srun_args):
         return None
     here = case.site.environment

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
-from ..core.model import Controller, Resources
+from ..core.model import Controller, LauncherName, Resources, RuntimeName, SchedulerName
 from ..core.plan import Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
@@ -15,19 +16,19 @@ from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog
 
-CONTAINERS = ("apptainer", "singularity")
+CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
 CONTAIN = ("--contain", "--containall", "-c", "-C")
 WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
-BY_SRUN = ("srun", *AGENTS)
-WHY_LAUNCHER = {
-    "srun": "Slurm starts, counts and ends the ranks itself",
-    "mpiexec": "the scheduler's own launcher, which knows the job's nodes",
-    "mpirun": "the host's mpirun, with the job's node list",
-    "local": "one container, one process per rank",
+BY_SRUN = (LauncherName.SRUN, *AGENTS)
+WHY_LAUNCHER: Mapping[str, str] = {
+    LauncherName.SRUN: "Slurm starts, counts and ends the ranks itself",
+    LauncherName.MPIEXEC: "the scheduler's own launcher, which knows the job's nodes",
+    LauncherName.MPIRUN: "the host's mpirun, with the job's node list",
+    LauncherName.LOCAL: "one container, one process per rank",
 }
 
 
-def scheduler(case: Case, log: DecisionLog) -> str:
+def scheduler(case: Case, log: DecisionLog) -> SchedulerName:
     """Choose who queues the job."""
     wanted, site = case.spec.scheduler, case.site
     name, reason, evidence = wanted, case.why("scheduler"), ""
@@ -40,10 +41,10 @@ def scheduler(case: Case, log: DecisionLog) -> str:
     if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
         log.refuse(what, reason, change(nodes=1, ntasks=tasks))
-    return name
+    return SchedulerName(name)
 
 
-def ranks(case: Case, scheduler: str, log: DecisionLog) -> Resources:
+def ranks(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Resources:
     """Return what is asked for, with the nodes and ranks of a surrounding job."""
     if not capabilities(scheduler).within_job:
         return case.resources
@@ -122,8 +123,12 @@ def _inside(nodes: int, site: Site, log: DecisionLog) -> None:
         )
 
 
-def runtime(case: Case, scheduler: str, log: DecisionLog) -> str:
+def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeName:
     """Choose what runs the image."""
+    return RuntimeName(_runtime(case, scheduler, log))
+
+
+def _runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> str:
     spec, site, queue = case.spec, case.site, capabilities(scheduler)
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
@@ -145,7 +150,7 @@ def runtime(case: Case, scheduler: str, log: DecisionLog) -> str:
     return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
 
 
-def contained(case: Case, runtime: str, log: DecisionLog) -> None:
+def contained(case: Case, runtime: RuntimeName, log: DecisionLog) -> None:
     """Warn of --contain where processes of a node share memory.
 
     NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
@@ -179,7 +184,11 @@ def expected(wanted: str, site: Site) -> str:
 
 
 def launcher(
-    case: Case, scheduler: str, runtime: str, controller: Controller, log: DecisionLog
+    case: Case,
+    scheduler: SchedulerName,
+    runtime: RuntimeName,
+    controller: Controller,
+    log: DecisionLog,
 ) -> Launching:
     """Choose what starts the ranks; return it with the scheduler and the runtime."""
     spec, there = case.spec, capabilities(scheduler).launchers
@@ -198,10 +207,10 @@ def launcher(
     if spec.error and name not in BY_SRUN:
         what = f"srun writes the --error file, but {name} starts the ranks"
         log.refuse(what, "the job's output contains everything", change(leave_out=["error"]))
-    return Launching(scheduler, runtime, name)
+    return Launching(scheduler, runtime, LauncherName(name))
 
 
-def architecture(case: Case, scheduler: str, log: DecisionLog) -> None:
+def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Only a login node can be of another kind than the machines of the job."""
     here, there = case.site.architecture, case.image.architecture
     by_nodes = case.reasons.get("architecture", "")
@@ -217,7 +226,7 @@ def architecture(case: Case, scheduler: str, log: DecisionLog) -> None:
         log.choose("architecture", there, reason)
 
 
-def log_files(case: Case, scheduler: str, log: DecisionLog) -> None:
+def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Refuse patterns in the names of --output and --error where nobody fills them in."""
     queue = capabilities(scheduler)
     for option, file in (("output", case.spec.output), ("error", case.spec.error)):
@@ -249,7 +258,7 @@ def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLo
         )
     name = shlex.split(asked.command)[0]
     brought = modules.names or case.site.remote_site
-    if launching.runtime == "none" and not asked.tool and not brought:
+    if launching.runtime is RuntimeName.NONE and not asked.tool and not brought:
         log.refuse(
             f"--profile-with: there is no {name} on this machine",
             "" if "/" in name else "it is not on the PATH",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Controller
+from ..core.model import Controller, DataPlane, SchedulerName
 from ..core.plan import Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
@@ -29,7 +29,7 @@ HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 ONE_GPU, ONE_GPU_FROM = "NCCL_MULTI_RANK_GPU_ENABLE", "2.30"
 
 
-def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog) -> Gpus:
+def choose(case: Case, scheduler: SchedulerName, controller: Controller, log: DecisionLog) -> Gpus:
     """Choose what the runtime brings in and what carries the gradients.
 
     Refuses GPUs that the partition does not have.
@@ -45,7 +45,7 @@ def choose(case: Case, scheduler: str, controller: Controller, log: DecisionLog)
     if vendor and wanted:
         _binding(case, wanted, log)
     data_plane = _data_plane(case, vendor, controller, log)
-    if data_plane == "nccl" and case.resources.nodes > 1:
+    if data_plane is DataPlane.NCCL and case.resources.nodes > 1:
         _verbs(case, log)
     driver = case.image.fact(MINIMUM) or None
     return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
@@ -157,24 +157,31 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> str:
+def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> DataPlane:
+    value, reason, evidence = _carrier(case, vendor, controller, log)
+    log.choose("data-plane", value.value, reason, evidence)
+    return value
+
+
+def _carrier(
+    case: Case, vendor: str, controller: Controller, log: DecisionLog
+) -> tuple[DataPlane, str, str]:
+    """Return what carries the gradients, the reason and the evidence."""
     image, trainer = case.image, case.spec.trainer
     operations = image.listed("horovod.operations")
     world = trainer.world or trainer.seen_world
     if world in (TORCH, TENSORFLOW):
         if vendor:
             _one_rank_for_a_gpu(case, log)
-        value = "nccl" if vendor else "gloo" if world == TORCH else "grpc"
-        return log.choose("data-plane", value, f"the default of {world}")
+        on_cpus = DataPlane.GLOO if world == TORCH else DataPlane.GRPC
+        return DataPlane.NCCL if vendor else on_cpus, f"the default of {world}", ""
     if vendor and (not operations or "nccl" in operations):
         _one_rank_for_a_gpu(case, log)
-        known = image.how("horovod.operations")
-        return log.choose(
-            "data-plane", "nccl", "GPUs; NCCL is Horovod's fastest transport for them", known
-        )
+        reason = "GPUs; NCCL is Horovod's fastest transport for them"
+        return DataPlane.NCCL, reason, image.how("horovod.operations")
     if vendor and image.fact("cuda.version") != "none":
         log.warn(f"Horovod in {image.path.name} has no NCCL: gradients go through host memory")
-    return log.choose("data-plane", controller.value, "the CPU transport of the controller")
+    return DataPlane(controller.value), "the CPU transport of the controller", ""
 
 
 def _verbs(case: Case, log: DecisionLog) -> None:
@@ -212,7 +219,7 @@ def _one_rank_for_a_gpu(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _driver(case: Case, scheduler: str, log: DecisionLog) -> None:
+def _driver(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Note what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from ..core.model import Controller, ImageInfo
+from ..core.model import Controller, ImageInfo, LauncherName, RuntimeName
 from ..core.plan import Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi
 from .case import Case, DecisionLog
 
-LAUNCHERS = ("srun", "mpirun", "mpiexec")  # those whose ranks are each in a container of their own
+# Those whose ranks are each in a container of their own.
+LAUNCHERS = (LauncherName.SRUN, LauncherName.MPIRUN, LauncherName.MPIEXEC)
 PREFIX = "/opt/horovod"  # where our images have their Python
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).
 FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
 
 
-def choose(case: Case, launcher: str, controller: Controller, log: DecisionLog) -> HostMpi | None:
+def choose(
+    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
+) -> HostMpi | None:
     """Return the libraries of the host's MPI, if they are to go into the image."""
     site, image = case.site, case.image
     if not case.spec.host_mpi:
@@ -67,11 +70,11 @@ def _family(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how("mpi.flavour"))
 
 
-def modules(case: Case, runtime: str, log: DecisionLog) -> Modules:
+def modules(case: Case, runtime: RuntimeName, log: DecisionLog) -> Modules:
     """Return the job's modules, before them those that Horovod was compiled with."""
     spec, profile = case.spec, case.site.profile
     folders = (*(profile.module_use if profile else ()), *spec.module_use)
-    compiled_with = _of_environment(case, log) if runtime == "none" else ()
+    compiled_with = _of_environment(case, log) if runtime is RuntimeName.NONE else ()
     return Modules((*compiled_with, *spec.modules), folders, spec.module_purge)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec
+from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec, LauncherName, RuntimeName
 from ..core.plan import Launching, Network, Variable
 from ..injob.rank.hardware import older
 from . import site_rules
@@ -40,7 +40,7 @@ def variables(
     """Return the variables that Horovod, MPI in containers and the site's network need."""
     site, by_mpi = case.site, controller is Controller.MPI
     needed = [*_horovod(case, launching, controller, log)]
-    if by_mpi and launching.runtime != "none":
+    if by_mpi and launching.runtime is not RuntimeName.NONE:
         needed += _mpi_in_containers(case)
     if by_mpi:
         needed += _give_way(case, log)
@@ -123,16 +123,16 @@ def _horovod(
 
 
 def _start(
-    case: Case, limit: int, launcher: str, controller: Controller, log: DecisionLog
+    case: Case, limit: int, launcher: LauncherName, controller: Controller, log: DecisionLog
 ) -> Iterator[Variable]:
     seconds, why = str(limit), case.why("start-timeout")
-    if launcher == "horovodrun":
+    if launcher is LauncherName.HOROVODRUN:
         reason = "--start-timeout, for horovodrun's own checks"
         yield Variable("HOROVOD_START_TIMEOUT", seconds, reason)
     if controller is Controller.GLOO:
         yield Variable("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, why)
         log.choose("start-timeout", limit, why)
-    elif launcher != "horovodrun":
+    elif launcher is not LauncherName.HOROVODRUN:
         log.warn(
             f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "
             f"long as {launcher} lets them"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.model import ImageAccess, JobSpec
-from ..core.plan import Interruption, Launching, Staging, Variable
+from ..core.model import ImageAccess, JobSpec, RuntimeName, SchedulerName
+from ..core.plan import Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
@@ -45,7 +45,7 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
 
 def variables(interruption: Interruption) -> tuple[Variable, ...]:
     """Return the variable by which a packaged trainer resumes."""
-    resumes = Variable(RESUME, "auto", "a requeued job resumes", where="image")
+    resumes = Variable(RESUME, "auto", "a requeued job resumes", where=Where.CONTAINER)
     return (resumes,) if interruption.restarts else ()
 
 
@@ -55,7 +55,7 @@ def slurm_restarts_preempted(version: str) -> bool:
     return known >= RESTARTS_PREEMPTED
 
 
-def _restarts(number: int, scheduler: str, log: DecisionLog) -> None:
+def _restarts(number: int, scheduler: SchedulerName, log: DecisionLog) -> None:
     queue = capabilities(scheduler)
     if queue.warns:
         reason = "at the time limit or on preemption; it resumes from its checkpoint"
@@ -97,7 +97,9 @@ def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
     return [(option, remedy) for option, given, remedy in options if given]
 
 
-def _signals_reach_only_ranks(case: Case, runtime: str, staging: Staging, log: DecisionLog) -> None:
+def _signals_reach_only_ranks(
+    case: Case, runtime: RuntimeName, staging: Staging, log: DecisionLog
+) -> None:
     """Warn where that is not so, and each rank mounts its image itself."""
     held = staging.image in (ImageAccess.MOUNTED, ImageAccess.UNPACKED)
     mounted = case.image.size and not held and runtime in CONTAINERS

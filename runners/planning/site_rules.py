@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import JobSpec, Resources
-from ..core.plan import Variable
+from ..core.plan import Variable, Where
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Profile, Requirement, Site, expanded
 from ..schedulers import CAPABILITIES
@@ -157,7 +157,9 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
     if profile.gpu_order and _takes_all(spec, profile) and name not in dict(spec.env):
         reason = site_limits.because(profile, "gpu_order", "GPUs in the order of the ranks' CPUs")
         # Forced: what a job finds in this variable is the scheduler's, not the user's.
-        site_variables.append(Variable(name, profile.gpu_order, reason, "image", forced=True))
+        site_variables.append(
+            Variable(name, profile.gpu_order, reason, Where.CONTAINER, forced=True)
+        )
     return tuple(site_variables)
 
 

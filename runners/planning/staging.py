@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import quoting
-from ..core.model import DataAccess, ImageAccess, ImageInfo
+from ..core.model import DataAccess, ImageAccess, ImageInfo, RuntimeName
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
@@ -99,19 +99,20 @@ def too_small(size: int, case: Case) -> str:
 def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
     requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
-    if requested not in ("auto", ImageAccess.IN_PLACE):
-        return _as_asked(ImageAccess(requested), why, case, log)
+    auto = requested is None
+    if requested is not None and requested is not ImageAccess.IN_PLACE:
+        return _as_asked(requested, why, case, log)
     signalled = not why and case.site.fuse and case.image.offset and signals_end_mounts(case)
-    if signalled and (requested == "auto" or "stage-image" in case.unasked):
+    if signalled and (auto or "stage-image" in case.unasked):
         kind = f"ProctrackType={case.site.proctrack}"
         reason = f"with {kind} signals would end a mount of each rank's own"
         log.choose("stage-image", ImageAccess.MOUNTED.value, reason)
         return ImageAccess.MOUNTED
     best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
-    if requested == "auto" and not why and best is ImageAccess.IN_PLACE and _shared(case):
+    if auto and not why and best is ImageAccess.IN_PLACE and _shared(case):
         log.choose("stage-image", ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
         return ImageAccess.MOUNTED
-    if requested == "auto":
+    if auto:
         log.choose("stage-image", best.value, reason, "" if why else MEASURED_IMAGE)
         return best
     if best is not ImageAccess.IN_PLACE:
@@ -167,28 +168,28 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
     return way, why
 
 
-def _data(case: Case, launching: Launching, log: DecisionLog) -> bool:
+def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
         if each.found:
             log.choose("data", str(each.path), each.found)
     asked, why = spec.stage_data, cannot(launching)
-    if asked == DataAccess.COPIED and not spec.data:
+    if asked is DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
-    elif asked == DataAccess.COPIED:
+    elif asked is DataAccess.COPIED:
         if why:
             log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
         log.choose("stage-data", access.value, case.why("stage-data"))
-        return not why
-    elif asked == "auto" and spec.data:
+        return access
+    elif asked is None and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case)
         many = sum(each.files for each in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
         log.choose("stage-data", access.value, reason, MEASURED_DATA * many)
-        return staged
-    return False
+        return access
+    return DataAccess.IN_PLACE
 
 
 def _data_worth_it(case: Case) -> tuple[bool, str]:
@@ -240,11 +241,11 @@ def _own(path: Path) -> str:
     return next((str(folder) for folder in OWN if folder in (path, *path.parents)), "")
 
 
-def _used(case: Case, runtime: str, top: str) -> Iterator[tuple[str, Path, Remedy]]:
+def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Path, Remedy]]:
     """Yield what the job reads or writes, and what to type instead."""
     spec = case.spec
     yield "the run's folder", spec.runs_dir, change(runs_dir=f"{top}/runs")
-    if runtime in (*CONTAINERS, "none"):
+    if runtime in (*CONTAINERS, RuntimeName.NONE):
         path = spec.image.path
         there = f"{top}/{path.name}"
         first = quoting.join(["cp", "-r", str(path), there])

@@ -5,7 +5,7 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
-from ..core.model import BY_MODULES, Controller, Trainer
+from ..core.model import BY_MODULES, Controller, LauncherName, SchedulerName, Trainer
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
@@ -19,7 +19,7 @@ from .case import Case, DecisionLog
 WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
 
 
-def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
+def controller(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Controller:
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
     log.choose("controller", name.value, reason, evidence)
@@ -30,21 +30,23 @@ def controller(case: Case, scheduler: str, log: DecisionLog) -> Controller:
     return name
 
 
-def _controller(case: Case, scheduler: str, log: DecisionLog) -> tuple[Controller, str, str]:
+def _controller(
+    case: Case, scheduler: SchedulerName, log: DecisionLog
+) -> tuple[Controller, str, str]:
     """Return the controller, the reason and the evidence."""
     spec, image = case.spec, case.image
     controllers = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
-    if spec.launcher in AGENTS and spec.controller in ("auto", Controller.NONE):
+    asked = spec.controller
+    if spec.launcher in AGENTS and asked in (None, Controller.NONE):
         return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
-    if spec.controller == "auto" and spec.trainer.world in (TORCH, TENSORFLOW):
+    if asked is None and spec.trainer.world in (TORCH, TENSORFLOW):
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
-    if spec.controller != "auto":
-        if controllers and spec.controller not in (*controllers, Controller.NONE):
-            what = f"the Horovod in {image.path.name} has no {spec.controller} controller"
-            log.refuse(what, known)
-        return Controller(spec.controller), case.why("controller"), ""
+    if asked is not None:
+        if controllers and asked not in (*controllers, Controller.NONE):
+            log.refuse(f"the Horovod in {image.path.name} has no {asked} controller", known)
+        return asked, case.why("controller"), ""
     if spec.host_mpi and "mpi" in (controllers or "mpi"):
         return Controller.MPI, "the host's MPI is to be used", ""
     if image.fact("horovod.version") == "none":
@@ -60,7 +62,7 @@ def _controller(case: Case, scheduler: str, log: DecisionLog) -> tuple[Controlle
     return Controller.MPI, "the only one in the image", ""
 
 
-def _is_at_hand(case: Case, scheduler: str) -> bool:
+def _is_at_hand(case: Case, scheduler: SchedulerName) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
     by_srun = spec.launcher in ("auto", "srun") and "srun" in capabilities(scheduler).launchers
@@ -68,7 +70,7 @@ def _is_at_hand(case: Case, scheduler: str) -> bool:
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
-def _why_not_mpi(case: Case, scheduler: str) -> str:
+def _why_not_mpi(case: Case, scheduler: SchedulerName) -> str:
     if capabilities(scheduler).one_machine:
         return "Gloo needs no launcher on one machine"
     if "mpi" not in case.image.listed("horovod.controllers"):
@@ -85,23 +87,25 @@ def _why_not_mpi(case: Case, scheduler: str) -> str:
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Wireup:
     """Choose srun's --mpi=, and refuse what would not become one world."""
     launcher = launching.launcher
-    if launcher == "horovodrun":
+    if launcher is LauncherName.HOROVODRUN:
         _by_horovodrun(case, launching, controller, log)
-    if launcher == "srun":
+    if launcher is LauncherName.SRUN:
         return Wireup(controller, _srun_type(case, controller, log))
     if launcher in AGENTS:
         _by_agents(case, launcher, controller, log)
         return Wireup(controller)
     if controller is Controller.MPI and pmi.client(case.image) == pmi.NONE:
         _no_mpi(case, log)
-    if launcher == "mpirun":
+    if launcher is LauncherName.MPIRUN:
         _by_mpirun(case, controller, log)
     if case.spec.mpi:
         log.warn(f"--mpi {case.spec.mpi} has no effect: {launcher} starts the ranks, not srun")
     return Wireup(controller)
 
 
-def _by_agents(case: Case, launcher: str, controller: Controller, log: DecisionLog) -> None:
+def _by_agents(
+    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
+) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
     resources = case.resources
     if controller is not Controller.NONE:
@@ -122,7 +126,7 @@ def _no_mpi(case: Case, log: DecisionLog) -> None:
 
 def reaches_nodes_by_ssh(case: Case, launching: Launching) -> bool:
     """Whether horovodrun starts ranks on other nodes by the job's own ssh."""
-    several = launching.launcher == "horovodrun" and case.resources.nodes > 1
+    several = launching.launcher is LauncherName.HOROVODRUN and case.resources.nodes > 1
     return several and ssh_possible(launching.scheduler, launching.runtime)
 
 
@@ -223,7 +227,7 @@ def gate(case: Case, launching: Launching, controller: Controller, log: Decision
 
 
 def _refuse_another_world(
-    case: Case, launcher: str, controller: Controller, log: DecisionLog
+    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
 ) -> None:
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
     trainer, image = case.spec.trainer, case.image

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..core.model import SchedulerName
 from ..injob.rank.commands import AGENTS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Capabilities:
 
 # In the order in which they are looked for: Cobalt has a qsub too.
 CAPABILITIES: Mapping[str, Capabilities] = {
-    "slurm": Capabilities(
+    SchedulerName.SLURM: Capabilities(
         "Slurm",
         "sbatch",
         ("srun", "mpirun", "horovodrun", *AGENTS),
@@ -73,10 +74,10 @@ CAPABILITIES: Mapping[str, Capabilities] = {
         broadcasts=True,
         allocates=True,
     ),
-    "cobalt": Capabilities(
+    SchedulerName.COBALT: Capabilities(
         "Cobalt", "cqsub", ("mpirun", "horovodrun"), node_file="$COBALT_NODEFILE"
     ),
-    "pbs": Capabilities(
+    SchedulerName.PBS: Capabilities(
         "PBS",
         "qsub",
         ("mpiexec", "mpirun", "horovodrun"),
@@ -84,10 +85,12 @@ CAPABILITIES: Mapping[str, Capabilities] = {
         interactive=("qsub", "-I"),
         node_file="$PBS_NODEFILE",
     ),
-    "allocation": Capabilities(
+    SchedulerName.ALLOCATION: Capabilities(
         "a Slurm job", "", ("srun", "mpirun", "horovodrun", *AGENTS), within_job=True
     ),
-    "local": Capabilities("this machine", "", ("local", "horovodrun", *AGENTS), one_machine=True),
+    SchedulerName.LOCAL: Capabilities(
+        "this machine", "", ("local", "horovodrun", *AGENTS), one_machine=True
+    ),
 }
 
 

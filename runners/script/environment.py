@@ -10,7 +10,8 @@ import shlex
 
 from ..core import quoting
 from ..core.job_record import JobPaths
-from ..core.plan import Plan
+from ..core.model import RuntimeName
+from ..core.plan import Plan, Where
 from ..injob.run_files import NO_MODULE
 from . import runtimes
 
@@ -40,9 +41,11 @@ def modules(plan: Plan) -> list[str]:
     use += [f"module use {shlex.quote(folder)}" for folder in plan.modules.folders]
     names = (*plan.modules.names, *(plan.host_mpi.modules if plan.host_mpi else ()))
     load = [
-        _load(name) for name in names if plan.launching.runtime != "none" or not of_runtime(name)
+        _load(name)
+        for name in names
+        if plan.launching.runtime is not RuntimeName.NONE or not of_runtime(name)
     ]
-    if plan.launching.runtime == "none":
+    if plan.launching.runtime is RuntimeName.NONE:
         return [out, *use, *load]
     return [*use, *load, out, *SHELLS]
 
@@ -78,7 +81,7 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     Of two with one name the first is taken: the plan's own come before the site's.
     """
     variables: dict[str, str] = {}
-    for v in (v for v in plan.variables if v.where == "job"):
+    for v in (v for v in plan.variables if v.where is Where.JOB):
         value = quoting.path(v.value)
         text = shlex.quote(value) if v.forced else quoting.default(value, v.name)
         variables.setdefault(v.name, text)

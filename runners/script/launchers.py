@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Callable
 
+from ..core.model import Controller, LauncherName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..injob.rank.commands import AGENTS
@@ -100,7 +101,9 @@ def horovodrun(plan: Plan) -> list[str]:
     """
     names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
     hidden = ["env", *(f"-u{name}" for name in names)] if names else []
-    hidden, own = (hidden, own_values(plan)) if plan.wireup.controller == "gloo" else ([], [])
+    hidden, own = (
+        (hidden, own_values(plan)) if plan.wireup.controller is Controller.GLOO else ([], [])
+    )
     argv = [
         *hidden,
         "horovodrun",
@@ -108,7 +111,7 @@ def horovodrun(plan: Plan) -> list[str]:
         str(plan.resources.tasks),
         f"--{plan.wireup.controller}",
     ]
-    if plan.wireup.controller == "mpi":
+    if plan.wireup.controller is Controller.MPI:
         # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
         argv.append("--binding-args=--bind-to none --map-by slot")
     return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else []), *own]
@@ -134,11 +137,11 @@ def agents(plan: Plan) -> list[str]:
 
 
 LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
-    "srun": srun,
-    "mpirun": mpirun,
-    "mpiexec": mpiexec,
-    "horovodrun": horovodrun,
-    "local": lambda plan: [],
+    LauncherName.SRUN: srun,
+    LauncherName.MPIRUN: mpirun,
+    LauncherName.MPIEXEC: mpiexec,
+    LauncherName.HOROVODRUN: horovodrun,
+    LauncherName.LOCAL: lambda plan: [],
     **dict.fromkeys(AGENTS, agents),
 }
 
@@ -148,6 +151,10 @@ def shim_options(plan: Plan) -> list[str]:
     if plan.launching.launcher in AGENTS:
         alone = ["--tasks", "1"] * capabilities(plan.launching.scheduler).one_machine
         return [*alone, "--agent", plan.launching.launcher, "--workers", str(per_node(plan))]
-    if plan.launching.launcher == "local":
+    if plan.launching.launcher is LauncherName.LOCAL:
         return ["--tasks", str(plan.resources.tasks)]
-    return [] if plan.launching.launcher == "srun" else ["--launcher", plan.launching.launcher]
+    return (
+        []
+        if plan.launching.launcher is LauncherName.SRUN
+        else ["--launcher", plan.launching.launcher]
+    )

@@ -10,7 +10,7 @@ import shlex
 from ..core import quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
-from ..core.model import BY_MODULES
+from ..core.model import BY_MODULES, LauncherName, RuntimeName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..injob import MPICHECK, RANK, SSH_AROUND
@@ -37,7 +37,7 @@ def one(plan: Plan, paths: JobPaths) -> str:
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     start = launchers.LAUNCHERS[plan.launching.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
-    if plan.launching.launcher == "horovodrun":  # it is the image's
+    if plan.launching.launcher is LauncherName.HOROVODRUN:  # it is the image's
         groups = [ssh_around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
@@ -87,7 +87,7 @@ def image_gone(plan: Plan, again: str) -> list[str]:
     image = plan.spec.image
     if plan.launching.runtime in STORES or image.brought_by == BY_MODULES:
         return []
-    path = image.path / "bin/python" if plan.launching.runtime == "none" else image.path
+    path = image.path / "bin/python" if plan.launching.runtime is RuntimeName.NONE else image.path
     words = shlex.quote(f"runner: the image of this kernel is gone: {path}")
     tell = f"echo {words} >&2; echo {shlex.quote(f'  try: {again}')} >&2"
     return [f"[ -e {shlex.quote(str(path))} ] || {{ {tell}; exit 1; }}"]
@@ -129,7 +129,7 @@ def ssh_nodes(plan: Plan) -> list[str]:
         "# The nodes that `ssh` in the container reaches, by steps of this job.",
         f"nodes=$({listed} | paste -s -d , -)",
     ]
-    if plan.launching.launcher == "horovodrun":
+    if plan.launching.launcher is LauncherName.HOROVODRUN:
         slots = f":{launchers.per_node(plan)}"
         lines.append(f"hosts=${{nodes//,/{slots},}}{slots}")
     return lines

@@ -9,6 +9,7 @@ import shlex
 
 from .. import __version__
 from ..core.job_record import JobPaths
+from ..core.model import LauncherName
 from ..core.plan import Plan
 from ..schedulers import SCHEDULERS
 from . import environment, exit_trap, ranks, runtimes, stage_lines
@@ -24,7 +25,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         environment.modules(plan),
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
-        [*environment.NO_STEP] * (plan.launching.launcher == "horovodrun"),
+        [*environment.NO_STEP] * (plan.launching.launcher is LauncherName.HOROVODRUN),
         ranks.host_mpi_check(plan, paths),
         ranks.prepare(plan),
         ranks.ssh_nodes(plan),

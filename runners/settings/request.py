@@ -7,11 +7,23 @@ import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from ..core import gpus
 from ..core.errors import NotFound, UsageError
-from ..core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from ..core.model import (
+    BindMount,
+    Controller,
+    DataAccess,
+    Dataset,
+    ImageAccess,
+    ImageInfo,
+    JobSpec,
+    Resources,
+    Trainer,
+    Tuning,
+    Word,
+)
 from ..core.remedy import advice, change
 from ..core.site import TIME
 from . import profiling
@@ -20,13 +32,14 @@ from .config import Config
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COPIED_SETTINGS = (
-    *("scheduler", "runtime", "launcher", "controller", "mpi", "cpu_bind", "nv", "rocm"),
-    *("stage_data", "stage_image", "output", "error", "requeue"),
+    *("scheduler", "runtime", "launcher", "mpi", "cpu_bind", "nv", "rocm"),
+    *("output", "error", "requeue"),
 )
 # Horovod's fusion buffer: each rank allocates this size.
 LARGEST_FUSION_MB = 4096
 LONGEST_CYCLE_MS = 1000
 FILE = re.compile(r"[\w.@%+=:, -]+", re.ASCII)
+OneOf = TypeVar("OneOf", bound=Word)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
@@ -44,6 +57,9 @@ def job_spec(
         trainer=trainer,
         resources=resources(config, bool(trainer.command)),
         runs_dir=Path(get("runs-dir")).absolute(),
+        controller=_word(Controller, get("controller")),
+        stage_data=_word(DataAccess, get("stage-data")),
+        stage_image=_word(ImageAccess, get("stage-image")),
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
@@ -178,6 +194,11 @@ def _requeue_limit(config: Config) -> int | None:
     if limit is not None and not config.get("requeue"):
         raise UsageError("--requeue-limit goes with --requeue", remedy=change(requeue=True))
     return limit
+
+
+def _word(kind: type[OneOf], text: str) -> OneOf | None:
+    """Return one of a closed set, None for auto."""
+    return None if text == "auto" else kind(text)
 
 
 def _interfaces(text: str | None) -> tuple[str, ...]:

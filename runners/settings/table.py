@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.site import RUNTIMES
-from ..injob.rank.commands import AGENTS
-from ..schedulers import SCHEDULERS
+from ..core.model import (
+    Controller,
+    DataAccess,
+    ImageAccess,
+    LauncherName,
+    RuntimeName,
+    SchedulerName,
+)
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ CONTAINER = (
     Setting(
         "runtime",
         "container runtime; none: use a virtual or conda environment instead",
-        choices=("auto", *RUNTIMES),
+        choices=("auto", *RuntimeName.words()),
     ),
     Setting(
         "data",
@@ -133,12 +138,12 @@ CONTAINER = (
     Setting(
         "stage-data",
         "copy the dataset to node-local scratch first (default: none)",
-        choices=("none", "node-local", "auto"),
+        choices=(*DataAccess.words(), "auto"),
     ),
     Setting(
         "stage-image",
         "copy the image to node-local scratch, unpack it there, or mount it once per node",
-        choices=("none", "node-local", "unpack", "mount", "auto"),
+        choices=(*ImageAccess.words(), "auto"),
     ),
     Setting(
         "module",
@@ -155,12 +160,12 @@ HOROVOD = (
     Setting(
         "controller",
         "Horovod controller: MPI or Gloo; none: Horovod is not used",
-        choices=("auto", "mpi", "gloo", "none"),
+        choices=("auto", *Controller.words()),
     ),
     Setting(
         "launcher",
         "process launcher that starts the ranks",
-        choices=("auto", "srun", "mpirun", "mpiexec", "horovodrun", "local", *AGENTS),
+        choices=("auto", *LauncherName.words()),
     ),
     Setting("mpi", "MPI plugin of srun: the value of srun --mpi", metavar="TYPE"),
     Setting("host-mpi", "use the host's MPI libraries in the container", "switch"),
@@ -185,7 +190,7 @@ RUNNER = (
         "switch",
     ),
     Setting("tf-config", "set TF_CONFIG for each rank, for MultiWorkerMirroredStrategy", "switch"),
-    Setting("scheduler", "scheduler to submit to", choices=("auto", *SCHEDULERS)),
+    Setting("scheduler", "scheduler to submit to", choices=("auto", *SchedulerName.words())),
     Setting("site", "site profile (default: detected)", metavar="NAME"),
     Setting("runs-dir", "folder for the runs (default: ./runs)", metavar="DIR"),
     Setting(

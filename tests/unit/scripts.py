@@ -19,7 +19,16 @@ from typing import Any
 
 from runners import planning
 from runners.core.job_record import JobPaths
-from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from runners.core.model import (
+    Controller,
+    DataAccess,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    Resources,
+    Trainer,
+    Tuning,
+)
 from runners.core.plan import Plan
 from runners.core.site import HostMpi, Site
 from runners.planning.case import Case
@@ -89,7 +98,7 @@ def jobs() -> Mapping[str, Plan]:
         "time": "01:00:00",
     }
     here = HostMpi(("/opt/openmpi-4.1.4",), "/opt/openmpi-4.1.4/lib")
-    gloo = {"controller": "gloo"}
+    gloo = {"controller": Controller.GLOO}
     data = (
         Dataset("tokens", Path("/scratch/ada/tokens")),
         Dataset("images", Path("/scratch/ada/images.sqsh"), squashfs=True),
@@ -111,7 +120,7 @@ def jobs() -> Mapping[str, Plan]:
             None, sif, OURS, resources={"nodes": 2}, host_mpi=True, libraries=here
         ),
         "slurm-apptainer-staged": made(
-            None, sif, OURS, resources={"nodes": 2}, data=data, stage_data="node-local"
+            None, sif, OURS, resources={"nodes": 2}, data=data, stage_data=DataAccess.COPIED
         ),
         "slurm-apptainer-torchrun": made(
             None,
@@ -149,9 +158,13 @@ def jobs() -> Mapping[str, Plan]:
             env=(("SEED", "1"),),
         ),
         "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
-        "polaris": made("polaris", sif, MPICH, resources=account, host_mpi=True, controller="mpi"),
+        "polaris": made(
+            "polaris", sif, MPICH, resources=account, host_mpi=True, controller=Controller.MPI
+        ),
         "polaris-requeue": made("polaris", sif, MPICH, resources=account, requeue=True),
-        "thetagpu": made("thetagpu", sif, OURS, resources=account, host_mpi=True, controller="mpi"),
+        "thetagpu": made(
+            "thetagpu", sif, OURS, resources=account, host_mpi=True, controller=Controller.MPI
+        ),
     }
 
 

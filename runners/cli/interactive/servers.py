@@ -13,7 +13,7 @@ import click
 from ...core.command_line import CommandLine
 from ...core.errors import NotFound, UsageError
 from ...core.job_record import Job, JobPaths
-from ...core.model import BindMount
+from ...core.model import BindMount, RuntimeName
 from ...core.remedy import change
 from ...jobs import find
 from ...launching import submit, suggest
@@ -153,7 +153,7 @@ def _one_task(values: dict[str, Any], first: Job) -> dict[str, Any]:
 
 
 def _seeing(ready: PreparedSession, shown: list[tuple[JobPaths, Job]]) -> PreparedSession:
-    if ready.plan.launching.runtime == "none":
+    if ready.plan.launching.runtime is RuntimeName.NONE:
         return ready
     binds = [BindMount(str(run.root), str(run.root), read_only=True) for run, _ in shown]
     return replace(ready, plan=replace(ready.plan, binds=(*ready.plan.binds, *binds)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...core.command_line import without_secret
-from ...core.model import Resources
+from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
 from ...core.plan import Caution, Choice, Plan
 from ...core.text import count
 from ...injob.rank import HOROVOD
@@ -46,11 +46,12 @@ WORDS = {
     ("gpu-of-a-rank", "visible"): "the visible one",
     ("recipe", "host"): "from this machine",
     ("recipe", "image"): "from the image",
-    **dict.fromkeys((("stage-data", "none"), ("stage-image", "none")), "where it lies"),
-    ("stage-data", "node-local"): "each node's own disk",
-    ("stage-image", "node-local"): "each node's own disk",
-    ("stage-image", "unpack"): "each node's own disk, unpacked",
-    ("stage-image", "mount"): "where it lies, by one mount a node",
+    ("stage-data", DataAccess.IN_PLACE): "where it lies",
+    ("stage-data", DataAccess.COPIED): "each node's own disk",
+    ("stage-image", ImageAccess.IN_PLACE): "where it lies",
+    ("stage-image", ImageAccess.COPIED): "each node's own disk",
+    ("stage-image", ImageAccess.UNPACKED): "each node's own disk, unpacked",
+    ("stage-image", ImageAccess.MOUNTED): "where it lies, by one mount a node",
 }
 PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
 
@@ -148,9 +149,9 @@ def _meeting(made: Plan) -> str:
     others = trainer.world if trainer.world != HOROVOD else ""
     if others or trainer.seen_world:
         return others or trainer.seen_world
-    if made.wireup.controller != "mpi":
-        return {"gloo": "Gloo", "none": "without Horovod"}[made.wireup.controller]
-    if made.launching.launcher != "srun":
+    if made.wireup.controller is not Controller.MPI:
+        return "Gloo" if made.wireup.controller is Controller.GLOO else "without Horovod"
+    if made.launching.launcher is not LauncherName.SRUN:
         return f"MPI by {made.launching.launcher}"
     kind = (made.wireup.mpi or "").partition("_v")[0]
     return f"MPI over {PMI.get(kind, kind)}" if kind else "MPI"

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping
 
 from ...core import quoting
-from ...core.model import BY_MODULES, BindMount, Dataset, Staged
-from ...core.plan import Plan
+from ...core.model import BY_MODULES, BindMount, DataAccess, Dataset, RuntimeName, Staged
+from ...core.plan import Plan, Where
 from ...core.quoting import Expanded
 from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
@@ -48,7 +48,7 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
     plan's.
     """
     runtime, lines = RUNTIMES[plan.launching.runtime], _first_exports(plan)
-    for variable in (v for v in plan.variables if v.where == "image" and not v.forced):
+    for variable in (v for v in plan.variables if v.where is Where.CONTAINER and not v.forced):
         names = dict.fromkeys((runtime.prefix + variable.name, variable.name))
         lines.append((next(iter(names)), quoting.default(quoting.path(variable.value), *names)))
     fixed = {} if runtime.values_as_options else _fixed(plan, run_dir)
@@ -62,7 +62,7 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
     The activation script of an environment is not read: what that sets beyond the PATH belongs in
     --env.
     """
-    if plan.launching.runtime == "none":
+    if plan.launching.runtime is RuntimeName.NONE:
         if plan.spec.image.brought_by == BY_MODULES:
             return []
         path = quoting.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
@@ -111,7 +111,7 @@ def own_file(plan: Plan) -> str:
 
 def python(plan: Plan) -> str:
     """Return the Python of the image, or of the environment by its full path."""
-    if plan.launching.runtime != "none" or plan.spec.image.brought_by == BY_MODULES:
+    if plan.launching.runtime is not RuntimeName.NONE or plan.spec.image.brought_by == BY_MODULES:
         return "python3"
     return f"{plan.spec.image.path}/bin/python"
 
@@ -133,8 +133,10 @@ def data_target(dataset: Dataset) -> str:
 def _data_dir(plan: Plan) -> str:
     """Return where trainers look: the only dataset, or the folder of several."""
     first, *others = plan.spec.data
-    if plan.launching.runtime == "none":
-        return quoting.path(Staged(first.entry) if plan.staging.data else str(first.path))
+    if plan.launching.runtime is RuntimeName.NONE:
+        return quoting.path(
+            Staged(first.entry) if plan.staging.data is DataAccess.COPIED else str(first.path)
+        )
     return DATA_TARGET if others else data_target(first)
 
 
@@ -146,6 +148,10 @@ def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
     if plan.host_mpi and plan.host_mpi.library_path:
         variables["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
     variables.update(
-        {v.name: quoting.path(v.value) for v in plan.variables if v.where == "image" and v.forced}
+        {
+            v.name: quoting.path(v.value)
+            for v in plan.variables
+            if v.where is Where.CONTAINER and v.forced
+        }
     )
     return {name: value for name, value in variables.items() if name not in dict(plan.spec.env)}

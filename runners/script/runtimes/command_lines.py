@@ -30,7 +30,7 @@ from typing import Callable
 
 from ...core import quoting
 from ...core.job_record import JobPaths
-from ...core.model import BindMount
+from ...core.model import BindMount, Controller
 from ...core.plan import Plan
 from ...core.quoting import Expanded
 from ..stage_lines import image
@@ -170,7 +170,7 @@ def _network(plan: Plan) -> list[str]:
     """Return how ranks reach each other: by the module for their MPI, or on the host's network."""
     if any(arg in MODULES for arg in plan.runtime_args):
         return []
-    if plan.wireup.controller == "mpi":
+    if plan.wireup.controller is Controller.MPI:
         return ["--openmpi-pmix" if (plan.wireup.mpi or "").startswith("pmix") else "--mpi"]
     return ["--network=host", "--ipc=host"]
 

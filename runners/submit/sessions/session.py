@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...core import quoting
 from ...core.job_record import JobPaths
-from ...core.model import BindMount
+from ...core.model import BindMount, RuntimeName
 from ...core.plan import Interruption, Plan
 from ...core.quoting import Expanded
 from ...injob import SERVE
@@ -49,7 +49,7 @@ def of(made: Plan, cwd: str) -> Plan:
     It is neither signalled before its end nor requeued: its user would not be there.
     """
     launching = made.launching
-    seen = () if launching.runtime == "none" else (BindMount(cwd, cwd),)
+    seen = () if launching.runtime is RuntimeName.NONE else (BindMount(cwd, cwd),)
     return replace(
         made,
         binds=(*made.binds, *seen),

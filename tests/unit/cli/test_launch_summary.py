@@ -10,7 +10,16 @@ from click.testing import CliRunner
 
 from runners.cli import COMMANDS, cli
 from runners.cli.train import plan_view
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from runners.core.plan import Launching, Plan, Wireup
 from runners.settings import trainers
 
@@ -24,7 +33,12 @@ def plan(resources: Resources) -> Plan:
         "t", ImageInfo(Path("/images/horovod_cpu.sif")), trainer, resources, Path("/runs")
     )
     wireup = Wireup(Controller.MPI, "pmix_v5")
-    return Plan(spec, spec.resources, Launching("slurm", "apptainer", "srun"), wireup)
+    return Plan(
+        spec,
+        spec.resources,
+        Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.SRUN),
+        wireup,
+    )
 
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
@@ -75,7 +89,10 @@ def test_gloo_and_mpirun_are_named() -> None:
     made = plan(TWO)
     assert plan_view.line(replace(made, wireup=Wireup(Controller.GLOO))).endswith(", Gloo")
     assert plan_view.line(
-        replace(made, launching=Launching("slurm", "apptainer", "mpirun"))
+        replace(
+            made,
+            launching=Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.MPIRUN),
+        )
     ).endswith(", MPI by mpirun")
 
 

@@ -10,7 +10,19 @@ import pytest
 from runners.core import plan_record
 from runners.core.errors import SystemFault
 from runners.core.job_record import JobPaths
-from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    Controller,
+    DataAccess,
+    DataPlane,
+    ImageAccess,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from runners.core.plan import (
     Choice,
     Cpus,
@@ -28,12 +40,12 @@ SPEC = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resource
 PLAN = Plan(
     SPEC,
     Resources(),
-    Launching("slurm", "apptainer", "srun"),
+    Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.SRUN),
     Wireup(Controller.GLOO, "none"),
-    Gpus(nv=True, driver="525.60.13", data_plane="nccl"),
+    Gpus(nv=True, driver="525.60.13", data_plane=DataPlane.NCCL),
     Cpus("cores", "v3", 4),
     Network(("eth0", "ib0")),
-    Staging(data=True, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
+    Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
     Interruption(warning=60, restarts=3, slurm_restarts_preempted=True),
     choices=(Choice("interface", "loopback", "all ranks are on one node"),),
 )
@@ -81,11 +93,13 @@ def test_a_record_of_form_2_is_read(paths: JobPaths) -> None:
     """Of it some decisions were in the choices alone."""
     old = plan_record.as_data(PLAN)
     del old["network"], old["cpus"]["per_task"]
+    old["staging"]["data"] = True
     old["choices"] = [{"id": "cpus-per-task", "value": 8}, {"id": "interface", "value": "ib0,ib1"}]
     paths.plan.write_text(json.dumps({**old, "version": 2}))
     record = plan_record.read(paths)
     assert record.cpus == Cpus("cores", "v3", 8)
     assert record.network == Network(("ib0", "ib1"))
+    assert record.staging == PLAN.staging
     old["choices"] = [{"id": "interface", "value": "loopback"}]
     paths.plan.write_text(json.dumps({**old, "version": 2}))
     assert plan_record.read(paths).network == Network()

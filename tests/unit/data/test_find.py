@@ -10,7 +10,15 @@ import pytest
 
 from runners import planning
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
-from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    BindMount,
+    DataAccess,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    Resources,
+    Trainer,
+)
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
@@ -142,7 +150,7 @@ def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
 def test_without_a_container_the_data_is_where_it_is() -> None:
     made = solved(ONE, runtime="none")
     assert dict(runtimes.exports(made, "/run"))["DATA_DIR"] == "/d/a"
-    staged = solved(ONE, runtime="none", stage_data="node-local")
+    staged = solved(ONE, runtime="none", stage_data=DataAccess.COPIED)
     assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
 
 
@@ -184,33 +192,33 @@ def test_auto_says_why(
 ) -> None:
     data = replace(TWO, size=size, files=files)
     site = replace(SLURM, partitions=(replace(CPU, disk_mb=disk),))
-    made = solved(data, site=site, stage_data="auto", resources=Resources(nodes=nodes))
-    assert made.staging.data == staged
+    made = solved(data, site=site, stage_data=None, resources=Resources(nodes=nodes))
+    assert made.staging.any == staged
     (choice,) = (c for c in made.choices if c.id == "stage-data")
     assert words in choice.reason
 
 
 def test_auto_gives_up_counting() -> None:
-    made = solved(replace(ONE, size=5, files=200_000, at_least=True), stage_data="auto")
+    made = solved(replace(ONE, size=5, files=200_000, at_least=True), stage_data=None)
     (choice,) = (c for c in made.choices if c.id == "stage-data")
     assert "more than 200000 files" in choice.reason
     assert "runner data pack" in choice.reason
 
 
 def test_staging_that_cannot_be() -> None:
-    (refusal,) = solved(stage_data="node-local").refusals
+    (refusal,) = solved(stage_data=DataAccess.COPIED).refusals
     assert refusal.what == "--stage-data node-local: there is no data"
     pbs = Site(("pbs",), runtime="apptainer")
-    made = solved(ONE, site=pbs, stage_data="node-local")
+    made = solved(ONE, site=pbs, stage_data=DataAccess.COPIED)
     (refusal,) = (r for r in made.refusals if "stage" in r.what)
     assert "pbs cannot run a command once per node" in refusal.what
     assert str(refusal.remedies[0]) == "--stage-data none"
-    assert not solved(ONE, site=pbs, stage_data="auto").staging.data
-    assert not solved(stage_data="auto").staging.data
+    assert not solved(ONE, site=pbs, stage_data=None).staging.any
+    assert not solved(stage_data=None).staging.any
 
 
 def test_by_default_nothing_is_staged() -> None:
-    assert not solved(replace(TWO, size=10 * GB, files=1)).staging.data
+    assert not solved(replace(TWO, size=10 * GB, files=1)).staging.any
 
 
 def test_superblock(tmp_path: Path) -> None:

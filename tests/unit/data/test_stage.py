@@ -15,7 +15,18 @@ import pytest
 
 from runners import injob
 from runners.core.errors import Refused, UsageError
-from runners.core.model import Controller, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    Controller,
+    DataAccess,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from runners.core.plan import Launching, Plan, Staging, Wireup
 from runners.data import pack
 from runners.injob import STAGE
@@ -250,13 +261,14 @@ def test_the_helper_is_python_of_2016() -> None:
 
 
 def staging(
-    *data: Dataset, scheduler: str = "slurm", nodes: int = 2, root: str = "",
+    *data: Dataset, scheduler: SchedulerName = SchedulerName.SLURM, nodes: int = 2, root: str = "",
     injob: str = "/run/code/injob",
 ) -> list[str]:  # fmt: skip
     image, trainer = ImageInfo(Path("/i.sif")), Trainer("t", None, None)
     spec = JobSpec("t", image, trainer, Resources(nodes=nodes), Path("/runs"), data=data)
-    launching, wireup = Launching(scheduler, "none", "srun"), Wireup(Controller.NONE)
-    plan = Plan(spec, spec.resources, launching, wireup, staging=Staging(data=True, root=root))
+    wireup, staged = Wireup(Controller.NONE), Staging(DataAccess.COPIED, root=root)
+    launching = Launching(scheduler, RuntimeName.NONE, LauncherName.SRUN)
+    plan = Plan(spec, spec.resources, launching, wireup, staging=staged)
     return stage_lines.lines(plan, injob)
 
 
@@ -269,7 +281,7 @@ FILE = Dataset("b", Path("/d/b.sqsh"), squashfs=True)
     [("slurm", 2, True), ("slurm", 1, False), ("allocation", 2, False), ("local", 1, False)],
 )
 def test_one_file_for_several_nodes_is_sent(scheduler: str, nodes: int, sent: bool) -> None:
-    text = "\n".join(staging(FOLDER, FILE, scheduler=scheduler, nodes=nodes))
+    text = "\n".join(staging(FOLDER, FILE, scheduler=SchedulerName(scheduler), nodes=nodes))
     assert ("sbcast --force /d/b.sqsh" in text) == sent
     assert ("srun" in text) == (scheduler != "local")
     assert """stage copy a '/d/it'"'"'s a'""" in text
@@ -286,7 +298,9 @@ def test_the_script_ends_with_its_own_code_and_an_empty_disk(
     tmp_path: Path, source: Path, code: int
 ) -> None:
     data = Dataset("a", source)
-    lines = staging(data, scheduler="local", nodes=1, root=str(tmp_path), injob=injob.HERE)
+    lines = staging(
+        data, scheduler=SchedulerName.LOCAL, nodes=1, root=str(tmp_path), injob=injob.HERE
+    )
     own = f"""finish() {{ echo "ended with $?"; }}
     trap finish EXIT
     {chr(10).join(lines)}

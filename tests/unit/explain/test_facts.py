@@ -16,7 +16,17 @@ from runners.core import plan_record
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import Controller, ImageAccess, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    Controller,
+    ImageAccess,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from runners.core.plan import Interruption, Launching, Network, Plan, Staging, Wireup
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
@@ -427,7 +437,10 @@ def launched(job: Job, **settings: str) -> Job:
 def planned(paths: JobPaths, runtime: str = "apptainer", **decisions: Any) -> None:
     """Leave the plan of the run."""
     spec = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("r"))
-    launching, wireup = Launching("slurm", runtime, "srun"), Wireup(Controller.MPI, "pmix")
+    launching, wireup = (
+        Launching(SchedulerName.SLURM, RuntimeName(runtime), LauncherName.SRUN),
+        Wireup(Controller.MPI, "pmix"),
+    )
     plan_record.write(paths, Plan(spec, Resources(), launching, wireup, **decisions))
 
 

@@ -17,7 +17,7 @@ from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
-from runners.core.model import Resources
+from runners.core.model import Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.core.shell import Result
@@ -34,7 +34,7 @@ from ..script.test_render import IMAGE, SITE, SPEC
 
 
 def on(plan: Plan, scheduler: str) -> Plan:
-    return replace(plan, launching=replace(plan.launching, scheduler=scheduler))
+    return replace(plan, launching=replace(plan.launching, scheduler=SchedulerName(scheduler)))
 
 
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:

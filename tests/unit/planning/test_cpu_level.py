@@ -15,7 +15,7 @@ from containers import horovod_source
 from containers.catalogue import HERE
 from containers.horovod_image import labels
 from runners import planning
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.injob.rank import hardware, start
 from runners.planning.case import Case
@@ -95,7 +95,9 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
     site = Site(("slurm",), ("pmix",), "apptainer")
-    solved = planning.solve(Case(replace(replace(SPEC, controller=controller), image=image), site))
+    solved = planning.solve(
+        Case(replace(replace(SPEC, controller=Controller(controller)), image=image), site)
+    )
     assert solved.cpus.level == level
     found = [choice.evidence for choice in solved.choices if choice.id == "cpu-level"]
     assert found == (["its label cpu.level is x86-64-v3"] if level else [])

@@ -11,7 +11,15 @@ import pytest
 
 from runners import planning
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, ImageInfo, JobSpec, Profiling, Resources, Trainer
+from runners.core.model import (
+    BindMount,
+    Controller,
+    ImageInfo,
+    JobSpec,
+    Profiling,
+    Resources,
+    Trainer,
+)
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
@@ -22,7 +30,7 @@ NSYS = Profiling(
 )
 TRAINER = Trainer("t", None, Path("/home/ada/t.py"))
 IMAGE = ImageInfo(Path("/i/a.sif"))
-SPEC = JobSpec("job", IMAGE, TRAINER, Resources(nodes=2), Path("/runs"), controller="none")
+SPEC = JobSpec("job", IMAGE, TRAINER, Resources(nodes=2), Path("/runs"), controller=Controller.NONE)
 SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 

@@ -115,8 +115,8 @@ def test_where_signals_end_the_image_one_process_mounts_it_for_all_ranks_of_a_no
         assert "ProctrackType=proctrack/linuxproc" in warned.what
         assert warned.remedies == (change(stage_image="mount"),)
     for spec, site in (
-        (replace(SIGNALLED, stage_image="mount"), LINUXPROC),
-        (replace(SIGNALLED, stage_image="unpack"), LINUXPROC),
+        (replace(SIGNALLED, stage_image=ImageAccess.MOUNTED), LINUXPROC),
+        (replace(SIGNALLED, stage_image=ImageAccess.UNPACKED), LINUXPROC),
         (replace(SIGNALLED, image=IMAGE), LINUXPROC),  # a folder
         (SIGNALLED, replace(NEW, proctrack="proctrack/cgroup")),
     ):

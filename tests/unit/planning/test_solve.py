@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.core.model import BindMount, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    BindMount,
+    Controller,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    Resources,
+    Trainer,
+)
 from runners.core.site import Site
 from runners.planning.case import Case
 
@@ -43,23 +51,28 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
     ("spec", "site", "image", "expected"),
     [
         ({}, SLURM, OURS, ("slurm", "srun", "mpi", "pmix")),
-        ({"controller": "gloo"}, SLURM, OURS, ("slurm", "srun", "gloo", "none")),
+        ({"controller": Controller.GLOO}, SLURM, OURS, ("slurm", "srun", "gloo", "none")),
         ({}, NO_PMIX, OURS, ("slurm", "srun", "gloo", "none")),
         ({}, SLURM, labels(pmix_version="none"), ("slurm", "srun", "gloo", "none")),
         ({}, SLURM, labels(horovod_controllers="gloo"), ("slurm", "srun", "gloo", "none")),
         ({}, SLURM, labels(horovod_controllers="mpi"), ("slurm", "srun", "mpi", "pmix")),
         ({}, SLURM, FOREIGN, ("slurm", "srun", "gloo", "none")),
-        ({"controller": "mpi"}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmix")),
-        ({"controller": "mpi", "mpi": "pmi2"}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmi2")),
+        ({"controller": Controller.MPI}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmix")),
         (
-            {"controller": "mpi"},
+            {"controller": Controller.MPI, "mpi": "pmi2"},
+            SLURM,
+            FOREIGN,
+            ("slurm", "srun", "mpi", "pmi2"),
+        ),
+        (
+            {"controller": Controller.MPI},
             SLURM,
             labels(mpi_flavour="mpich"),
             ("slurm", "srun", "mpi", "pmi2"),
         ),
         ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
         ({"scheduler": "local"}, SLURM, OURS, ("local", "local", "gloo", None)),
-        ({"controller": "mpi"}, LAPTOP, OURS, ("local", "local", "mpi", None)),
+        ({"controller": Controller.MPI}, LAPTOP, OURS, ("local", "local", "mpi", None)),
     ],
 )
 def test_choices(
@@ -81,11 +94,16 @@ def test_choices(
         ({"scheduler": "slurm"}, LAPTOP, OURS, "no Slurm on this machine"),
         ({"resources": Resources(nodes=2)}, LAPTOP, OURS, "--nodes 2 needs a scheduler"),
         ({}, replace(LAPTOP, runtime=None), OURS, "no container runtime"),
-        ({"controller": "mpi"}, SLURM, labels(horovod_controllers="gloo"), "--controller gloo"),
-        ({"controller": "mpi"}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
+        (
+            {"controller": Controller.MPI},
+            SLURM,
+            labels(horovod_controllers="gloo"),
+            "--controller gloo",
+        ),
+        ({"controller": Controller.MPI}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
         ({"mpi": "pmix_v9"}, SLURM, OURS, "no --mpi=pmix_v9"),
         (
-            {"controller": "mpi", "mpi": "pmi2"},
+            {"controller": Controller.MPI, "mpi": "pmi2"},
             SLURM,
             OURS,
             "every rank would be alone (world size 1)",

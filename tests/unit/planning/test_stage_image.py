@@ -14,7 +14,15 @@ import pytest
 
 from runners import injob, planning
 from runners.core.job_record import JobPaths
-from runners.core.model import Dataset, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    DataAccess,
+    Dataset,
+    ImageAccess,
+    ImageInfo,
+    JobSpec,
+    Resources,
+    Trainer,
+)
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.images import container_runtime
@@ -40,7 +48,12 @@ SPEC = JobSpec(
 def solved(
     asked: str, nodes: int = 2, image: ImageInfo = FILE, site: Site = SITE, **more: object
 ) -> Plan:
-    spec = replace(SPEC, image=image, stage_image=asked, resources=Resources(nodes=nodes))
+    spec = replace(
+        SPEC,
+        image=image,
+        stage_image=None if asked == "auto" else ImageAccess(asked),
+        resources=Resources(nodes=nodes),
+    )
     return planning.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
 
 
@@ -107,7 +120,7 @@ def test_auto_shares_a_mount(
     nodes: int, ranks: int, image: ImageInfo, site: Site, form: str
 ) -> None:
     asked = Resources(nodes=nodes, ntasks=ranks)
-    spec = replace(SPEC, image=image, stage_image="auto", resources=asked)
+    spec = replace(SPEC, image=image, stage_image=None, resources=asked)
     made = planning.solve(Case(spec, site))
     assert made.staging.image == form
     assert ("share the cache of one squashfuse" in said(made)) == (form == "mount")
@@ -235,7 +248,7 @@ def test_what_was_never_mounted_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_with_data_and_without_unpacking() -> None:
     data = (Dataset("tokens", Path("/d/tokens")),)
-    made = solved("node-local", 1, data=data, stage_data="node-local")
+    made = solved("node-local", 1, data=data, stage_data=DataAccess.COPIED)
     assert "# The image and the data on each node's own disk" in text(made)
     assert lines(made)[-1].split()[-2:] == ['"$stage/.image.sif"', "\\"]
     assert "sbcast" not in text(made), "one node reads it itself"

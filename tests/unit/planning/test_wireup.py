@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
@@ -35,7 +35,7 @@ UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
 
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
-    spec = replace(SPEC, controller=controller, mpi=mpi, launcher=launcher)
+    spec = replace(SPEC, controller=Controller(controller), mpi=mpi, launcher=launcher)
     return planning.solve(Case(replace(spec, image=image), SITE))
 
 
@@ -82,8 +82,8 @@ def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> N
         ("Horovod", {"launcher": "torchrun"}, False),
         ("tf.distribute", {"launcher": "torchrun"}, False),
         ("torch.distributed", {"launcher": "torchrun"}, True),
-        ("Horovod", {"controller": "none"}, False),
-        ("torch.distributed", {"controller": "none"}, True),
+        ("Horovod", {"controller": Controller.NONE}, False),
+        ("torch.distributed", {"controller": Controller.NONE}, True),
         ("", {"launcher": "torchrun"}, True),
     ],
 )
@@ -129,11 +129,13 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
 
 def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert solved(OPENMPI, "gloo", None, "horovodrun").ssh
-    spec = replace(SPEC, controller="gloo", launcher="horovodrun", runtime="podman")
+    spec = replace(SPEC, controller=Controller.GLOO, launcher="horovodrun", runtime="podman")
     refusal = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
-    alone = replace(SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller="gloo")
+    alone = replace(
+        SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller=Controller.GLOO
+    )
     made = planning.solve(Case(replace(alone, image=OPENMPI), SITE))
     assert not made.refusals
     assert not made.ssh
@@ -142,7 +144,7 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
 @pytest.mark.parametrize(
     ("changes", "resources", "remedy"),
     [
-        ({"controller": "gloo"}, Resources(nodes=2), "leave out --controller"),
+        ({"controller": Controller.GLOO}, Resources(nodes=2), "leave out --controller"),
         ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
         ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
         ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
@@ -163,7 +165,7 @@ def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     hydra = replace(SITE, host_mpi="mpich 4.0.2")
-    spec = replace(SPEC, launcher="mpirun", controller="mpi")
+    spec = replace(SPEC, launcher="mpirun", controller=Controller.MPI)
     assert (
         "every rank would be alone (world size 1)"
         in planning.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
@@ -188,7 +190,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     ],
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
-    spec = replace(SPEC, launcher="mpirun", controller="mpi")
+    spec = replace(SPEC, launcher="mpirun", controller=Controller.MPI)
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
     made = planning.solve(
         Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}"))
@@ -219,7 +221,9 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = planning.solve(Case(replace(replace(SPEC, controller="mpi"), image=image), SITE))
+    made = planning.solve(
+        Case(replace(replace(SPEC, controller=Controller.MPI), image=image), SITE)
+    )
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
@@ -227,7 +231,7 @@ def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None
 def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
-        spec = replace(SPEC, controller="mpi", runtime=runtime)
+        spec = replace(SPEC, controller=Controller.MPI, runtime=runtime)
         warnings = planning.solve(Case(replace(spec, image=image), SITE)).warnings
         return any("may hang in MPI_Finalize" in one.what for one in warnings)
 
@@ -246,7 +250,9 @@ def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:
     """For programs that use it themselves, as mpi4py does."""
-    made = planning.solve(Case(replace(replace(SPEC, controller="none"), image=image), SITE))
+    made = planning.solve(
+        Case(replace(replace(SPEC, controller=Controller.NONE), image=image), SITE)
+    )
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", mpi, ())
 
 
@@ -258,6 +264,8 @@ def test_an_option_without_effect_is_told() -> None:
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = planning.solve(Case(replace(replace(SPEC, controller="mpi"), image=OPENMPI), deaf))
+    made = planning.solve(
+        Case(replace(replace(SPEC, controller=Controller.MPI), image=OPENMPI), deaf)
+    )
     assert made.wireup.mpi == "pmix"
     assert [one.what for one in made.warnings] == ["sinfo: no answer within 10 s"]

@@ -14,7 +14,7 @@ import pytest
 
 from runners import planning
 from runners.core.job_record import ArrayPaths, JobPaths
-from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, Resources, Trainer
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
@@ -304,7 +304,9 @@ def test_without_a_container_a_runtimes_module_is_left_out() -> None:
 
 def test_the_network_between_nodes_is_not_set_up_on_one() -> None:
     asked = {"account": "p", "nodes": 1}
-    one = scripts.made("polaris", "/i.sif", scripts.MPICH, resources=asked, controller="gloo")
+    one = scripts.made(
+        "polaris", "/i.sif", scripts.MPICH, resources=asked, controller=Controller.GLOO
+    )
     names = {variable.name for variable in one.variables}
     assert "FI_CXI_RDZV_THRESHOLD" in names
     assert not any(name.startswith("NCCL_") for name in names)

@@ -15,7 +15,7 @@ import pytest
 from runners.core import quoting
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, Controller, ImageInfo, Trainer
-from runners.core.plan import Gpus, Plan, Variable, Wireup
+from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.script import environment, render, runtimes
 from runners.script.runtimes import limits
@@ -114,7 +114,9 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 @pytest.mark.parametrize("forced", [True, False])
 def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
-    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", value, "", "job", forced),))
+    made = replace(
+        scripts.jobs()["neuron"], variables=(Variable("V", value, "", Where.JOB, forced),)
+    )
     text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
     show = f'{text}\nprintf %s "$V"'
     assert _bash(show, {}) == value
@@ -122,7 +124,7 @@ def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
 
 
 def test_a_default_of_the_image_gives_way_to_the_users_own() -> None:
-    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", "}$x", "", "image"),))
+    made = replace(scripts.jobs()["neuron"], variables=(Variable("V", "}$x", "", Where.CONTAINER),))
     text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
     show = f'{text}\nprintf %s "$SINGULARITYENV_V"'
     assert _bash(show, {}) == "}$x"

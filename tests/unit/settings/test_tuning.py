@@ -11,7 +11,7 @@ import pytest
 from runners import planning
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, Resources, Trainer, Tuning
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
@@ -38,7 +38,7 @@ def horovod(made: Plan) -> dict[str, str]:
 
 def test_options_become_horovods_variables() -> None:
     asked = Tuning("trace.json", True, 64, 2.5, 90)
-    assert horovod(planned(asked, controller="gloo")) == {
+    assert horovod(planned(asked, controller=Controller.GLOO)) == {
         "HOROVOD_TIMELINE": "$run/trace.json",
         "HOROVOD_AUTOTUNE": "1",
         "HOROVOD_AUTOTUNE_LOG": "$run/autotune.csv",
@@ -83,8 +83,10 @@ def test_a_timeline_elsewhere_is_bound(tmp_path: Path) -> None:
 
 def test_a_start_timeout_reaches_who_waits() -> None:
     asked = Tuning(start_timeout=90)
-    assert any("no effect" in one.what for one in planned(asked, controller="mpi").warnings)
-    made = planned(asked, launcher="horovodrun", controller="mpi")
+    assert any(
+        "no effect" in one.what for one in planned(asked, controller=Controller.MPI).warnings
+    )
+    made = planned(asked, launcher="horovodrun", controller=Controller.MPI)
     assert horovod(made) == {"HOROVOD_START_TIMEOUT": "90"}
     assert not any("no effect" in one.what for one in made.warnings)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners import planning
-from runners.core.model import ImageInfo
+from runners.core.model import Controller, ImageInfo
 from runners.planning.case import Case
 from runners.sites import find, load
 
@@ -123,4 +123,4 @@ def test_another_scheduler_than_the_sites_is_refused() -> None:
 
 def test_the_hosts_mpi_is_the_profiles_or_none() -> None:
     what = "--host-mpi: the profile of neuron does not say where its MPI is"
-    assert there("neuron", host_mpi=True, controller="mpi") == [what]
+    assert there("neuron", host_mpi=True, controller=Controller.MPI) == [what]

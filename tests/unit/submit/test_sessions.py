@@ -22,7 +22,7 @@ from runners.cli.interactive.shell import shell_command
 from runners.cli.interactive.web_session import Visit
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import BindMount, Dataset
+from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.injob import interfaces
@@ -74,7 +74,7 @@ class TestScripts:
         )
 
     def test_enter_finds_data_that_the_job_has_staged(self) -> None:
-        made = plan(data=(Dataset("", Path("/data/x")),), stage_data="node-local")
+        made = plan(data=(Dataset("", Path("/data/x")),), stage_data=DataAccess.COPIED)
         text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
         assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
         text = render.enter(made, PATHS, "/")
@@ -100,7 +100,7 @@ class TestScripts:
         assert told == []
         assert not re.search("^# (requeue|signal): ", text, re.MULTILINE)
         assert "RESUME" not in render.enter(made, PATHS, "/")
-        on_pbs = replace(made, launching=replace(made.launching, scheduler="pbs"))
+        on_pbs = replace(made, launching=replace(made.launching, scheduler=SchedulerName.PBS))
         assert "-r n" in "".join(pbs.directives(on_pbs))
 
     def test_the_served_one_has_no_token(self) -> None:
@@ -154,7 +154,7 @@ class TestScripts:
 
     def test_without_a_scheduler_it_runs_here(self) -> None:
         made = plan()
-        made = replace(made, launching=replace(made.launching, scheduler="local"))
+        made = replace(made, launching=replace(made.launching, scheduler=SchedulerName.LOCAL))
         assert session.allocation(made, PATHS) == ["bash", str(PATHS.script)]
         assert "srun" not in session.interactive(made, PATHS, "/", ["bash"], pty=True)
 
