@@ -14,9 +14,9 @@ import pytest
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# The same inputs each time, so that a change is what fails, and half a second for each test.
+# The same inputs each time, so that a change is what fails, and a quarter of a second for a test.
 hypothesis.settings.register_profile(
-    "bounded", derandomize=True, database=None, deadline=None, max_examples=100
+    "bounded", derandomize=True, database=None, deadline=None, max_examples=50
 )
 hypothesis.settings.load_profile("bounded")
 

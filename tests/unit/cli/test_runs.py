@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from runners.jobs import find
 from runners.schedulers import slurm
 
 from ..failures import leave, words
+from ..in_process import runner
 
 
 @pytest.fixture(autouse=True)
@@ -57,17 +59,34 @@ def test_the_list_has_the_exit_code_of_wait_and_why_a_run_failed(tmp_path: Path)
     assert row.split() == ["42", "off-1", "cancelled", "86"]
 
 
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """End with a traceback what waits for 30 s."""
+
+    def late(number: int, frame: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("name", ["logs/job.log", "metrics.jsonl"])
 @pytest.mark.parametrize("command", ["explain", "status"])
 def test_a_pipe_in_a_run_of_another_user_is_not_waited_for(
-    tmp_path: Path, command: str, name: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
 ) -> None:
     paths = a_run(tmp_path / "runs/bad-1", "41", "FAILED", 1)
     (paths.root / name).parent.mkdir(exist_ok=True)
     os.mkfifo(paths.root / name)
-    argv = [sys.executable, "-m", "runners", command, str(paths.root)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
-    assert "Traceback" not in done.stderr
+    done = runner(monkeypatch, capsys, command, str(paths.root))
     assert "41" in done.stdout or "not a regular file" in done.stderr
 
 

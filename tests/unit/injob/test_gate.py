@@ -101,15 +101,11 @@ def recorded(tmp_path: Path) -> set[str]:
     return {json.loads(file.read_text())["kind"] for file in files}
 
 
-@pytest.mark.parametrize("how", ["file", "shell", "grandchild"])
-def test_a_right_world_passes_in_any_process(tmp_path: Path, how: str) -> None:
-    file, command = str(tmp_path / "train.py"), (sys.executable,)
-    commands = {
-        "file": (),
-        "shell": ("bash", "-c", 'exec "$0" "$1"', *command, file),
-        "grandchild": (*command, "-c", f"import subprocess; subprocess.run({[*command, file]})"),
-    }
-    code, out = run(tmp_path, TORCH.format(""), command=commands[how])
+def test_a_right_world_passes_in_any_process(tmp_path: Path) -> None:
+    """Here in a grandchild of a shell, below in the process that the shim starts."""
+    child = f"import subprocess; subprocess.run({[sys.executable, str(tmp_path / 'train.py')]})"
+    shell = ("bash", "-c", 'exec "$0" -c "$1"', sys.executable, child)
+    code, out = run(tmp_path, TORCH.format(""), command=shell)
     assert code == 0, out
     assert out.count("runner: one world of 2 ranks (torch.distributed, gloo)") == 1
 
@@ -148,8 +144,12 @@ def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_no_gate_lets_independent_ranks_be(tmp_path: Path) -> None:
-    assert run(tmp_path, TORCH.format("size=1"), "--no-gate")[0] == 0
-    assert run(tmp_path, "print('done')", "--no-gate")[0] == 0
+    """One of a world of its own, and one of none; both with the user's own place to meet."""
+    text = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])\n"
+    alone = TORCH.format("size=1").replace("\n", "\n  ")
+    text += f"if os.environ['RANK'] == '0':\n  {alone}"
+    code, out = run(tmp_path, text, "--no-gate", MASTER_ADDR="own", MASTER_PORT="1")
+    assert (code, out.count("| own 1")) == (0, 2), out
 
 
 @pytest.mark.parametrize(("end", "code"), [("", 0), ("; raise SystemExit(3)", 134)])
@@ -169,9 +169,6 @@ def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path)
     assert code == gate.EXIT_WORLD_SIZE
     assert "likely cause: the MPI in the image" in out
     assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
-    code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
-    assert code == gate.EXIT_WORLD_SIZE
-    assert "not one mpi4py world: 2 of the 3 ranks of its world belong to this" in out
 
 
 def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:
@@ -205,12 +202,6 @@ def test_ranks_get_what_frameworks_ask_for(tmp_path: Path) -> None:
     words = sorted(line.partition("| ")[2].rpartition(" ") for line in said)
     assert [first for first, _, _ in words] == ["0 2 0 2 0 0 127.0.0.1", "1 2 1 2 0 1 127.0.0.1"]
     assert len({port for _, _, port in words}) == 1
-
-
-def test_the_users_own_place_to_meet_stays(tmp_path: Path) -> None:
-    text = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])"
-    out = run(tmp_path, text, "--no-gate", MASTER_ADDR="own", MASTER_PORT="1")[1]
-    assert out.count("| own 1") == 2
 
 
 def test_a_users_own_sitecustomize_is_loaded_too(tmp_path: Path) -> None:
@@ -266,9 +257,7 @@ GLOBAL = "range(int(os.environ['RANK']) * {0}, (int(os.environ['RANK']) + 1) * {
     [
         (GLOBAL.format(2), 4, 0, "runner: one world of 4 ranks (torch.distributed, gloo)"),
         (LOCAL.format(2), 2, 82, "both have a rank 0 of 2: each is a world of its own"),
-        (LOCAL.format(4), 4, 82, "both have a rank 0 of 4"),
         (GLOBAL.format(2), 8, 82, "4 of the 8 ranks of its world belong to this job"),
-        (LOCAL.format(1), 1, 82, "torch.distributed has world size 1"),
     ],
 )
 def test_ranks_that_tasks_start_themselves_are_one_world_or_the_job_fails(
@@ -280,7 +269,7 @@ def test_ranks_that_tasks_start_themselves_are_one_world_or_the_job_fails(
     assert found == code, out
     assert said in out
     assert out.count("one world of 4 ranks (") == (code == 0)
-    if code and size > 1:
+    if code:
         assert kinds.SEVERAL_WORLDS in recorded(tmp_path)
         assert "runner launch --ntasks-per-node N ... train.py" in out
 
@@ -308,10 +297,10 @@ def test_an_init_that_failed_before_does_not_hide_the_world(tmp_path: Path) -> N
 
 
 def test_one_task_may_start_as_many_ranks_as_it_likes(tmp_path: Path) -> None:
-    text = SEVERAL.format(ranks=LOCAL.format(4), trainer=TORCH.format("size=4"))
+    text = SEVERAL.format(ranks=LOCAL.format(2), trainer=TORCH.format("size=2"))
     code, out = run(tmp_path, text, "--tasks", "1")
     assert code == 0, out
-    assert out.count("runner: one world of 4 ranks (torch.distributed, gloo)") == 1
+    assert out.count("runner: one world of 2 ranks (torch.distributed, gloo)") == 1
 
 
 @pytest.mark.parametrize(

@@ -193,16 +193,6 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     assert blamed.fields == {"tasks": 2, "world": 1, "framework": "Horovod"}
 
 
-def test_shim_shows_the_trainers_traceback_and_no_other(tmp_path: Path) -> None:
-    code, out = run_shim(
-        tmp_path, INIT + "def f():\n    raise ValueError('boom')\nf()", tasks=1, size=1
-    )
-    assert code == 1
-    assert "ValueError: boom" in out
-    assert "runners" not in out.split("failed:")[0]
-    assert "runpy" not in out
-
-
 def test_shim_ends_the_others_when_one_fails(tmp_path: Path) -> None:
     trainer = INIT + (
         "import os, sys, time\n"
@@ -260,9 +250,12 @@ def test_a_failure_is_recorded_before_the_others_can_react(
     assert (record["exit_code"], record["message"].strip()) == (code, message)
 
 
-def test_the_traceback_is_recorded_whole(tmp_path: Path) -> None:
+def test_the_trainers_traceback_is_shown_and_recorded_whole_and_no_other(tmp_path: Path) -> None:
     trainer = INIT + "def inner():\n    raise ValueError('boom')\ninner()"
-    out = run_shim(tmp_path, trainer, tasks=1, size=1)[1]
+    code, out = run_shim(tmp_path, trainer, tasks=1, size=1)
+    assert code == 1
+    assert "runners" not in out.split("failed:")[0]
+    assert "runpy" not in out
     record = read_failure(tmp_path)
     assert record["traceback"][0] == "Traceback (most recent call last):"
     assert record["traceback"][-1] == "ValueError: boom"

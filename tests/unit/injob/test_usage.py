@@ -203,10 +203,10 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
 
 BURN = """
 import resource, sys
-block = bytearray(100 << 20)
+block = bytearray(50 << 20)
 block[::4096] = b"x" * len(block[::4096])
 sys.stderr.write("y" * 1_000_000 + "\\n")
-while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.7:
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.4:
     pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(sum(used[:2]), used.ru_maxrss << 10)

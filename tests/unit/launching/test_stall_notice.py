@@ -81,22 +81,6 @@ def news(watch: Stalls, looks: int) -> list[str]:
     return [text for text in said if text]
 
 
-def test_a_script_that_hangs_is_told_once_and_that_it_goes_on(tmp_path: Path) -> None:
-    with job(tmp_path, SLEEPS) as (paths, record):
-        watch = Stalls(paths, record, LIMIT)
-        (text,) = news(watch, 3)
-        assert text.startswith("no new line for ")
-        assert "is in train.py line 3: time.sleep(600)" in text
-        stack = paths.stacks / "rank-0.txt"
-        _, file, line = stack.read_text().splitlines()
-        assert file.endswith('train.py", line 3, in <module>')
-        assert line == "    time.sleep(600)"
-        assert (paths.stacks.stat().st_mode | stack.stat().st_mode) & 0o077 == 0
-        with paths.log.open("ab") as log:
-            log.write(b"0@n1 | epoch 2\n")
-        assert news(watch, 1) == ["it goes on"]
-
-
 STOPS = """
 import os, signal
 print("started", flush=True)
@@ -105,15 +89,26 @@ os.kill(os.getpid(), signal.SIGSTOP)
 NCCL = "import ras_server\nras_server.serve()\n"
 
 
-def test_nccls_answer_is_told_and_kept(tmp_path: Path) -> None:
+def test_a_script_that_hangs_is_told_once_with_nccls_answer_and_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
     shutil.copy(ras_server.__file__, tmp_path)
     with job(tmp_path, NCCL + SLEEPS) as (paths, record):
-        (text,) = news(Stalls(paths, record, LIMIT), 2)
+        watch = Stalls(paths, record, LIMIT)
+        (text,) = news(watch, 3)
+        with paths.log.open("ab") as log:
+            log.write(b"0@n1 | epoch 2\n")
+        assert news(watch, 1) == ["it goes on"]
+    assert text.startswith("no new line for ")
     assert "is in train.py line 5: time.sleep(600)" in text
     assert text.endswith("; Rank 1 has launched up to operation 41")
-    kept = paths.stacks / "nccl-ras.txt"
-    assert ras_server.BEHIND in kept.read_text()
-    assert kept.stat().st_mode & 0o077 == 0
+    stack, answer = paths.stacks / "rank-0.txt", paths.stacks / "nccl-ras.txt"
+    _, file, line = stack.read_text().splitlines()
+    assert file.endswith('train.py", line 5, in <module>')
+    assert line == "    time.sleep(600)"
+    assert ras_server.BEHIND in answer.read_text()
+    modes = [path.stat().st_mode for path in (paths.stacks, stack, answer)]
+    assert not any(mode & 0o077 for mode in modes)
 
 
 def test_nothing_is_told_or_waited_for_where_nccl_does_not_listen_or_is_stopped(
@@ -140,7 +135,7 @@ def test_nothing_is_told_or_waited_for_where_nccl_does_not_listen_or_is_stopped(
 def test_a_quiet_script_whose_stack_changes_is_not_told(tmp_path: Path) -> None:
     with job(tmp_path, MOVES) as (paths, record):
         watch = Stalls(paths, record, LIMIT)
-        assert news(watch, 3) == []
+        assert news(watch, 2) == []
         assert watch.due > 0, "it was not even asked"
 
 
