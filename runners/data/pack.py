@@ -63,7 +63,7 @@ def pack(folder: Path, output: Path, say: Progress) -> Packed:
     Raises UsageError and Refused for a folder that cannot be packed whole, each file named, and
     SystemFault when mksquashfs fails. A failure leaves nothing behind.
     """
-    content = look(folder)
+    content = counted(folder)
     _check_output(folder, output)
     disk_space.check(output.parent, content.size, output.name)
     command = _command()
@@ -74,7 +74,7 @@ def pack(folder: Path, output: Path, say: Progress) -> Packed:
     return Packed(output, content, made.size, made.sha256)
 
 
-def look(folder: Path) -> Counted:
+def counted(folder: Path) -> Counted:
     """Count what a folder holds; raise UsageError or Refused when it cannot be packed whole."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")

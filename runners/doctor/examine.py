@@ -37,7 +37,7 @@ def examine(
     There is no plan where no image was named, or none can be made. Raises UsageError where a job is
     wanted and no image named, and for a site that is not here.
     """
-    here = gather.look_around(flags, trial.PRESET, fresh=True)
+    here = gather.probe_site(flags, trial.PRESET, fresh=True)
     gather.only_here(here)
     settings = config.load(flags, os.environ, trial.PRESET, here.profile)
     name = settings.get("image")
@@ -76,9 +76,9 @@ def _subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Sub
     return [
         Subject(container.ABOUT.subject, lambda: _containers(site, image), 180.0),
         Subject(slurm.ABOUT.subject, lambda: _scheduler(site), 30.0),
-        Subject(gpu.ABOUT.subject, lambda: gpu.check(gpu.look()), 40.0),
-        Subject(network.ABOUT.subject, lambda: network.check(network.look()), 20.0),
-        Subject(scratch.ABOUT.subject, lambda: scratch.check(scratch.look(runs_dir)), 40.0),
+        Subject(gpu.ABOUT.subject, lambda: gpu.check(gpu.probe()), 40.0),
+        Subject(network.ABOUT.subject, lambda: network.check(network.probe()), 20.0),
+        Subject(scratch.ABOUT.subject, lambda: scratch.check(scratch.probe(runs_dir)), 40.0),
         Subject(environment.ABOUT.subject, _environment, 20.0),
     ]
 
@@ -87,7 +87,7 @@ def _containers(site: Site, image: Path | None) -> list[Finding]:
     command = shutil.which("apptainer") or shutil.which("singularity")
     if command is None:
         return container.absent(site)
-    found = container.check(container.look(command, places.user(), _workplace()))
+    found = container.check(container.probe(command, places.user(), _workplace()))
     if image is not None:
         found.append(container.run(container.start("running the image", command, [str(image)])))
     return found
@@ -103,7 +103,7 @@ def _workplace() -> Path:
 def _scheduler(site: Site) -> list[Finding]:
     if "slurm" not in site.schedulers:
         return slurm.absent(site)
-    return slurm.check(site, slurm.look())
+    return slurm.check(site, slurm.probe())
 
 
 def _environment() -> list[Finding]:

@@ -51,25 +51,25 @@ def ask(
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to look at; `look` may take `seconds`, after which the others go on without it."""
+    """Something to examine, within `seconds`; after that the others go on without it."""
 
     name: str
-    look: Callable[[], list[Finding]]
+    examine: Callable[[], list[Finding]]
     seconds: float = 60.0
 
 
 def examine(subjects: Sequence[Subject]) -> list[Finding]:
     """Return the findings of all subjects, looked at side by side, in the subjects' order."""
-    looks = [(subject, _start(subject.look)) for subject in subjects]
-    return [finding for subject, look in looks for finding in _findings(subject, look)]
+    started = [(subject, _start(subject.examine)) for subject in subjects]
+    return [finding for subject, future in started for finding in _findings(subject, future)]
 
 
-def _findings(subject: Subject, look: Future[list[Finding]]) -> list[Finding]:
+def _findings(subject: Subject, future: Future[list[Finding]]) -> list[Finding]:
     none = partial(Finding, subject.name, "answer", WARNING)
-    if not wait([look], subject.seconds).done:
+    if not wait([future], subject.seconds).done:
         return [none(f"did not answer within {subject.seconds:.0f} s")]
     try:
-        return look.result()
+        return future.result()
     except (RunnerError, OSError) as error:
         return [none("could not be looked at", str(error))]
 

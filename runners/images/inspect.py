@@ -77,7 +77,7 @@ def inspect(path: Path) -> Inspection:
     facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
     probed, problem = {}, None
     try:
-        probed = {} if HOROVOD_LABEL in labels else look(path)
+        probed = {} if HOROVOD_LABEL in labels else probe(path)
     except RunnerError as error:
         problem = error
     for name in SOFTWARE:
@@ -99,7 +99,7 @@ def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> Fact:
     return Fact(probed[name], PROBED) if name in probed else NOT_KNOWN
 
 
-def look(path: Path) -> dict[str, str]:
+def probe(path: Path) -> dict[str, str]:
     """Return what is inside, remembered by the file's digest; a sandbox is looked into each time.
 
     Raises as `probe_image.versions` does.
@@ -152,6 +152,6 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
                 say(f"inspecting {image.path}")
         elif image.path.is_dir() or not digest_cache.recall(image.path):
             say(f"inspecting {image.path.name}, which has no labels of this project")
-        return replace(image, found=look(image.path))
+        return replace(image, found=probe(image.path))
     except RunnerError as error:
         return replace(image, problem=error.what)

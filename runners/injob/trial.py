@@ -34,7 +34,7 @@ Action = Callable[[], Any]
 
 def main(image_path: str, started: int, controller: str) -> None:
     """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
-    here = look_around()
+    here = rank_facts()
     framework, problems = find(controller)
     if framework is None:
         write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**here, "problems": problems})
@@ -58,7 +58,7 @@ def main(image_path: str, started: int, controller: str) -> None:
     world.shutdown()
 
 
-def look_around() -> dict[str, Any]:
+def rank_facts() -> dict[str, Any]:
     """Return CPUs, limits, variables and interfaces of this rank, before it joins the others."""
     shared_memory = os.statvfs("/dev/shm")
     return {

@@ -31,7 +31,7 @@ def plan(
 ) -> Plan:
     """Return the plan for what the flags, files and environment ask; see `plan_for`."""
     resolved, preset = trainers.find(trainer, tuple(args))
-    return plan_for(resolved, preset, flags, look_around(flags, preset), dry_run, listener)
+    return plan_for(resolved, preset, flags, probe_site(flags, preset), dry_run, listener)
 
 
 def check_arguments(name: str, args: Sequence[str]) -> None:
@@ -184,7 +184,7 @@ def _waiting(case: Case) -> Case:
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
-def look_around(flags: Mapping[str, Any], preset: config.Layer | None, fresh: bool = False) -> Site:
+def probe_site(flags: Mapping[str, Any], preset: config.Layer | None, fresh: bool = False) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
     A site that was named and is not here has its profile alone. Slurm's answers may be a minute

@@ -52,7 +52,7 @@ class Stalls:
         if now.state != JobState.RUNNING or time.monotonic() - self.looked < between:
             return ""
         self.looked = time.monotonic()
-        stall = self.look()
+        stall = self.poll()
         if self.reported and self.last != self.reported:
             self.reported = None
             step = self.last.step if self.last else None
@@ -76,7 +76,7 @@ class Stalls:
             f"{wording.span(left)}: a longer --time, or --requeue, which resumes from checkpoints"
         )
 
-    def look(self) -> Stall | None:
+    def poll(self) -> Stall | None:
         """Look once; return the stall that is known by now, if there is one.
 
         Its nodes are asked no more often than needed: a step of Slurm's each time.
@@ -131,18 +131,18 @@ def of_job(paths: JobPaths, job: Job) -> Stall | None:
     if last is None or time.time() - last.time < seconds:
         return None
     if last.step is not None:
-        return Stalls(paths, job).look()
+        return Stalls(paths, job).poll()
     return Stall(time.time() - last.time, None, f"`runner explain {job.id}` asks its ranks")
 
 
 def asked(paths: JobPaths, job: Job, listener: Listener) -> Stall | None:
     """Return the same for somebody who asks and waits until the ranks have been sampled twice."""
     watch = Stalls(paths, job, min(limit(), SECONDS_ASKED))
-    stall = watch.look()
+    stall = watch.poll()
     if stall is None and watch.samples:
         listener.tell(f"the job is quiet: asking its ranks again in {watch.apart:.0f} s")
         time.sleep(watch.apart)
-        stall = watch.look()
+        stall = watch.poll()
     return stall
 
 

@@ -110,7 +110,7 @@ def prepare_session(
 ) -> PreparedSession:
     # The site, files, variables and flags may change it.
     preset = config.Layer(OWN, {"time": session.TIME}, f"runner {name}")
-    here = gather.look_around(flags, preset)
+    here = gather.probe_site(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
     plan = session.of(made, os.getcwd())

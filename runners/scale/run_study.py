@@ -67,7 +67,7 @@ class Drafts:
         question = self.record.question
         flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
         trainer, preset = trainers.find(question.trainer_of(point), question.args)
-        here = gather.look_around(flags, preset)
+        here = gather.probe_site(flags, preset)
         made = gather.plan_for(trainer, preset, flags, here, self.dry_run, self.listener)
         if made.refusals:
             first = made.refusals[0]
@@ -98,29 +98,29 @@ class Work:
         return self.drafts.record.question
 
     def to_the_end(self) -> Iterator[list[PointStatus]]:
-        """Submit and look; yield how all points stand, each time, the last time when all is done.
+        """Submit and poll; yield how all points stand, each time, the last time when all is done.
 
         Runs that had failed before are tried once more. Raises Refused when nothing can be
         submitted, SystemFault when the scheduler does not answer the first question.
         """
-        self.retried = {s.point.key for s in self.look() if s.state is PointState.FAILED}
+        self.retried = {s.point.key for s in self.poll() if s.state is PointState.FAILED}
         while True:
-            statuses = self.look()
+            statuses = self.poll()
             if not self.retried and all(s.state in ENDED for s in statuses):
                 yield statuses
                 return
             self._submit(statuses)
-            statuses = self.look()
+            statuses = self.poll()
             yield statuses
             busy = sum(each.state is PointState.OPEN for each in statuses)
             time.sleep(SECONDS_BETWEEN_LOOKS + busy * SECONDS_FOR_EACH)
 
-    def look(self) -> list[PointStatus]:
+    def poll(self) -> list[PointStatus]:
         """Return how all points stand, from their folders and now and then from the scheduler."""
         paths = self.drafts.paths
         if time.monotonic() - self.asked_at > SECONDS_BETWEEN_QUESTIONS or not self.asked_at:
-            self._ask(study.look(paths, self.question, self.known))
-        statuses = [self._or_lost(one) for one in study.look(paths, self.question, self.known)]
+            self._ask(study.statuses(paths, self.question, self.known))
+        statuses = [self._or_lost(one) for one in study.statuses(paths, self.question, self.known)]
         self.known = {each.point.key: each for each in statuses}
         return statuses
 

@@ -140,20 +140,20 @@ def _told(value: Any) -> str:
     return shlex.join(value) if isinstance(value, list) else json.dumps(value)
 
 
-def look(
+def statuses(
     paths: StudyPaths, question: StudyRequest, known: Mapping[str, PointStatus]
 ) -> list[PointStatus]:
     """Return how each point stands; those that have ended and are `known` by key are not read."""
     folders = _attempts(paths.runs)
-    statuses = []
+    listed = []
     for point in question.points():
         before = known.get(point.key)
         attempts = folders.get(point.key, [])
         if before and before.state in ENDED and attempts and before.paths == attempts[-1]:
-            statuses.append(before)
+            listed.append(before)
         else:
-            statuses.append(_status(point, attempts, question))
-    return statuses
+            listed.append(_status(point, attempts, question))
+    return listed
 
 
 def _attempts(runs: Path) -> dict[str, list[JobPaths]]:

@@ -32,7 +32,7 @@ OF_NODES = (
     *("memory specification", "node configuration", "node count", "cpu count", "processors"),
     *("feature", "generic resource", "(gres)"),
 )
-LOOK = (
+LISTING_COMMANDS = (
     ("invalid partition", "sinfo --summarize"),
     ("partition name", "sinfo --summarize"),
     ("time limit", "sinfo --format='%P %l'"),
@@ -187,14 +187,14 @@ def parse_submit(answer: shell.Result) -> str:
     if answer.code != 0 and any(words in said for words in NO_ANSWER):
         raise no_answer("", said)
     if answer.code != 0:
-        raise Refused("Slurm refused the job; nothing was submitted", said, look(said))
+        raise Refused("Slurm refused the job; nothing was submitted", said, listing_command(said))
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
-def look(output: str) -> str:
+def listing_command(output: str) -> str:
     """Return the command that shows what there is instead; "" for a refusal of another kind."""
     words = output.lower()
-    return next((command for part, command in LOOK if part in words), "")
+    return next((command for part, command in LISTING_COMMANDS if part in words), "")
 
 
 def salloc(plan: Plan) -> list[str]:

@@ -65,7 +65,7 @@ def strike(here: Place, fault: Fault, finished: str) -> Outcome:
     """Cause one fault, and look at what came of it."""
     began = time.monotonic()
     made = Outcome(fault.name, fault.what)
-    before = left.look(here)
+    before = left.snapshot(here)
     scene = Scene(here, made, folder_for(here, fault.name))
     try:
         fault.act(scene)

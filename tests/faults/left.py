@@ -30,7 +30,7 @@ class Snapshot:
         return sorted(self.lines - before.lines)
 
 
-def look(place: Place) -> Snapshot:
+def snapshot(place: Place) -> Snapshot:
     """Look at all nodes that run."""
     found: list[str] = []
     for node, init in nodes.inits(place.state).items():
@@ -74,6 +74,6 @@ def after(
 ) -> tuple[list[str], float]:
     """Wait until nothing is left, `seconds` at most; return what is, and how long that took."""
     began = time.monotonic()
-    while (rest := look(place).beyond(before)) and time.monotonic() - began < seconds:
+    while (rest := snapshot(place).beyond(before)) and time.monotonic() - began < seconds:
         time.sleep(0.2)
     return rest, time.monotonic() - began

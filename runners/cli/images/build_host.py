@@ -101,7 +101,7 @@ def _finish(asked: EnvironmentOptions, made: Made, labels: Mapping[str, str]) ->
     progress = phases()
     with progress.phase("its test", lambda: ""):
         host_environment.prove(asked.folder, made)
-        facts = environment.look(asked.folder, made.environ)
+        facts = environment.probe(asked.folder, made.environ)
     environment.write_labels(asked.folder, {**facts, **labels}, asked.modules, made.library)
     horovod = f"Horovod {facts['horovod.version']}, {facts.get('horovod.controllers', '')}"
     mpi = f", {facts['mpi.flavour']} {facts['mpi.version']} ({made.library})"

@@ -109,7 +109,7 @@ def _read(text: str, file: Path) -> Script:
     from ...launching import gather
 
     try:
-        return script.load(text, str(file), gather.look_around({}, None))
+        return script.load(text, str(file), gather.probe_site({}, None))
     except RecursionError:
         raise UsageError(f"{file} is nested too deeply to be read") from None
 

@@ -86,7 +86,7 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
             f"runner exec {own_folder(paths)} -- COMMAND",
         )
     options.check_ours([(paths, job)])
-    here = gather.look_around(options.flags(values), None)
+    here = gather.probe_site(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
 
 

@@ -103,7 +103,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
         paths = StudyPaths(Path(values["render_only"]))
         record = _with_changes(ctx, study.load(paths), values)
         study.save(paths, record)
-        _show(paths, record, study.look(paths, record.question, {}), values["as_json"])
+        _show(paths, record, study.statuses(paths, record.question, {}), values["as_json"])
         return
     if values["go_on"]:
         _refuse_others(ctx, "--continue", ("go_on", *HOW, "drop", "reference"))
@@ -232,7 +232,7 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     statuses: list[PointStatus] = []
     try:
         for statuses in work.to_the_end():
-            shown.look(statuses)
+            shown.show(statuses)
     except KeyboardInterrupt as told:
         words = f"jobs in the queue go on. {_how_to_continue(paths)}"
         raise signals.Interrupted(signals.code(told), words) from None

@@ -39,8 +39,8 @@ class Shown:
         self.ended: set[str] = set()
         self.counts = ""
 
-    def look(self, statuses: Sequence[PointStatus]) -> None:
-        """Print what is new; what had ended before the first look is counted only."""
+    def show(self, statuses: Sequence[PointStatus]) -> None:
+        """Print what is new; what had ended before the first call is counted only."""
         first = not self.counts
         for each in statuses:
             if each.state in ENDED and each.paths:

@@ -122,7 +122,7 @@ def _place(path: str) -> Path:
         return find.place(path, None, os.environ)[0]
     from ...launching import gather
 
-    here = gather.look_around({}, None)
+    here = gather.probe_site({}, None)
     gather.only_here(here)
     return find.place(path, here.profile, os.environ)[0]
 

@@ -72,7 +72,7 @@ class Container:
     runs: tuple[ContainerStart, ...] = ()
 
 
-def look(command: str, user: str, folder: Path) -> Container:
+def probe(command: str, user: str, folder: Path) -> Container:
     """Ask this machine; what is tried is made below `folder`, and removed."""
     config = parse_config(ask([command, "buildcfg"]).out)
     settings = build_modes.settings()

@@ -34,7 +34,7 @@ class Gpu:
     images: tuple[str, ...] = ()
 
 
-def look() -> Gpu:
+def probe() -> Gpu:
     """Ask this machine; the driver may take seconds when nothing keeps it awake."""
     there = shutil.which("nvidia-smi")
     listed = ask(["nvidia-smi", "-L"], 30) if there else None

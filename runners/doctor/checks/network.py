@@ -40,7 +40,7 @@ class Network:
         return interfaces.fabrics(self.interfaces, self.ports)
 
 
-def look() -> Network:
+def probe() -> Network:
     host = socket.gethostname()
     return Network(
         host=host,

@@ -25,7 +25,7 @@ class ScratchFolder:
     writable: bool = False
 
 
-def look(runs_dir: Path) -> tuple[ScratchFolder, ...]:
+def probe(runs_dir: Path) -> tuple[ScratchFolder, ...]:
     """Ask about scratch, the folder for runs, and memory that processes share."""
     roles = (("scratch", places.scratch()), ("runs", runs_dir), ("shared memory", SHARED_MEMORY))
     return tuple(place(role, path) for role, path in roles)

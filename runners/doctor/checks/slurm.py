@@ -27,7 +27,7 @@ class Slurm:
     config: dict[str, str] = field(default_factory=dict)
 
 
-def look() -> Slurm:
+def probe() -> Slurm:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
     commands = [["scontrol", "ping"], slurm_calls.CONFIG]
     commands += [["sacct", "--noheader", "--allocations", "--starttime=now"]]

@@ -91,7 +91,7 @@ def _of_modules(modules: Modules, environ: Mapping[str, str]) -> ImageInfo | Non
     if python is None or os.path.dirname(python) in (*SYSTEM, *of_active):
         return None
     key = _key(python, loaded)
-    facts = digest_cache.content(key, lambda: environment.look_on_path(loaded, python))
+    facts = digest_cache.content(key, lambda: environment.probe_path(loaded, python))
     image = ImageInfo(Path(python).parent.parent, found=facts, brought_by=BY_MODULES)
     runners_own = os.path.dirname(python) == os.path.join(sys.prefix, "bin")
     return None if runners_own and not _has_framework(image) else image

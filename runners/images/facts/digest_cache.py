@@ -84,11 +84,11 @@ def recall_content(digest: str) -> dict[str, Any]:
     return files.recall(folder() / f"{digest.replace(':', '-')}.json", FORM)
 
 
-def content(digest: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what is inside an image with this digest, remembered or found out by `look`."""
+def content(digest: str, probe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what is inside an image with this digest, remembered or from `probe`."""
     facts = recall_content(digest)
     if not facts:
-        facts = look()
+        facts = probe()
         files.remember(folder() / f"{digest.replace(':', '-')}.json", FORM, facts)
     return facts
 

@@ -58,19 +58,19 @@ def facts(folder: Path) -> dict[str, str]:
     MPI is what the user's PATH has here, as the job's modules should have it. Raises SystemFault
     when the Python does not run.
     """
-    return digest_cache.content(_key(folder), lambda: look(folder, os.environ))
+    return digest_cache.content(_key(folder), lambda: probe(folder, os.environ))
 
 
-def look(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def probe(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the facts without remembering them; `environ` has the MPI. Raises SystemFault."""
     path = f"{folder}/bin:{environ.get('PATH', os.defpath)}"
     env = {**environ, "PATH": path}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         env.pop(name, None)
-    return look_on_path(env, str(folder))
+    return probe_path(env, str(folder))
 
 
-def look_on_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
+def probe_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
     """Return the facts of the Python that `environ` has on its PATH. Raises SystemFault.
 
     `where` names it in errors.

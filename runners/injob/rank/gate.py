@@ -270,7 +270,7 @@ class WorldWatch:
         """Whether there should be one, and none is."""
         return self.settings.check and self.settings.ranks > 1 and not self.inbox.formed
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Say so, once, where a world is late; on one rank of each node."""
         if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
             return

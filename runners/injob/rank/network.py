@@ -199,7 +199,7 @@ class PortWatch:
     def needed(self) -> bool:
         return self.held is not None and self.problem is None and not self.inbox.formed
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look; the child must not have been waited for."""
         if self._looked():
             os.kill(self.child, signal.SIGKILL)

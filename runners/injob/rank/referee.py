@@ -74,7 +74,7 @@ class Referee:
                 inbox.name, inbox.token, "", reports.MAIL, wait=False
             )
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Pass on what has been reported, and act on what has come."""
         for report in self.inbox.unread_reports():
             if self.settings.check:
@@ -91,7 +91,7 @@ class Referee:
         """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
         if self.code:
             return
-        self.look()
+        self.poll()
         check = self.settings.check
         self._send(RankReport(reports.ENDED), last=check)
         if self.settings.task.rank:

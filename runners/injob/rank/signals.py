@@ -86,7 +86,7 @@ class JobEndWatch:
         self.began, self.ended = time.time(), False
         self.looked = time.monotonic()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look, if it is time to; the child must not have been waited for."""
         if self.ended or time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS:
             return

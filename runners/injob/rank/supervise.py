@@ -117,8 +117,8 @@ class _Parent:
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
-        looks = [one.look for one in (self.job_end, self.world, self.port, self.referee, self.use)]
-        tail = _Labeller(self.task.name, outputs).pump(_child_ended(), self.inbox, self.port, looks)
+        polls = [one.poll for one in (self.job_end, self.world, self.port, self.referee, self.use)]
+        tail = _Labeller(self.task.name, outputs).pump(_child_ended(), self.inbox, self.port, polls)
         self.relay.stop()
         code = waited_code(self.use.waited_for())
         if self.relay.ended:
@@ -239,11 +239,11 @@ class _Labeller:
         self.tail: list[str] = []
 
     def pump(
-        self, ended: int, inbox: Inbox, port: network.PortWatch, looks: Sequence[Callable[[], None]]
+        self, ended: int, inbox: Inbox, port: network.PortWatch, polls: Sequence[Callable[[], None]]
     ) -> list[str]:
         """Copy until the child has ended and the pipes are empty; return the last lines.
 
-        `looks` are called now and then.
+        `polls` are called now and then.
         """
         still_open = list(self.rest)
         while still_open:
@@ -251,8 +251,8 @@ class _Labeller:
             seconds = (network if often else signals).SECONDS_BETWEEN_LOOKS
             ready, _, _ = select.select([*still_open, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
-            for look in looks:
-                look()
+            for poll in polls:
+                poll()
             chunks = {output: os.read(output, 65536) for output in still_open if output in ready}
             for output, chunk in chunks.items():
                 self.write(output, chunk)

@@ -49,7 +49,7 @@ class Allocation:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
             said = "\n".join(self.said)
-            raise Refused("Slurm refused the allocation", said, slurm_calls.look(said))
+            raise Refused("Slurm refused the allocation", said, slurm_calls.listing_command(said))
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)

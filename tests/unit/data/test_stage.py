@@ -312,18 +312,18 @@ def test_the_script_ends_with_its_own_code_and_an_empty_disk(
 
 
 def test_what_is_packed_is_counted(source: Path) -> None:
-    assert pack.look(source) == pack.Counted(52, 2, 1226 + len("a/49"))
+    assert pack.counted(source) == pack.Counted(52, 2, 1226 + len("a/49"))
 
 
 def test_what_cannot_be_packed_whole_is_named(source: Path, tmp_path: Path) -> None:
     (source / "out").symlink_to("/etc/passwd")
     (source / "up").symlink_to("../elsewhere")
     with pytest.raises(Refused) as error:
-        pack.look(source)
+        pack.counted(source)
     assert "2 links that point outside" in str(error.value)
     assert f"{source}/out -> /etc/passwd" in str(error.value)
     (tmp_path / "empty").mkdir()
     with pytest.raises(Refused, match="is empty"):
-        pack.look(tmp_path / "empty")
+        pack.counted(tmp_path / "empty")
     with pytest.raises(UsageError, match="is not a folder"):
-        pack.look(tmp_path / "nothing")
+        pack.counted(tmp_path / "nothing")

@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def of_folder(folder: Path) -> dict[str, str]:
         return WITH if folder.name == "active" else WITHOUT
 
-    monkeypatch.setattr(environment, "look_on_path", of_path)
+    monkeypatch.setattr(environment, "probe_path", of_path)
     monkeypatch.setattr(environment, "facts", of_folder)
     return tmp_path
 

@@ -371,11 +371,11 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
         reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
     watch = gate.WorldWatch(settings, inbox)
-    watch.look()
+    watch.poll()
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(watch, "began", watch.began - gate.SECONDS_TO_A_WORLD)
-    watch.look()
-    watch.look()
+    watch.poll()
+    watch.poll()
     out = capsys.readouterr().out
     assert said in out
     assert out.count("rank 0@n2") == bool(said)

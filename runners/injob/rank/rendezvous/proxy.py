@@ -115,7 +115,7 @@ class Proxy:
         if self.problem or self.link.hub is not None:
             return
         try:
-            self.link.look(now)
+            self.link.poll(now)
         except OSError as error:
             self.problem = problem_of(error)
         if self.asked is not None and now > self.asked + self.link.settings.seconds:
@@ -256,7 +256,7 @@ class Link:
         self.due, self.pause = 0.0, FIRST_PAUSE
         self.unsent: list[Frame] = []  # of before it was found
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Try all places where the hub may be, if it is time to."""
         waits = any(not one.closed and now < one.began + CONNECT_SECONDS for one in self.trying)
         if self.hub is not None or now < self.due or waits:

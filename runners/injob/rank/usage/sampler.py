@@ -210,7 +210,7 @@ class UseWatch:
         self.pause = SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * self.task.size
         self.told = time.monotonic()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Tell it, if it is time to."""
         if time.monotonic() - self.told >= self.pause:
             self._tell()
