@@ -97,53 +97,51 @@ def with_definition(
     return OneDefinition(text, path.name, folder, output, given, ca=ca, base=base, apt=debian)
 
 
-def describe(asked: OneDefinition) -> str:
+def describe(one: OneDefinition) -> str:
     """The definition, and the command that would be run in the way that works here."""
     places = Places.locate(os.environ)
-    runtime = Apptainer.here(places, asked.ca)
-    path = Path(asked.name if asked.folder else "image.def")
-    command = runtime.argv(_build(asked, path, asked.output, places.temporary))
-    return f"{asked.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
+    runtime = Apptainer.here(places, one.ca)
+    path = Path(one.name if one.folder else "image.def")
+    command = runtime.argv(_build(one, path, one.output, places.temporary))
+    return f"{one.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
 
 
-def build(asked: OneDefinition, shown: BuildProgress) -> None:
+def build(one: OneDefinition, shown: BuildProgress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
     places = Places.locate(os.environ)
     with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
-        needs = definition.needs(asked.base) if asked.base else UNKNOWN
+        needs = definition.needs(one.base) if one.base else UNKNOWN
         disk_space.require(temporary, needs, shown.say)
-        runtime = Apptainer.here(places, asked.ca)
+        runtime = Apptainer.here(places, one.ca)
         shown.say(runtime.mode.said)
-        log = process.fresh_log(places.logs / f"{asked.output.stem}.log")
-        with atomic.new_file(asked.output) as part:
-            build_steps.run(_steps(asked, part, runtime, log), shown)
-        build_record.write(asked.output, NO_KEY, f"sha256:{digest.sha256(asked.output)}")
+        log = process.fresh_log(places.logs / f"{one.output.stem}.log")
+        with atomic.new_file(one.output) as part:
+            build_steps.run(_steps(one, part, runtime, log), shown)
+        build_record.write(one.output, NO_KEY, f"sha256:{digest.sha256(one.output)}")
 
 
-def _steps(asked: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[BuildStep]:
+def _steps(one: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[BuildStep]:
     path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
-    path.write_text(asked.text, encoding="utf-8")
+    path.write_text(one.text, encoding="utf-8")
     private = runtime.temporary / PRIVATE
     private.mkdir(mode=0o700)
     for folder in (private / name for name in OWN):
         folder.mkdir()
         folder.chmod(0o1777)  # for users of the image, as apt's
-    made = _build(asked, path, part, runtime.temporary)
-    adding = BuildStep(
-        "what it adds", True, partial(_fill_stage, asked, runtime, log), status=status
-    )
+    made = _build(one, path, part, runtime.temporary)
+    adding = BuildStep("what it adds", True, partial(_fill_stage, one, runtime, log), status=status)
     return [
-        *([adding] if asked.base or asked.apt else []),
-        BuildStep(asked.name, True, partial(runtime.build, made, log, asked.folder), status=status),
-        BuildStep("its test", True, partial(_test, asked, runtime, part, log), status=status),
+        *([adding] if one.base or one.apt else []),
+        BuildStep(one.name, True, partial(runtime.build, made, log, one.folder), status=status),
+        BuildStep("its test", True, partial(_test, one, runtime, part, log), status=status),
     ]
 
 
-def _build(asked: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
-    staged = asked.base or asked.apt
+def _build(one: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
+    staged = one.base or one.apt
     binds = [f"{temporary / STAGE}:{definition.STAGE}:ro"] if staged else []
     binds += [f"{temporary / PRIVATE / name}:{place}" for name, place in OWN.items()]
-    return Build(path, output, asked.files, asked.given, tuple(binds), _compression(asked.base))
+    return Build(path, output, one.files, one.given, tuple(binds), _compression(one.base))
 
 
 def _compression(base: Base | None) -> str:
@@ -158,32 +156,32 @@ def _compression(base: Base | None) -> str:
     return ZSTD.format(catalogue.IMAGES["gpu" if gpu else "cpu"].level)
 
 
-def _fill_stage(asked: OneDefinition, runtime: Apptainer, log: Path) -> None:
+def _fill_stage(one: OneDefinition, runtime: Apptainer, log: Path) -> None:
     """Fill the folder that the build binds. Raises RunnerError."""
     stage, asking = runtime.temporary / STAGE, runtime.temporary / "asking"
     stage.mkdir()
-    if asked.apt:
-        apt.fill(asked.apt, stage / "apt")
-    if asked.base:
+    if one.apt:
+        apt.fill(one.apt, stage / "apt")
+    if one.base:
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        labels = {**definition.labels(asked.base, now), **asked.labels}
+        labels = {**definition.labels(one.base, now), **one.labels}
         (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
-    if asked.packages:
+    if one.packages:
         asking.mkdir()
-        asked.packages.fetch(runtime, asking, stage, log)
+        one.packages.fetch(runtime, asking, stage, log)
 
 
-def _test(asked: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> None:
+def _test(one: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> None:
     """Run the image's test, and that of its base, which must be named. Raises RunnerError."""
     runtime.test(image, log)
-    if asked.base is None:
+    if one.base is None:
         return
     named = (sif.labels(image) or {}).get(definition.DIGEST_LABEL)
-    if named != f"sha256:{asked.base.digest}":
-        raise SystemFault(UNFINISHED.format(name=asked.name))
+    if named != f"sha256:{one.base.digest}":
+        raise SystemFault(UNFINISHED.format(name=one.name))
     # A %test of the definition takes the place of the base's.
-    own = definition.has_test(asked.text)
-    script = apptainer.exec_argv(asked.base.path, "cat", "/.singularity.d/test")
+    own = definition.has_test(one.text)
+    script = apptainer.exec_argv(one.base.path, "cat", "/.singularity.d/test")
     if text := subprocess.run(script, capture_output=True).stdout if own else b"":
         path = runtime.temporary / "base-test"
         path.write_bytes(text)

@@ -100,12 +100,12 @@ class LazyGroup(click.Group):
         """Run the command; Ctrl-C ends it, not the job, with the shell's own code for that."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as told:
+        except KeyboardInterrupt as interrupt:
             has_job = ctx.invoked_subcommand in HAVE_JOBS
             goes_on = "a job that was submitted goes on" if has_job else ""
-            words = getattr(told, "words", "") or goes_on
+            words = getattr(interrupt, "words", "") or goes_on
             click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
-            ctx.exit(signals.code(told))
+            ctx.exit(signals.code(interrupt))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, with aligned columns."""

@@ -134,8 +134,8 @@ class Resources:
 
     @property
     def wants_gpus(self) -> bool:
-        asked = self.gpus or self.gpus_per_node or self.gpus_per_task
-        return bool(asked or "gpu" in (self.gres or ""))
+        number = self.gpus or self.gpus_per_node or self.gpus_per_task
+        return bool(number or "gpu" in (self.gres or ""))
 
 
 @dataclass(frozen=True)

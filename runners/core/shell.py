@@ -170,19 +170,19 @@ def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int
     A Ctrl-C reaches the process too, and is its own affair; other signals are passed on to it, and
     end this command after it.
     """
-    told: Interrupted | None = None
+    interrupt: Interrupted | None = None
     while True:
         try:
             if not step():
                 code = process.wait()
                 break
         except Interrupted as other:
-            told = other
+            interrupt = other
             process.send_signal(other.code - 128)
         except KeyboardInterrupt:
             continue
-    if told:
-        raise told
+    if interrupt:
+        raise interrupt
     return 128 - code if code < 0 else code
 
 

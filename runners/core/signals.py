@@ -56,8 +56,8 @@ def saying(words: str) -> Iterator[None]:
     """Let the last word be this, if the block is interrupted."""
     try:
         yield
-    except KeyboardInterrupt as told:
-        raise Interrupted(code(told), words) from None
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(code(interrupt), words) from None
 
 
 @contextmanager

@@ -59,9 +59,9 @@ def check(path: Path, env: Mapping[str, str]) -> None:
     It need not exist yet. Raises OSError when it cannot be reached.
     """
     whole, owners, trusted = Path.cwd() / path, {os.geteuid(), 0}, folders(env)
-    there = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
-    steps = list(_steps(there))
-    _check(path, steps, owners, trusted, made=there == whole)
+    existing = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
+    steps = list(_steps(existing))
+    _check(path, steps, owners, trusted, made=existing == whole)
     open_to_all = False
     for step in steps:
         open_to_all |= stat.S_ISDIR(step.status.st_mode) and bool(
@@ -70,7 +70,7 @@ def check(path: Path, env: Mapping[str, str]) -> None:
         stranger = open_to_all and step.status.st_uid not in owners
         if stranger and not _is_trusted(step.path, steps[-1].path, trusted):
             fault = f"{step.path} belongs to {_user(step.status.st_uid)}"
-            remedies = [command("runner", "config", "trust", there)]
+            remedies = [command("runner", "config", "trust", existing)]
             raise UsageError(f"{path}: other users could replace it", fault, remedies)
 
 
@@ -116,8 +116,8 @@ def _check(
     for step in steps[-2:]:
         others = _other_members(step.status)
         if others and not _is_trusted(step.path, end.path, trusted):
-            told = command("runner", "config", "trust", folder)
-            warnings.warn(f"{others} may write {step.path}; try: {told}", stacklevel=2)
+            trust_command = command("runner", "config", "trust", folder)
+            warnings.warn(f"{others} may write {step.path}; try: {trust_command}", stacklevel=2)
 
 
 def _fault(step: PathStep, owners: Collection[int], last: bool) -> str:

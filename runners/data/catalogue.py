@@ -65,10 +65,10 @@ class CatalogueEntry:
 
 def find(name: str, env: Mapping[str, str]) -> CatalogueEntry:
     """Return a dataset; raise NotFound with the nearest names, UsageError for a faulty entry."""
-    there = everything(env)
-    if name not in there:
-        raise NotFound(f"there is no dataset named {name!r}", nearest(name, there))
-    return there[name]
+    entries = everything(env)
+    if name not in entries:
+        raise NotFound(f"there is no dataset named {name!r}", nearest(name, entries))
+    return entries[name]
 
 
 def everything(env: Mapping[str, str]) -> dict[str, CatalogueEntry]:

@@ -81,10 +81,10 @@ def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Pa
 def _entries(folder: Path | None) -> list[Path]:
     """Return the datasets of a folder; one that cannot be read has none to offer."""
     try:
-        there = sorted(folder.iterdir()) if folder else []
+        paths = sorted(folder.iterdir()) if folder else []
     except OSError:
         return []
-    return [p for p in there if p.name[0] != "." and (p.is_dir() or p.suffix in pack.ENDINGS)]
+    return [p for p in paths if p.name[0] != "." and (p.is_dir() or p.suffix in pack.ENDINGS)]
 
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:

@@ -156,11 +156,11 @@ def _run(command: str, folder: Path, part: Path, content: Counted, say: Progress
 def _timeless(command: str, say: Progress) -> tuple[str, ...]:
     """Return the options for fixed times, none for a mksquashfs that is older than they are."""
     answer = shell.run([command, "-version"])
-    told = re.search(r"version (\d+)\.(\d+)", answer.out)
-    if told is None:
+    version = re.search(r"version (\d+)\.(\d+)", answer.out)
+    if version is None:
         words = answer.err.strip() or answer.out.strip()
         raise Refused(f"{command} does not run", words)
-    if (int(told[1]), int(told[2])) >= (4, 4):
+    if (int(version[1]), int(version[2])) >= (4, 4):
         return TIMELESS
     say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")
     return ()
@@ -180,7 +180,7 @@ def read_squashfs(path: Path) -> Squashfs:
     try:
         with path.open("rb") as file:
             head = file.read(SUPERBLOCK.size)
-        there = path.stat().st_size
+        length = path.stat().st_size
     except OSError as error:
         raise Refused(f"cannot read {path}", str(error.strerror)) from None
     if head[:4] != MAGIC:
@@ -191,9 +191,11 @@ def read_squashfs(path: Path) -> Squashfs:
             "runner data pack DIR",
         )
     if len(head) < SUPERBLOCK.size:
-        raise Refused(f"{path} is truncated", f"it has {there} bytes", "copy it again")
+        raise Refused(f"{path} is truncated", f"it has {length} bytes", "copy it again")
     fields = SUPERBLOCK.unpack(head)
     size = int(fields[12])
-    if there < size:
-        raise Refused(f"{path} is truncated", f"{there} of {size} bytes are there", "copy it again")
+    if length < size:
+        raise Refused(
+            f"{path} is truncated", f"{length} of {size} bytes are there", "copy it again"
+        )
     return Squashfs(int(fields[1]), size, COMPRESSIONS.get(fields[5], "unknown"))

@@ -96,8 +96,8 @@ def _containers(site: Site, image: Path | None) -> list[Finding]:
 def _workplace() -> Path:
     """Return a folder to try things in: scratch where it answers and may be written in."""
     folder = places.scratch()
-    there = in_time(lambda: folder.is_dir() and os.access(folder, os.W_OK), scratch.SECONDS)
-    return folder if there else Path(tempfile.gettempdir())
+    usable = in_time(lambda: folder.is_dir() and os.access(folder, os.W_OK), scratch.SECONDS)
+    return folder if usable else Path(tempfile.gettempdir())
 
 
 def _scheduler(site: Site) -> list[Finding]:

@@ -106,8 +106,8 @@ def _node(facts: Facts) -> str:
 
 def node_lost(facts: Facts) -> Explanation | None:
     """A node does not answer any more, or was taken out."""
-    told = any("DUE TO NODE FAILURE" in line.text for line in facts.lines(CANCELLED))
-    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE) and not told:
+    in_log = any("DUE TO NODE FAILURE" in line.text for line in facts.lines(CANCELLED))
+    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE) and not in_log:
         return None
     node = _node(facts) or "a node of the job"
     cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"
@@ -146,8 +146,8 @@ def no_step_yet(facts: Facts) -> Explanation | None:
 
 
 def time_limit(facts: Facts) -> Explanation:
-    asked = facts.job.typed.text("time")
-    seconds = limit_seconds(asked) if asked else None
+    limit_given = facts.job.typed.text("time")
+    seconds = limit_seconds(limit_given) if limit_given else None
     limit = f" of {clock(seconds)}" if seconds else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{since(facts)}"
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}

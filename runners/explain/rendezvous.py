@@ -41,8 +41,8 @@ GATE = "the world-size gate compared the trainer's worlds with the ranks that we
 
 def _ended_in_init(facts: Facts) -> bool:
     """Whether the first rank to fail did not come into the world."""
-    told = facts.line(AFTER_END) or facts.line(NO_PLUGIN)
-    return facts.kind in kinds.NO_WORLD and not told
+    line = facts.line(AFTER_END) or facts.line(NO_PLUGIN)
+    return facts.kind in kinds.NO_WORLD and not line
 
 
 def controller_changed(facts: Facts) -> Explanation | None:
@@ -142,10 +142,10 @@ def no_way(facts: Facts) -> Explanation | None:
     if not _ended_in_init(facts) or seen is None:
         return None
     line, match = seen
-    asked = ",".join(facts.plan.network.interfaces)
+    interface = ",".join(facts.plan.network.interfaces)
     cause = f"there is no route from {who(facts)} to {match['peer']} ({match['why'].strip()})"
-    if asked:
-        cause += f", through the requested interface: {asked}"
+    if interface:
+        cause += f", through the requested interface: {interface}"
         because = "Gloo names the address; without the option each node finds the route by itself"
         return certain(facts, cause, BY_ITSELF, line, because=because)
     because = "Gloo names the address; a firewall between the nodes looks the same"

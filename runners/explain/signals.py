@@ -108,10 +108,10 @@ def unanswered(facts: Facts) -> Explanation | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
     if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in facts.fields.get("asked", ()):
         return None
-    asked = f"{who(facts)} was asked to save and stop by SIGUSR1"
+    cause = f"{who(facts)} was asked to save and stop by SIGUSR1"
     fix = change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts)
     because = "the signal came through the job's script, and its default action ended the trainer"
-    return certain(facts, f"{asked}, which its trainer does not handle", fix, because=because)
+    return certain(facts, f"{cause}, which its trainer does not handle", fix, because=because)
 
 
 def ended(facts: Facts) -> Explanation | None:

@@ -107,8 +107,8 @@ def for_nodes(name: str | None, image: ImageInfo, wanted: str) -> tuple[ImageInf
     `horovod_cpu.sif` and `horovod_cpu.arm64.sif` are the same image. Where the other is not there,
     or is not for these nodes, the image stays as it was asked for, without a reason.
     """
-    there = image.architecture
-    if not name or "://" in name or not wanted or there in ("", wanted):
+    architecture = image.architecture
+    if not name or "://" in name or not wanted or architecture in ("", wanted):
         return image, ""
     for other in _others(Path(name), wanted):
         try:

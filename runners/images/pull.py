@@ -117,11 +117,11 @@ def source_of(request: PullRequest) -> ImageSource:
 
 
 def _check_wanted(request: PullRequest, digest: str, manifest: str, whose: str) -> None:
-    there = manifest if request.reference.kind == "docker" else digest
-    if request.digest and there and request.digest != there:
+    actual = manifest if request.reference.kind == "docker" else digest
+    if request.digest and actual and request.digest != actual:
         raise NotVerified(
             f"the digest of {request.reference.source} is wrong",
-            f"wanted {request.digest}\n{whose} {there}",
+            f"wanted {request.digest}\n{whose} {actual}",
             "--update, if the image was changed on purpose" if "lock" in whose else "",
         )
 
@@ -155,16 +155,16 @@ def _check_digest(request: PullRequest, source: ImageSource, digest: str) -> Non
 
 def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
     try:
-        there = sif.architecture(sif.objects(part))
+        architecture = sif.architecture(sif.objects(part))
     except sif.SifError as error:
         raise Refused(
             f"{request.reference.source} is not a complete SIF file; removed", str(error)
         ) from None
     # Of an image made here the manifest has told; in the SIF the runtime may write its own kind.
-    if there and there != request.arch and not source.made:
+    if architecture and architecture != request.arch and not source.made:
         raise Refused(
             f"{request.reference.source} is not for {request.arch}; removed",
-            f"for {there}",
+            f"for {architecture}",
             OTHER_ARCH,
         )
 

@@ -65,11 +65,11 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
     else:
         digest = digest_of(image, image.name, progress)
         manifest = upload_sif(server, image, digest, progress)
-    there = server.manifest("").digest
-    if there != manifest:
+    stored = server.manifest("").digest
+    if stored != manifest:
         raise NotVerified(
             f"{server.reference.source} is not what was sent",
-            f"sent {manifest}\nthere {there}",
+            f"sent {manifest}\nthere {stored}",
             "again; somebody else may have pushed to the same tag",
         )
     return Pushed(digest, manifest)

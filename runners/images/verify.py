@@ -76,21 +76,21 @@ def _whole(image: Path) -> Check:
 
 def _architecture(image: Path) -> Check:
     here = machine.architecture()
-    there = None if image.is_dir() else sif.architecture(sif.objects(image))
-    if there is None:
+    of_image = None if image.is_dir() else sif.architecture(sif.objects(image))
+    if of_image is None:
         return Check("architecture", OPEN, f"the image does not say; this machine is {here}")
-    if there != here:
-        remedy = f"build or pull it for {here}, or verify on {there}"
-        return Check("architecture", FAIL, f"it is for {there}, this machine is {here}", remedy)
-    return Check("architecture", PASS, there)
+    if of_image != here:
+        remedy = f"build or pull it for {here}, or verify on {of_image}"
+        return Check("architecture", FAIL, f"it is for {of_image}, this machine is {here}", remedy)
+    return Check("architecture", PASS, of_image)
 
 
-def _digest(image: Path, asked: str) -> Check:
+def _digest(image: Path, given: str) -> Check:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
     if image.is_dir():
-        return Check("digest", FAIL if asked else OPEN, "a folder has no digest")
+        return Check("digest", FAIL if given else OPEN, "a folder has no digest")
     actual = digest_cache.compute_digest(image)
-    wanted = {"--digest": asked} if asked else {}
+    wanted = {"--digest": given} if given else {}
     wanted |= recorded_digest.of(image)
     for origin, digest in wanted.items():
         if digest != actual:

@@ -170,6 +170,6 @@ def in_words(spent: TimeSpent) -> str:
     if spent.share is None:
         return f"{ran} in {spent.starts} starts, training not measured ({queue} beside)"
     parts = {"start-up": spent.start_up, "lost steps": spent.lost, "stalls": spent.stalls}
-    told = ", ".join(f"{name} {wording.span(seconds)}" for name, seconds in parts.items())
+    spans = ", ".join(f"{name} {wording.span(seconds)}" for name, seconds in parts.items())
     text = f"{100 * spent.share:.0f} % effective training of {ran} in {spent.starts} starts"
-    return f"{text} ({told}; {queue} beside)"
+    return f"{text} ({spans}; {queue} beside)"

@@ -129,7 +129,7 @@ def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
     Looking at the run's folder costs nothing; the scheduler is asked at once when something there
     has changed, and else less and less often.
     """
-    now, asked = _again(paths, job, Status(JobState.PENDING)), time.monotonic()
+    now, asked_at = _again(paths, job, Status(JobState.PENDING)), time.monotonic()
     pause = SECONDS_BETWEEN_QUESTIONS
     signs = _signs(paths, job, now)
     while not now.state.ended:
@@ -137,8 +137,8 @@ def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         if (seen := _signs(paths, job, now)) != signs:
             signs, pause = seen, 0.0
-        if time.monotonic() - asked >= pause:
-            now, asked = _again(paths, job, now), time.monotonic()
+        if time.monotonic() - asked_at >= pause:
+            now, asked_at = _again(paths, job, now), time.monotonic()
             longest = PAUSE_PENDING if now.state == JobState.PENDING else PAUSE_RUNNING
             longest = PAUSE_HERE if job.host else longest
             pause = min(max(SECONDS_BETWEEN_LOOKS, pause * 1.5), longest)

@@ -136,8 +136,8 @@ def stand_still(before: Sequence[RankSample], after: Sequence[RankSample]) -> bo
     then = {one.rank: one for one in before}
     if not after or {one.rank for one in after} != {*then}:
         return False
-    told = any(one.stacks or one.state in "Tt" for one in after)
-    return told and all(_stands_still(then[one.rank], one) for one in after)
+    known = any(one.stacks or one.state in "Tt" for one in after)
+    return known and all(_stands_still(then[one.rank], one) for one in after)
 
 
 def _stands_still(before: RankSample, after: RankSample) -> bool:

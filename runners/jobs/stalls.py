@@ -119,10 +119,10 @@ def _of_ras(answer: str) -> str:
     if not title:
         return ""
     details = list(dict.fromkeys(RAS_DETAIL.findall(text)))
-    told = details[:RAS_DETAILS]
+    lines = details[:RAS_DETAILS]
     if len(details) > RAS_DETAILS:
-        told.append(f"{len(details) - RAS_DETAILS} more lines in {RAS_FILE}")
-    return "; ".join(told) or "no rank is missing or behind"
+        lines.append(f"{len(details) - RAS_DETAILS} more lines in {RAS_FILE}")
+    return "; ".join(lines) or "no rank is missing or behind"
 
 
 def in_words(stall: Stall) -> str:

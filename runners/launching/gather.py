@@ -177,8 +177,8 @@ def _waiting(case: Case) -> Case:
     scheduler = execution.expected_scheduler(spec.scheduler, case.site)
     if not capabilities(scheduler).queue:
         return case  # nothing waits there: the plan refuses it
-    asked = spec.resources.dependency or ""
-    waits = dependency.resolve(asked, scheduler, spec.runs_dir)
+    dependencies = spec.resources.dependency or ""
+    waits = dependency.resolve(dependencies, scheduler, spec.runs_dir)
     resources = replace(spec.resources, dependency=waits.text)
     reasons = {**case.reasons, "dependency": waits.reason}
     return replace(case.asking(resources=resources), reasons=reasons)

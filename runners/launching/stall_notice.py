@@ -91,8 +91,8 @@ class Stalls:
         self.last = last
         seconds = time.time() - last.time
         if last.step is not None:
-            told = seconds < self.limit or self.reported == last
-            return None if told else self._stall(seconds, _samples(self.paths, self.job))
+            quiet = seconds < self.limit or self.reported == last
+            return None if quiet else self._stall(seconds, _samples(self.paths, self.job))
         if seconds < self.limit - self.apart or self.reported == last:
             return None
         return self._of_stacks()
@@ -102,11 +102,11 @@ class Stalls:
         if time.monotonic() < self.due:
             return None
         before, samples = self.samples, _samples(self.paths, self.job)
-        last, told = _progress(self.paths, self.job), self.last
-        assert told
-        if last is None or last.line != told.line:
+        last, reported = _progress(self.paths, self.job), self.last
+        assert reported
+        if last is None or last.line != reported.line:
             return None
-        seconds, still = time.time() - told.time, rank_samples.stand_still(before, samples)
+        seconds, still = time.time() - reported.time, rank_samples.stand_still(before, samples)
         # Ranks that print nothing but move are left alone for a while.
         self.samples = [] if before and not still else samples
         self.due = time.monotonic() + (self.apart if self.samples else self.limit)

@@ -191,18 +191,18 @@ def launcher(
     log: DecisionLog,
 ) -> Launching:
     """Choose what starts the ranks; return it with the scheduler and the runtime."""
-    spec, there = case.spec, capabilities(scheduler).launchers
+    spec, launchers = case.spec, capabilities(scheduler).launchers
     alone = capabilities(scheduler).one_machine
-    name = there[0] if spec.launcher == "auto" else spec.launcher
+    name = launchers[0] if spec.launcher == "auto" else spec.launcher
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
         what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
     why = case.why("launcher") if spec.launcher != "auto" else WHY_LAUNCHER[name]
     if spec.launcher == "auto" and alone and controller is Controller.MPI:
         why = "one container; the image's mpirun starts the ranks in it"
-    if name not in there:
+    if name not in launchers:
         what = f"--launcher {name} does not work with --scheduler {scheduler}"
-        log.refuse(what, f"which has {', '.join(there)}")
+        log.refuse(what, f"which has {', '.join(launchers)}")
     log.choose("launcher", name, why)
     if spec.error and name not in BY_SRUN:
         what = f"srun writes the --error file, but {name} starts the ranks"
@@ -212,18 +212,18 @@ def launcher(
 
 def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Only a login node can be of another kind than the machines of the job."""
-    here, there = case.site.architecture, case.image.architecture
+    here, of_image = case.site.architecture, case.image.architecture
     by_nodes = case.reasons.get("architecture", "")
     if by_nodes:
-        log.choose("architecture", there, by_nodes)
-    if not here or not there or here == there:
+        log.choose("architecture", of_image, by_nodes)
+    if not here or not of_image or here == of_image:
         return
     if capabilities(scheduler).one_machine:
-        message = f"{case.image.path.name} is for {there} and this machine is {here}"
+        message = f"{case.image.path.name} is for {of_image} and this machine is {here}"
         log.refuse(message, "", advice(f"build or pull it for {here}"))
     elif not by_nodes:
-        reason = f"this machine is {here}, the nodes must be {there}"
-        log.choose("architecture", there, reason)
+        reason = f"this machine is {here}, the nodes must be {of_image}"
+        log.choose("architecture", of_image, reason)
 
 
 def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
@@ -237,11 +237,11 @@ def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
 
 def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLog) -> None:
     """Note the profiler's command and ranks; refuse what cannot run."""
-    asked = case.spec.profiling
-    if asked is None:
+    profiling = case.spec.profiling
+    if profiling is None:
         return
-    log.choose("profile-with", asked.command, case.why("profile-with"), asked.tool)
-    log.choose("profile-ranks", asked.ranks, case.why("profile-ranks"))
+    log.choose("profile-with", profiling.command, case.why("profile-with"), profiling.tool)
+    log.choose("profile-ranks", profiling.ranks, case.why("profile-ranks"))
     if launching.launcher in AGENTS:
         log.refuse(
             f"--profile-with runs a rank's trainer, but {launching.launcher} starts the trainers",
@@ -249,16 +249,16 @@ def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLo
             change(leave_out=["launcher"]),
         )
     tasks = case.resources.tasks
-    last = max((one[-1] for one in parse_ranks(asked.ranks) or ()), default=0)
+    last = max((one[-1] for one in parse_ranks(profiling.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
-            f"--profile-ranks {asked.ranks}: there is no rank {last}",
+            f"--profile-ranks {profiling.ranks}: there is no rank {last}",
             f"the job has {tasks} ranks, from 0",
             change(profile_ranks=ALL),
         )
-    name = shlex.split(asked.command)[0]
+    name = shlex.split(profiling.command)[0]
     brought = modules.names or case.site.remote_site
-    if launching.runtime is RuntimeName.NONE and not asked.tool and not brought:
+    if launching.runtime is RuntimeName.NONE and not profiling.tool and not brought:
         log.refuse(
             f"--profile-with: there is no {name} on this machine",
             "" if "/" in name else "it is not on the PATH",

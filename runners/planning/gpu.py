@@ -83,23 +83,23 @@ def _is_amd(kind: str, site: Site) -> bool:
 
 
 def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> None:
-    there = partition.of(case)
-    if there is None:
+    chosen = partition.of(case)
+    if chosen is None:
         return
     kind, number = wanted
-    if not there.gpus:
-        what = f"partition {there.name} has no GPUs"
-    elif kind and kind.lower() not in {name.lower() for name, _ in there.gpus}:
-        what = f"partition {there.name} has no GPUs of type {kind}"
-    elif not _has(there, kind, number):
-        what = f"no node of partition {there.name} has {number} GPUs"
+    if not chosen.gpus:
+        what = f"partition {chosen.name} has no GPUs"
+    elif kind and kind.lower() not in {name.lower() for name, _ in chosen.gpus}:
+        what = f"partition {chosen.name} has no GPUs of type {kind}"
+    elif not _has(chosen, kind, number):
+        what = f"no node of partition {chosen.name} has {number} GPUs"
     else:
         return
-    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in there.gpus) or "no GPUs"
+    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in chosen.gpus) or "no GPUs"
     others = [p.name for p in case.site.partitions if _has(p, kind, number)]
     remedies = [change(partition=name) for name in others]
-    remedies += [] if others else _what_there_is(there)
-    log.refuse(what, f"sinfo: {there.name} has {listed}", *remedies)
+    remedies += [] if others else _what_there_is(chosen)
+    log.refuse(what, f"sinfo: {chosen.name} has {listed}", *remedies)
 
 
 def _what_there_is(partition: Partition) -> list[Remedy]:

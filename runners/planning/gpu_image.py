@@ -119,19 +119,19 @@ def for_job(case: Case, kind: str) -> Recommendation | None:
 
 def _kind(case: Case, kind: str) -> str:
     """Return the GPUs' type as asked for, else the only one that the partition has."""
-    there = partition.of(case)
-    kinds = {name for name, _ in there.gpus} if there else set()
+    chosen = partition.of(case)
+    kinds = {name for name, _ in chosen.gpus} if chosen else set()
     return kind or (kinds.pop() if len(kinds) == 1 else "")
 
 
-def check_code(case: Case, asked: str, log: DecisionLog) -> None:
+def check_code(case: Case, wanted: str, log: DecisionLog) -> None:
     """Refuse an image that has no code for the job's GPUs; name a better one for slower code."""
-    code, kind = case.image.listed(CODE), _kind(case, asked)
+    code, kind = case.image.listed(CODE), _kind(case, wanted)
     number = capability(kind)
     best = runs(number, code) if code and number else "native"
     if best == "native":
         return
-    better = for_job(case, asked)
+    better = for_job(case, wanted)
     remedies = [change(image=better.image)] if better else []
     what = f"Horovod in {case.image.path.name} has no code for {kind} GPUs (capability {number})"
     if not best:

@@ -12,21 +12,21 @@ from .case import Case, DecisionLog
 
 def of(case: Case) -> Partition | None:
     """Return what is known of the job's partition: the one asked for, else the default."""
-    asked = case.resources.partition
+    name = case.resources.partition
     for one in case.site.partitions:
-        if one.name == asked or (asked is None and one.default):
+        if one.name == name or (name is None and one.default):
             return one
     return None
 
 
 def check(case: Case, per_task: int | None, log: DecisionLog) -> None:
     """Refuse what sbatch would, or what would wait for ever; a rank has `per_task` CPUs."""
-    there = of(case)
-    if there is None:
+    chosen = of(case)
+    if chosen is None:
         return
-    _nodes(case, there, log)
-    _time(case, there, log)
-    _cpus(case.resources, per_task or 1, there, log)
+    _nodes(case, chosen, log)
+    _time(case, chosen, log)
+    _cpus(case.resources, per_task or 1, chosen, log)
 
 
 def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:

@@ -24,10 +24,10 @@ def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
     typed_gpus = gpus.on_a_node(resources)
     wanted = typed_gpus[0].lower() if typed_gpus else ""  # Slurm ignores the case
     typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
-    there = typed or list(profile.nodes)
+    candidates = typed or list(profile.nodes)
     words = re.split(r"[&|,*()\[\]]", resources.constraint or "")
     words += (resources.partition or "").split(",")  # of several Slurm takes one
-    named = [kind for kind in there if kind.name in words]
+    named = [kind for kind in candidates if kind.name in words]
     return tuple(named or typed)
 
 
@@ -72,28 +72,28 @@ def _gpus(
     resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
 ) -> None:
     """Refuse GPUs that no node has, and parts of nodes where only whole ones are given."""
-    asked = gpus.on_a_node(resources)
-    if not asked or not kinds:
+    requested = gpus.on_a_node(resources)
+    if not requested or not kinds:
         return
     counts = sorted({kind.gpus for kind in kinds})
     evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
-    whole = [request(profile, gpus.request(asked[0], count)) for count in counts if count]
+    whole = [request(profile, gpus.request(requested[0], count)) for count in counts if count]
     parts = profile.rules.whole_nodes
-    if asked[1] > counts[-1] and not _scheduler_knows(profile):
-        what = f"{asked[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
+    if requested[1] > counts[-1] and not _scheduler_knows(profile):
+        what = f"{requested[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
         log.refuse(what, evidence, *whole)
-    elif resources.nodes == 1 or asked[1] in counts:
+    elif resources.nodes == 1 or requested[1] in counts:
         return
     elif "*" in parts or resources.partition in parts:
         what = f"a job over several nodes of {profile.name} must request all GPUs of each"
-        what += f": {_or(counts)}, not {asked[1]}"
+        what += f": {_or(counts)}, not {requested[1]}"
         log.refuse(what, because(profile, "rules.whole_nodes"), *whole, change(nodes=1))
 
 
 def _scheduler_knows(profile: Profile) -> bool:
     """Whether the scheduler says itself what its nodes have; the solver asks it."""
-    there = CAPABILITIES.get(profile.scheduler)
-    return there is not None and there.tells_nodes
+    capabilities = CAPABILITIES.get(profile.scheduler)
+    return capabilities is not None and capabilities.tells_nodes
 
 
 def _cpus(
@@ -117,22 +117,22 @@ def architectures(resources: Resources, profile: Profile) -> set[str]:
 def _architecture(case: Case, profile: Profile, log: DecisionLog) -> None:
     """Refuse an image that cannot run on all nodes that the job may get."""
     resources, image = case.resources, case.image.architecture
-    kinds, there = node_kinds(resources, profile), architectures(resources, profile)
-    if len(there - {""}) > 1:
+    kinds, of_nodes = node_kinds(resources, profile), architectures(resources, profile)
+    if len(of_nodes - {""}) > 1:
         listed = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
         what = "the job may get nodes of several architectures, but an image is for one"
         setting = "constraint" if resources.constraint else "partition"
         best_first = sorted(kinds, key=lambda each: each.architecture != image)
         log.refuse(what, listed, *(change({setting: kind.name}) for kind in best_first))
         return
-    if not image or not there or there & {image, ""}:
+    if not image or not of_nodes or of_nodes & {image, ""}:
         return
     others = [kind.name for kind in profile.nodes if kind.architecture == image and kind.gpus]
     by_partition = resources.partition == kinds[0].name
     remedies = [change(partition=name) for name in others[:1] if by_partition]
-    what = f"the image is for {image}, but {_name(kinds)} are {' and '.join(sorted(there))}"
+    what = f"the image is for {image}, but {_name(kinds)} are {' and '.join(sorted(of_nodes))}"
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
-    pull = command("runner", "pull", "--arch", min(there), "IMAGE")
+    pull = command("runner", "pull", "--arch", min(of_nodes), "IMAGE")
     log.refuse(what, evidence, *remedies, pull)
 
 

@@ -29,8 +29,8 @@ def check(case: Case, profile: Profile, log: DecisionLog) -> None:
     The user's variables fill in the $NAMEs in the site's folders.
     """
     spec, site = case.spec, case.site
-    asked = CAPABILITIES.get(spec.scheduler)
-    if asked and not asked.queue:  # what is not submitted is none of the scheduler's business
+    offered = CAPABILITIES.get(spec.scheduler)
+    if offered and not offered.queue:  # what is not submitted is none of the scheduler's business
         return
     _required(spec, profile, log)
     _forbidden(spec, profile, log)
@@ -126,11 +126,11 @@ def _below(folder: str, tops: list[str]) -> bool:
 def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Resources:
     """Return what is asked for, with GPUs in the form that this site wants."""
     form, old = profile.rules.gpu_request, case.resources
-    asked = gpus.on_a_node(old)
+    requested = gpus.on_a_node(old)
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
-    if not asked or not form or requests[form]:
+    if not requested or not form or requests[form]:
         return old
-    count = gpus.request(*asked)
+    count = gpus.request(*requested)
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
     new = replace(old, gpus=None, gpus_per_node=None, gpus_per_task=None, gres=None)
     if form == "gres":

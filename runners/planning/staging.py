@@ -89,8 +89,8 @@ def signals_all(site: Site) -> bool:
 
 def too_small(size: int, case: Case) -> str:
     """Return what `size` bytes exceed, "" when they fit as far as is known."""
-    there = partition.of(case)
-    disk = there.disk_mb * 2**20 if there else 0
+    chosen = partition.of(case)
+    disk = chosen.disk_mb * 2**20 if chosen else 0
     if size <= (disk or UNKNOWN_DISK):
         return ""
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
@@ -217,8 +217,8 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
 
 def own_folders(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
-    there = partition.of(case)
-    if not capabilities(launching.scheduler).queue or (there is not None and there.nodes == 1):
+    chosen = partition.of(case)
+    if not capabilities(launching.scheduler).queue or (chosen is not None and chosen.nodes == 1):
         return
     tops = filter(None, map(case.site.environment.get, SHARED))
     top = next((top for top in tops if not _own(Path(top))), "/shared")
@@ -247,9 +247,9 @@ def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Pat
     yield "the run's folder", spec.runs_dir, change(runs_dir=f"{top}/runs")
     if runtime in (*CONTAINERS, RuntimeName.NONE):
         path = spec.image.path
-        there = f"{top}/{path.name}"
-        first = quoting.join(["cp", "-r", str(path), there])
-        yield "the image", path, change(image=there, first=first)
+        copy = f"{top}/{path.name}"
+        first = quoting.join(["cp", "-r", str(path), copy])
+        yield "the image", path, change(image=copy, first=first)
     if spec.trainer.file:
         yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)
     for each in spec.data:

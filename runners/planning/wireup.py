@@ -23,9 +23,9 @@ def controller(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Contro
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
     log.choose("controller", name.value, reason, evidence)
-    ranks, there = case.resources.tasks, case.image.listed("horovod.controllers")
+    ranks, in_image = case.resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
-        remedies = [change(controller="mpi")] * ("mpi" in (there or "mpi"))
+        remedies = [change(controller="mpi")] * ("mpi" in (in_image or "mpi"))
         log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
     return name
 

@@ -31,16 +31,16 @@ def interval(value: Estimate, share: bool = False) -> str:
     """Return the limits as "1,230 to 1,310"; "" where there is no interval."""
     if value.low is None or value.high is None:
         return ""
-    told = percent if share else number
-    return f"{told(value.low)} to {told(value.high)}"
+    form = percent if share else number
+    return f"{form(value.low)} to {form(value.high)}"
 
 
 def estimate(value: Estimate, share: bool = False) -> str:
     """Return the centre and the limits behind it in brackets; a dash where there are none."""
-    told = percent if share else number
-    centre = told(value.value)
+    form = percent if share else number
+    centre = form(value.value)
     if value.low is None or value.high is None:
         return f"{centre} (-)"
     if value.low == value.high:
         return centre
-    return f"{centre} ({told(value.low).removesuffix(' %')}-{told(value.high).removesuffix(' %')})"
+    return f"{centre} ({form(value.low).removesuffix(' %')}-{form(value.high).removesuffix(' %')})"

@@ -51,8 +51,8 @@ def draw(report: StudyReport, png: Path, svg: Path) -> None:
 def _figure(report: StudyReport, panels: Sequence[Panel]) -> Figure:
     """Return the drawings side by side, what was found above them, their legend below."""
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    told = [report.title, *findings(report)[:FINDINGS], circumstances(report)]
-    figure.suptitle("\n".join(told), x=0.01, ha="left")
+    title = [report.title, *findings(report)[:FINDINGS], circumstances(report)]
+    figure.suptitle("\n".join(title), x=0.01, ha="left")
     for panel, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0]):
         panel.draw(axes, report)
         axes.set_title(panel.title)
@@ -87,9 +87,9 @@ def html(report: StudyReport, made: float) -> str:
     return text
 
 
-def _unbroken(told: Callable[..., str]) -> Callable[..., str]:
+def _unbroken(written: Callable[..., str]) -> Callable[..., str]:
     """Keep a number and its unit in one line."""
-    return lambda *args: re.sub(r" (?=[%s])", "\N{NO-BREAK SPACE}", told(*args))
+    return lambda *args: re.sub(r" (?=[%s])", "\N{NO-BREAK SPACE}", written(*args))
 
 
 def inline(panel: Panel, report: StudyReport) -> str:

@@ -143,8 +143,8 @@ def _compared(each: Comparison) -> str:
     if limits and not each.sure:
         both = f"{each.variant} and {each.to} show no sure difference {where}"
         return f"{both} ({times}, 95 % interval {limits})"
-    told = f"{each.variant} is {times} as fast as {each.to} {where}"
-    return told + (f" (95 % interval {limits})" if limits else " (one run of each)")
+    sentence = f"{each.variant} is {times} as fast as {each.to} {where}"
+    return sentence + (f" (95 % interval {limits})" if limits else " (one run of each)")
 
 
 def circumstances(report: StudyReport) -> str:

@@ -138,12 +138,12 @@ class Work:
         first = not self.asked_at
         self.asked_at = time.monotonic()
         try:
-            told = job_status.statuses((paths, job_record.load(paths)) for paths in open_ones)
+            answers = job_status.statuses((paths, job_record.load(paths)) for paths in open_ones)
         except SystemFault:
             if first:
                 raise
             return
-        self.lost |= {paths.root for paths, now in zip(open_ones, told) if now.state.ended}
+        self.lost |= {paths.root for paths, now in zip(open_ones, answers) if now.state.ended}
 
     def _submit(self, statuses: Sequence[PointStatus]) -> None:
         """Submit what is to do, as much of it as there is room for."""

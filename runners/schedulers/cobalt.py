@@ -32,12 +32,16 @@ class Cobalt(Qsub):
 
         The script writes its log itself, so Cobalt's copies of the output are dropped.
         """
-        asked = plan.resources
-        options = [f"--jobname {job_name(plan.spec.name)}", "--mode script", f"-n {asked.nodes}"]
-        limit = limit_seconds(asked.time) if asked.time else None
+        resources = plan.resources
+        options = [
+            f"--jobname {job_name(plan.spec.name)}",
+            "--mode script",
+            f"-n {resources.nodes}",
+        ]
+        limit = limit_seconds(resources.time) if resources.time else None
         if limit is not None:
             options.append(f"-t {-(-limit // 60)}")  # minutes
-        options += [*queue_options(asked), "-o /dev/null", "-e /dev/null"]
+        options += [*queue_options(resources), "-o /dev/null", "-e /dev/null"]
         return [f"#COBALT {option}" for option in (*options, *plan.spec.sbatch_args)]
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:

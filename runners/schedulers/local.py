@@ -70,13 +70,13 @@ class Local(Scheduler):
 
         What needs nodes of others the plan refuses, the rest has no effect.
         """
-        asked = spec.resources.dependency
-        if not asked:
+        after = spec.resources.dependency
+        if not after:
             return ()
         what = "without a scheduler nothing waits for another job"
-        instead = f"`runner wait {asked.rpartition(':')[2]} && ...` waits, and takes over its code"
+        instead = f"`runner wait {after.rpartition(':')[2]} && ...` waits, and takes over its code"
         remedy = (change(leave_out=["dependency"]),)
-        return (Refusal(what, f"--dependency is {asked}; {instead}", remedy),)
+        return (Refusal(what, f"--dependency is {after}; {instead}", remedy),)
 
     def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         return [f"cd {shlex.quote(cwd)} || exit"]

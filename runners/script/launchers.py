@@ -44,16 +44,16 @@ def srun(plan: Plan) -> list[str]:
 
 
 def _part(plan: Plan) -> list[str]:
-    asked = plan.resources
-    options = [f"--nodes={asked.nodes}", f"--ntasks={asked.tasks}"]
-    if asked.ntasks_per_node:
-        options.append(f"--ntasks-per-node={asked.ntasks_per_node}")
+    resources = plan.resources
+    options = [f"--nodes={resources.nodes}", f"--ntasks={resources.tasks}"]
+    if resources.ntasks_per_node:
+        options.append(f"--ntasks-per-node={resources.ntasks_per_node}")
     of_gpus = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
     for name in ("nodelist", "exclude", "distribution", *of_gpus):
-        value = getattr(asked, name)
+        value = getattr(resources, name)
         if value:
             options.append(f"--{name.replace('_', '-')}={value}")
-    return [*options, *(["--overcommit"] if asked.overcommit else [])]
+    return [*options, *(["--overcommit"] if resources.overcommit else [])]
 
 
 def mpirun(plan: Plan) -> list[str]:
@@ -80,17 +80,17 @@ def mpiexec(plan: Plan) -> list[str]:
 
     It asks PBS for the nodes, takes the environment along, and ends all ranks when one fails.
     """
-    asked = plan.resources
-    argv = ["mpiexec", "-n", str(asked.tasks), "-ppn", str(per_node(plan))]
-    if asked.cpus_per_task:
-        argv += ["--depth", str(asked.cpus_per_task), "--cpu-bind", plan.cpus.bind or "depth"]
+    resources = plan.resources
+    argv = ["mpiexec", "-n", str(resources.tasks), "-ppn", str(per_node(plan))]
+    if resources.cpus_per_task:
+        argv += ["--depth", str(resources.cpus_per_task), "--cpu-bind", plan.cpus.bind or "depth"]
     return [*argv, *plan.spec.srun_args]
 
 
 def per_node(plan: Plan) -> int:
     """Return the ranks on each node, the last one may have fewer."""
-    asked = plan.resources
-    return asked.ntasks_per_node or asked.tasks_of_a_node
+    resources = plan.resources
+    return resources.ntasks_per_node or resources.tasks_of_a_node
 
 
 def horovodrun(plan: Plan) -> list[str]:

@@ -120,9 +120,9 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
     if at is not None and STARTERS.fullmatch(name):
         why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
         return NotFound(what, why, change(trainer=args[at:]))
-    there = change(trainer=(script, *args)) if Path(script).is_file() else ()
+    remedy = change(trainer=(script, *args)) if Path(script).is_file() else ()
     hint = "a program that only the image has is named by its full path"
-    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", there)
+    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedy)
 
 
 def is_one(name: str) -> bool:

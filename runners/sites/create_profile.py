@@ -87,8 +87,10 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """
     commands = [slurm_calls.CONFIG] if site.cluster_name else []
     commands += [slurm_calls.PARTITIONS] if site.partitions else []
-    told = dict(zip((command[0] for command in commands), shell.together(commands, find.SECONDS)))
-    config, sinfo = told.get("scontrol", NOTHING), told.get("sinfo", NOTHING)
+    answers = dict(
+        zip((command[0] for command in commands), shell.together(commands, find.SECONDS))
+    )
+    config, sinfo = answers.get("scontrol", NOTHING), answers.get("sinfo", NOTHING)
     kinds = [slurm_calls.parse_partitions(line) for line in sinfo.out.splitlines()]
     return slurm_calls.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 

@@ -80,8 +80,8 @@ class Way:
     @property
     def lines(self) -> list[str]:
         """How to get there, in words."""
-        on, there, within = "on your own machine:", "open there:", "within the cluster:"
-        steps = ((on, self.ssh), (there, self.url), (within, self.inside))
+        on, opened, within = "on your own machine:", "open there:", "within the cluster:"
+        steps = ((on, self.ssh), (opened, self.url), (within, self.inside))
         return table_lines([step for step in steps if step[1]])
 
 

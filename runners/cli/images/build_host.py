@@ -64,10 +64,10 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
     Its Horovod is compiled against this machine's MPI.
     """
     with build_options.failures():
-        asked, progress = _asked(folder, image, values), phases()
-        with host_environment.kept(asked):
-            made = host_environment.build(asked, progress)
-            _finish(asked, made, {})
+        options, progress = _asked(folder, image, values), phases()
+        with host_environment.kept(options):
+            made = host_environment.build(options, progress)
+            _finish(options, made, {})
 
 
 @click.command("horovod", epilog="Example: runner build horovod --into /scratch/ada/mine")
@@ -76,11 +76,11 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
 def horovod_command(into: Path, **values: Any) -> None:
     """Compile Horovod for the torch and TensorFlow of an existing Python environment."""
     with build_options.failures():
-        asked, progress = _asked(into, "cpu", values), phases()
-        with host_environment.kept(asked):
-            made, horovod = host_environment.add_horovod(asked, progress)
+        options, progress = _asked(into, "cpu", values), phases()
+        with host_environment.kept(options):
+            made, horovod = host_environment.add_horovod(options, progress)
             progress.say(build_definition.horovod_summary(horovod))
-            _finish(asked, made, {environment.INTO: "yes"})
+            _finish(options, made, {environment.INTO: "yes"})
 
 
 COMMANDS = (wheel_command, env_command, horovod_command)
@@ -96,14 +96,14 @@ def _asked(folder: Path, image: str, values: Mapping[str, Any]) -> EnvironmentOp
     )
 
 
-def _finish(asked: EnvironmentOptions, made: Made, labels: Mapping[str, str]) -> None:
+def _finish(options: EnvironmentOptions, made: Made, labels: Mapping[str, str]) -> None:
     """Test the environment, label it with what is in it, and print what it has."""
     progress = phases()
     with progress.phase("its test", lambda: ""):
-        host_environment.prove(asked.folder, made)
-        facts = environment.probe(asked.folder, made.environ)
-    environment.write_labels(asked.folder, {**facts, **labels}, asked.modules, made.library)
+        host_environment.prove(options.folder, made)
+        facts = environment.probe(options.folder, made.environ)
+    environment.write_labels(options.folder, {**facts, **labels}, options.modules, made.library)
     horovod = f"Horovod {facts['horovod.version']}, {facts.get('horovod.controllers', '')}"
     mpi = f", {facts['mpi.flavour']} {facts['mpi.version']} ({made.library})"
     progress.say(horovod + mpi if made.library else horovod)
-    click.echo(asked.folder)
+    click.echo(options.folder)

@@ -53,8 +53,8 @@ def _of_site(name: str, as_json: bool) -> None:
         )
     if not folder.is_dir():
         raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
-    there = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
-    rows = [_built(path) for path in there if path.is_file()]
+    files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    rows = [_built(path) for path in files if path.is_file()]
     if as_json:
         printer.print_json(rows)
         return

@@ -27,8 +27,8 @@ def request(
     verified = release.verified(prebuilt.place(os.environ), plain)
     source, image = verified.image(short, arch)
     if digest and reference.checked_digest(digest) != image.digest:
-        told = f"wanted {digest}\nreleased {image.digest}"
-        raise NotVerified(f"the digest of {source.source} is wrong", told)
+        evidence = f"wanted {digest}\nreleased {image.digest}"
+        raise NotVerified(f"the digest of {source.source} is wrong", evidence)
     printer.tell(f"release {verified.release.version}, signed by {verified.signer}")
     own_name = machine.file_name(image.name, image.architecture)
     name = reference.image_name(name) if name else own_name

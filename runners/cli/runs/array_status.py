@@ -32,11 +32,11 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
             if not (as_json or quiet):
                 _tell(runs, last, now)
             last = now
-    except KeyboardInterrupt as told:
+    except KeyboardInterrupt as interrupt:
         name = runs[0][1].array
         ways = f"come back: runner wait {name}; end it: runner cancel {name}"
         click.echo(f"\nrunner: left {name}; {ways}", err=True)
-        return signals.code(told)
+        return signals.code(interrupt)
     return _ended(runs, last, as_json, quiet)
 
 

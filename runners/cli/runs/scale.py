@@ -233,9 +233,9 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     try:
         for statuses in work.to_the_end():
             shown.show(statuses)
-    except KeyboardInterrupt as told:
+    except KeyboardInterrupt as interrupt:
         words = f"jobs in the queue go on. {_how_to_continue(paths)}"
-        raise signals.Interrupted(signals.code(told), words) from None
+        raise signals.Interrupted(signals.code(interrupt), words) from None
     if not _show(paths, drafts.record, statuses, values["as_json"]).failed:
         return 0
     printer.tell(_how_to_continue(paths))

@@ -21,14 +21,13 @@ def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     rows = []
     for number, point in enumerate(question.points(), 1):
         made = drafts.plan(point)
-        asked = made.resources
+        resources = made.resources
         ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
         trainer = question.trainer_of(point)
-        args = " ".join(question.args_of(asked.tasks))
-        rows.append(
-            {"run": number, "name": point.key, "nodes": asked.nodes, "ranks": asked.tasks, **ways,
-             "trainer": trainer, "arguments": args}
-        )  # fmt: skip
+        args = " ".join(question.args_of(resources.tasks))
+        size = {"nodes": resources.nodes, "ranks": resources.tasks}
+        row = {"run": number, "name": point.key, **size, **ways}
+        rows.append({**row, "trainer": trainer, "arguments": args})
     printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
 
 

@@ -60,7 +60,7 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
     """Return the facts of a run: times in seconds, the newest numbers of its training."""
     failed = status.state == JobState.FAILED
     first = read_facts.first_recorded(paths) if failed else None
-    told = {
+    known = {
         "id": job.id,
         "name": job.name,
         "state": status.state.name,
@@ -77,7 +77,7 @@ def facts(paths: JobPaths, job: Job, status: Status) -> dict[str, Any]:
         "varied": dict(job.varied),
     }
     reading = metrics_tail.last(paths)
-    return {**told, **{name: getattr(reading, name, None) for name in NUMBERS}}
+    return {**known, **{name: getattr(reading, name, None) for name in NUMBERS}}
 
 
 def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | None) -> int | None:

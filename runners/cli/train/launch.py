@@ -54,7 +54,7 @@ Examples:
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
     values["ranks"] = options.ranks(values.pop("rank"), values.pop("all_ranks"))
-    asked = _several(values["array"], values["sweep"])
+    array = _several(values["array"], values["sweep"])
     with signals.saying("nothing was submitted"):
         flags, listener = options.flags(values), printer.Console()
         made = gather.plan(trainer, args, flags, values["dry_run"], listener)
@@ -63,10 +63,10 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     for_a_program = values["parsable"] or values["as_json"]
     stays = not (capabilities(made.launching.scheduler).queue or for_a_program)
     values["waits"] = values["follow"] or values["wait"] or stays
-    if asked:
+    if array:
         from . import launch_array
 
-        launch_array.launch(made, asked, values)
+        launch_array.launch(made, array, values)
         return
     if values["dry_run"]:
         draft = launch.draft(made)

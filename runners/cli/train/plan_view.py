@@ -135,13 +135,13 @@ def _limit(text: str) -> str:
 
 
 def _gpus(resources: Resources) -> list[str]:
-    asked = (
+    numbers = (
         ("", resources.gpus),
         (" on each node", resources.gpus_per_node),
         (" for each rank", resources.gpus_per_task),
     )
-    told = [f"GPUs{where}: {number}" for where, number in asked if number]
-    return told + ([resources.gres] if resources.gres else [])
+    lines = [f"GPUs{where}: {number}" for where, number in numbers if number]
+    return lines + ([resources.gres] if resources.gres else [])
 
 
 def _meeting(made: Plan) -> str:

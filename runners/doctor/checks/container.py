@@ -92,11 +92,11 @@ def probe(command: str, user: str, folder: Path) -> Container:
 
 
 def _tools(path: str) -> dict[str, str]:
-    there = {
+    places_of = {
         name: [shutil.which(program, path=path) for program in programs]
         for name, programs in TOOLS.items()
     }
-    return {name: next(filter(None, places), "") for name, places in there.items()}
+    return {name: next(filter(None, places), "") for name, places in places_of.items()}
 
 
 def subordinate(user: str, etc: str = "/etc") -> tuple[str, ...]:
@@ -115,8 +115,8 @@ def _tried_builds(folder: Path) -> tuple[tuple[build_modes.Mode | None, str], ..
     environ = {"APPTAINER_TMPDIR": str(folder), **os.environ}
     attempts = []
     for flags in build_modes.FLAGS:
-        mode, told = build_modes.attempt(flags, environ)
-        attempts.append((mode, f"{' '.join(flags) or 'no flag'}: {told}"))
+        mode, answer = build_modes.attempt(flags, environ)
+        attempts.append((mode, f"{' '.join(flags) or 'no flag'}: {answer}"))
     return tuple(attempts)
 
 

@@ -36,8 +36,8 @@ class Gpu:
 
 def probe() -> Gpu:
     """Ask this machine; the driver may take seconds when nothing keeps it awake."""
-    there = shutil.which("nvidia-smi")
-    listed = ask(["nvidia-smi", "-L"], 30) if there else None
+    program = shutil.which("nvidia-smi")
+    listed = ask(["nvidia-smi", "-L"], 30) if program else None
     names = (gpu_image.CUDA12, gpu_image.CUDA13)
     built = tuple(name for name in names if (places.images() / name).exists())
     return Gpu(driver_version(), listed, _amd(), built)

@@ -38,8 +38,8 @@ def place(role: str, path: Path) -> ScratchFolder:
 
 
 def _ask(path: Path) -> tuple[Volume, bool]:
-    there = next(folder for folder in (path, *path.parents) if folder.exists())
-    return Volume.of(there), os.access(there, os.W_OK | os.X_OK)
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    return Volume.of(existing), os.access(existing, os.W_OK | os.X_OK)
 
 
 ABOUT = About("disk")

@@ -136,14 +136,14 @@ class Registry:
         return digest, document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
-        there: dict[str, Any] = {}
+        by_architecture: dict[str, Any] = {}
         for entry in entries:
             platform = entry.get("platform") or {}
             if platform.get("os", "linux") == "linux":
-                there.setdefault(platform.get("architecture", arch), entry)
-        if arch not in there:
-            raise self.other_architecture(arch, ", ".join(sorted(there)))
-        return _blob(there[arch]).digest
+                by_architecture.setdefault(platform.get("architecture", arch), entry)
+        if arch not in by_architecture:
+            raise self.other_architecture(arch, ", ".join(sorted(by_architecture)))
+        return _blob(by_architecture[arch]).digest
 
     def other_architecture(self, wanted: str, available: str) -> Refused:
         return Refused(
@@ -171,24 +171,24 @@ class Registry:
             return []  # only a hint within another error hangs on this
 
     def fault(self, error: HTTPError) -> RunnerError:
-        told = _told_by(error)
+        answer = _told_by(error)
         if error.code in (401, 403):
-            return self._no_access(told)
-        if error.code == 404 and "MANIFEST" in told:
+            return self._no_access(answer)
+        if error.code == 404 and "MANIFEST" in answer:
             tags = self.tags()
             hint = nearest(self.reference.place, tags) if tags else "it has no tags"
-            return NotFound(f"{self.reference.source} is not there", f"{told}\n{hint}")
+            return NotFound(f"{self.reference.source} is not there", f"{answer}\n{hint}")
         if error.code == 404:
-            return NotFound(f"{self.host} has no {self.reference.repository}", told)
+            return NotFound(f"{self.host} has no {self.reference.repository}", answer)
         if error.code == 405:
-            return Refused(f"{self.host} takes no uploads", told)
+            return Refused(f"{self.host} takes no uploads", answer)
         if error.code == 429:
             wait = error.headers.get("Retry-After")
             when = f"in {wait} s" if wait else "later, or logged in"
-            return SystemFault(f"{self.host} limits the request rate", told, f"again {when}")
-        if error.code == 400 and "HTTPS server" in told:
-            return Refused(f"{self.host} speaks https", told, "leave out --no-https")
-        return SystemFault(f"{self.host} failed: HTTP {error.code}", told)
+            return SystemFault(f"{self.host} limits the request rate", answer, f"again {when}")
+        if error.code == 400 and "HTTPS server" in answer:
+            return Refused(f"{self.host} speaks https", answer, "leave out --no-https")
+        return SystemFault(f"{self.host} failed: HTTP {error.code}", answer)
 
     def _no_access(self, evidence: str) -> Refused:
         who = credentials.find(self.host)

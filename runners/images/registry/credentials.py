@@ -104,11 +104,11 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
     """
     if not challenge.lower().startswith("bearer "):
         return who.basic if who else ""
-    asked = dict(PARAMETER.findall(challenge))
-    realm = asked.get("realm", "")
+    parameters = dict(PARAMETER.findall(challenge))
+    realm = parameters.get("realm", "")
     if not realm.startswith("https://" if base.startswith("https:") else "http"):
         raise Refused(f"{base} asks for a password over an unencrypted connection", f"to {realm!r}")
-    query = {"service": asked["service"]} if "service" in asked else {}
+    query = {"service": parameters["service"]} if "service" in parameters else {}
     if scope:
         query["scope"] = scope
     answer = http.send(f"{realm}?{urlencode(query)}", secret=who.basic if who else "")
@@ -121,8 +121,8 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
 def token(answer: bytes, realm: str, base: str) -> str:
     """Return the token in what `realm` answered, where the registry `base` had sent us."""
     try:
-        told = json.loads(answer)
-        value = told.get("token") or told["access_token"]
+        content = json.loads(answer)
+        value = content.get("token") or content["access_token"]
         if TOKEN.fullmatch(value):
             return str(value)
     except DAMAGED:

@@ -129,8 +129,8 @@ def _check(path: Path, image: ReleasedImage, progress: Progress) -> None:
         raise NotFound(f"{path.resolve()} is missing")
     digest = digest_of(path, path.name, progress)
     if digest != image.digest:
-        told = f"wanted {image.digest}\nfound  {digest}"
-        raise NotVerified(f"{path.resolve()} is not what was released", told)
+        evidence = f"wanted {image.digest}\nfound  {digest}"
+        raise NotVerified(f"{path.resolve()} is not what was released", evidence)
 
 
 def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:

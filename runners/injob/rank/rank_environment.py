@@ -115,8 +115,8 @@ def horovod_over_gloo(task: Task) -> dict[str, str]:
 
 def meeting_seconds(size: int) -> int:
     """Seconds that the ranks wait for each other at start: the user's, or growing with `size`."""
-    asked = os.environ.get(TIMEOUT, "")
-    return int(asked) if asked.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size
+    given = os.environ.get(TIMEOUT, "")
+    return int(given) if given.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size
 
 
 def compiled_code(run_dir: str) -> dict[str, str]:

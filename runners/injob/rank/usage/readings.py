@@ -126,9 +126,9 @@ def memory_limit(
     """Return how much memory the job may use on this node, and who says so."""
     if group is not None:
         return group.limit, CGROUP
-    asked = env.get("SLURM_MEM_PER_NODE", "")
-    if asked.isdigit() and int(asked):
-        return int(asked) << 20, SLURM
+    megabytes = env.get("SLURM_MEM_PER_NODE", "")
+    if megabytes.isdigit() and int(megabytes):
+        return int(megabytes) << 20, SLURM
     for line in read(f"{proc}/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) << 10, NODE
