@@ -78,7 +78,7 @@ def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outco
     return Outcome(paths, job, status, result, text, odd)
 
 
-def alone(paths: JobPaths) -> list[dict[str, Any]]:
+def ranks_without_horovod(paths: JobPaths) -> list[dict[str, Any]]:
     """Return the records of ranks that found no Horovod in the image."""
-    found = sorted(paths.root.glob("rank-*.json"))
-    return [record for record in map(files.read_json, found) if record]
+    written = sorted(paths.root.glob("rank-*.json"))
+    return [record for record in map(files.read_json, written) if record]

@@ -203,7 +203,7 @@ def salloc(plan: Plan) -> list[str]:
     return ["salloc", *options, *plan.spec.sbatch_args]
 
 
-def heard(line: str) -> tuple[str, bool] | None:
+def parse_salloc(line: str) -> tuple[str, bool] | None:
     """Return a job's number, and whether it has its nodes, from a line of what salloc says."""
     match = NUMBER.match(line)
     return (match.group(2), match.group(1) == "Granted") if match else None

@@ -20,7 +20,7 @@ from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_
 from ..core.plan import Plan
 from ..core.remedy import change
 from ..jobs import job_status
-from ..jobs.find import Runs as Runs
+from ..jobs.find import Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
 from ..script import render

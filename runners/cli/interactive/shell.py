@@ -108,7 +108,7 @@ def _run(draft: Draft) -> int:
     allocation = terminal.Allocation(draft, printer.Console())
     code = allocation.run()
     if not allocation.granted:
-        click.echo("\n".join(["", *allocation.said[-1:]]), err=True)
+        click.echo("\n".join(["", *allocation.output[-1:]]), err=True)
     return code
 
 

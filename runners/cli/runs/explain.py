@@ -11,8 +11,8 @@ from ...core.text import first_few
 from ...explain.explanation import Explanation
 from ...explain.judge import explain
 from ...jobs import job_status, wording
+from ...jobs.find import Runs
 from ...launching import end
-from ...submit.job_array import Runs
 from .. import options, printer
 from . import job_end
 from .status_view import WELL

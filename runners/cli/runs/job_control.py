@@ -12,7 +12,7 @@ from ...core.job_record import Job, JobPaths
 from ...jobs import job_status
 from ...launching import end
 from .. import options, printer
-from . import array_status, follow, job_end, status_view
+from . import follow, job_end, run_group, status_view
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
@@ -25,7 +25,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        sys.exit(array_status.wait(meant))
+        sys.exit(run_group.wait(meant))
     paths, job_record = meant[0]
     status = follow.waited(paths, job_record)
     if status is None:
@@ -47,7 +47,7 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
         _confirm(meant)
     options.check_ours(meant)
     if len(meant) > 1:
-        array_status.cancel(meant)
+        run_group.cancel(meant)
         return
     paths, job_record = meant[0]
     if job_status.status(paths, job_record).state.ended:
@@ -80,7 +80,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        array_status.show(meant, status_view.statuses(meant), as_json, sort)
+        run_group.show(meant, status_view.statuses(meant), as_json, sort)
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)

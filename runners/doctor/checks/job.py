@@ -45,11 +45,11 @@ def _waiting(outcome: Outcome) -> Finding:
 
 
 def _no_result(outcome: Outcome) -> Finding:
-    alone = trial.alone(outcome.paths)
-    if outcome.status.state == JobState.COMPLETED and alone:
-        problems = alone[0]["problems"]
+    found_none = trial.ranks_without_horovod(outcome.paths)
+    if outcome.status.state == JobState.COMPLETED and found_none:
+        problems = found_none[0]["problems"]
         wanted = "torch" if DISTRIBUTED in problems else "Horovod"
-        says = f"{len(alone)} ranks ran, but the image has no {wanted} that Python can use"
+        says = f"{len(found_none)} ranks ran, but the image has no {wanted} that Python can use"
         reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
         return ABOUT.failure("trial", says, reasons, fix)

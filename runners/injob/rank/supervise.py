@@ -108,7 +108,7 @@ class _Parent:
         self.relay = signals.Relay(child, lambda: failures.of_others(task, run_dir), trainer)
         self.job_end = signals.JobEndWatch(child, run_dir)
         self.world = WorldWatch(settings, inbox)
-        held = session.held if session and options.uses_held_port(task) else None
+        held = session.trainer_port if session and options.uses_held_port(task) else None
         self.port = network.PortWatch(child, held, inbox)
         self.referee = Referee(settings, inbox, session, lambda: end_tree(child))
         if session is not None:

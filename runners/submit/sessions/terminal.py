@@ -30,8 +30,8 @@ class Allocation:
         """`listener` is told why the job waits, each answer once, and when it has its nodes."""
         self.draft, self.listener = draft, listener
         self.job: Job | None = None
-        self.granted, self.asked, self.told = False, 0.0, ""
-        self.said: list[str] = []
+        self.granted, self.asked_at, self.last_told = False, 0.0, ""
+        self.output: list[str] = []  # salloc's lines
 
     def run(self) -> int:
         """Write the run's folder, wait, run the script; return its exit code.
@@ -43,41 +43,42 @@ class Allocation:
         argv = session.allocation(self.draft.plan, self.draft.paths)
         try:
             env = slurm_calls.scrubbed(os.environ)
-            code = shell.attend(argv, SCRIPT, env, self._heard, self._tick)
+            code = shell.attend(argv, SCRIPT, env, self._read, self._tick)
         finally:
             if self.job is None:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
-            said = "\n".join(self.said)
-            raise Refused("Slurm refused the allocation", said, slurm_calls.listing_command(said))
+            output = "\n".join(self.output)
+            remedy = slurm_calls.listing_command(output)
+            raise Refused("Slurm refused the allocation", output, remedy)
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)
         return INTERRUPTED
 
-    def _heard(self, line: str) -> None:
-        """Take note of what the scheduler says: the number, and that the job has its nodes."""
-        heard = slurm_calls.heard(line)
-        self.said.append(line)
-        if heard and self.job is None:
-            self.job = launch.record(self.draft, heard[0])
-        if self.job and heard and heard[1]:
+    def _read(self, line: str) -> None:
+        """Read a line of salloc's: the job's number, and whether the job has its nodes."""
+        parsed = slurm_calls.parse_salloc(line)
+        self.output.append(line)
+        if parsed and self.job is None:
+            self.job = launch.record(self.draft, parsed[0])
+        if self.job and parsed and parsed[1]:
             self.granted = True
             self.listener.tell(f"job {self.job.id} has its nodes, until this command ends")
 
     def _tick(self) -> None:
-        waited = time.monotonic() - self.asked
+        waited = time.monotonic() - self.asked_at
         if not self.job or self.granted or waited <= SECONDS_BETWEEN_QUESTIONS:
             return
-        self.asked = time.monotonic()
+        self.asked_at = time.monotonic()
         try:
             status = job_status.status(self.draft.paths, self.job)
         except SystemFault:
             return  # salloc waits for the controller too, and says what it must
         reason = f" ({status.reason})" if status.reason else ""
         text = f"{wording.beside(self.job, status)}{reason}; Ctrl-C gives it up"
-        if text != self.told:
-            self.told = text
+        if text != self.last_told:
+            self.last_told = text
             self.listener.tell(text)
 
 
@@ -87,7 +88,7 @@ def chosen(nodes: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tupl
     Raises UsageError for both at once, NotFound for nodes of others.
     """
     if wanted and all_nodes:
-        raise UsageError("--nodelist and --all are two answers to one question")
+        raise UsageError("--nodelist and --all exclude each other")
     if not wanted:
         return tuple(nodes) if all_nodes else tuple(nodes[:1])
     missing = [name for name in wanted if name not in nodes]

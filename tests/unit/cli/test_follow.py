@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli.runs import array_status, job_end
 from runners.cli.runs import compare as compare_command
+from runners.cli.runs import job_end, run_group
 from runners.cli.runs.follow import PROGRESS, Plain
 from runners.core import digest, files, job_record, plan_record, shell
 from runners.core.command_line import CommandLine
@@ -406,11 +406,11 @@ def test_the_odd_result_of_one_run_hides_no_other(
     runs[0][0].result.write_text("[1, 2]")
     runs[1][0].result.write_text('{"accuracy": 0.97}')
     statuses = [Status(JobState.COMPLETED)] * 2
-    array_status.show(runs, statuses, as_json=True)
+    run_group.show(runs, statuses, as_json=True)
     printed = capsys.readouterr()
     assert [run["result"] for run in json.loads(printed.out)] == [None, {"accuracy": 0.97}]
     assert f"cannot read {runs[0][0].result}" in printed.err
-    array_status.show(runs, statuses, as_json=False)
+    run_group.show(runs, statuses, as_json=False)
     assert "0.97" in capsys.readouterr().out
 
 

@@ -480,9 +480,9 @@ def test_rank_0_stays_until_each_rank_knows_where_it_was() -> None:
     world = World(2, one_host=True)
     soon, late = world.proxy(0), world.proxy(1)
     ask(soon, f"{soon.prefix}{PLACE}")
-    assert not world.hub.all_told.wait(0.3)
+    assert not world.hub.all_places_sent.wait(0.3)
     ask(late, f"{late.prefix}{PLACE}")
-    assert world.hub.all_told.wait(5)
+    assert world.hub.all_places_sent.wait(5)
 
 
 def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:

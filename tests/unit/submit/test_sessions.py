@@ -169,7 +169,7 @@ class TestSteps:
     def test_nodes_of_others_are_refused(self) -> None:
         with pytest.raises(NotFound, match="n4 is not among the job's nodes"):
             terminal.chosen(("n1",), ("n1", "n4"), False)
-        with pytest.raises(UsageError, match="two answers"):
+        with pytest.raises(UsageError, match="exclude each other"):
             terminal.chosen(("n1",), ("n1",), True)
 
     def test_one_node_has_a_terminal_several_have_labels(self) -> None:

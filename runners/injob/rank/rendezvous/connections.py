@@ -93,7 +93,7 @@ class Connection:
 
     def __init__(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         self.sock = sock
-        self.peer, self.own = str(peer[0]), str(sock.getsockname()[0])
+        self.peer, self.own_address = str(peer[0]), str(sock.getsockname()[0])
         self.began = time.monotonic()
         self.rank: int | None = None
         self.unread, self.unsent = bytearray(), bytearray()

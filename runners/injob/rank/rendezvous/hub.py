@@ -35,18 +35,18 @@ TICK_SECONDS = 0.5
 class HubSettings:
     """Where the hub listens, for which job, and how long the ranks wait for each other.
 
-    Both are bound; `more` are to be listened on too when not all ranks have come. `own` are all
-    addresses of this host, and `held` is the port for what the trainer of rank 0 starts. With
-    `one_host` all ranks are here.
+    Both are bound; the hub listens on `later_listening` too when not all ranks have come.
+    `own_addresses` are all of this host, and `trainer_port` is for what the trainer of rank 0
+    starts. With `one_host` all ranks are here.
     """
 
     listening: Sequence[socket.socket]
-    more: Sequence[socket.socket]
+    later_listening: Sequence[socket.socket]
     secret: bytes
     job: str
-    own: Collection[str]
+    own_addresses: Collection[str]
     seconds: float
-    held: socket.socket
+    trainer_port: socket.socket
     one_host: bool = True
 
 
@@ -66,11 +66,11 @@ class Hub:
         self.settings, self.table, self.say, self.deliver = settings, table, say, deliver
         self.store = KeyValueStore()
         self.connections = Connections(table.size, self._talk, self._ended)
-        self.more = settings.more
+        self.later_listening = settings.later_listening
         self.ranks: dict[int, Connection] = {}
-        self.asking: list[Connection] = []  # where rank 0 is
-        self.told = 0  # of them
-        self.all_told = threading.Event()
+        self.place_requests: list[Connection] = []  # ranks that asked where rank 0 is
+        self.places_sent = 0
+        self.all_places_sent = threading.Event()
         self.problem: Problem | None = None
         self.began = self.warned = time.monotonic()
         self.waiting_since: float | None = None
@@ -89,8 +89,8 @@ class Hub:
                 self._tick(now)
                 due = now + TICK_SECONDS
             self.connections.turn(due - now if self._watching else None)
-            if self.told >= self.table.size:
-                self.all_told.set()
+            if self.places_sent >= self.table.size:
+                self.all_places_sent.set()
 
     @property
     def _watching(self) -> bool:
@@ -132,7 +132,7 @@ class Hub:
         elif connection.rank is None:
             return  # it was refused
         elif name == protocol.PLACE:
-            self.asking.append(connection)
+            self.place_requests.append(connection)
             self._tell_place()
         elif name == protocol.MEET:
             self._meet(self.table.members[connection.rank], frame.value.decode())
@@ -225,25 +225,26 @@ class Hub:
 
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
-        asking, self.asking = self.asking, []
-        if asking and not self.told and (problem := network.foreign_listener(self.settings.held)):
-            self._fail(problem, *asking)
+        requests, self.place_requests = self.place_requests, []
+        sock = self.settings.trainer_port
+        if requests and not self.places_sent and (problem := network.foreign_listener(sock)):
+            self._fail(problem, *requests)
             return
         reached = self._reached()
         known = self.settings.one_host or reached != LOOPBACK
-        port = self.settings.held.getsockname()[1]
-        for connection in asking:
+        port = sock.getsockname()[1]
+        for connection in requests:
             used = self._used_by(connection)
             if known or used:
                 place = {"address": used or reached, "port": port}
                 self._send_json(connection, f"GET {protocol.PLACE}", place)
-                self.told += 1
+                self.places_sent += 1
             else:
-                self.asking.append(connection)
+                self.place_requests.append(connection)
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
-        return "" if connection.peer in self.settings.own else connection.own
+        return "" if connection.peer in self.settings.own_addresses else connection.own_address
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
@@ -269,9 +270,9 @@ class Hub:
     def _tick(self, now: float) -> None:
         """Send strangers away, listen on more addresses, lose patience, or name the missing."""
         self.connections.expire(now)
-        if self.more and self.connections.listening and now - self.began > WIDEN_SECONDS:
-            self.connections.listen(self.more)
-            self.more = ()
+        if self.later_listening and self.connections.listening and now - self.began > WIDEN_SECONDS:
+            self.connections.listen(self.later_listening)
+            self.later_listening = ()
         waits = self.waiting_since is not None
         since = self.began if self.waiting_since is None else self.waiting_since
         if self.waiting_since is not None and now - self.waiting_since > self.settings.seconds:

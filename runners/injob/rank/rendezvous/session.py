@@ -61,15 +61,15 @@ class RendezvousSession:
     ) -> None:
         self.task, self.run_dir, self.seconds, self.wanted = task, run_dir, seconds, wanted
         self.job = f"{task.job} {run_dir}"
-        self.own = own_addresses()
-        self.named = network.name_leads_to(self.own, socket.gethostname())
+        self.addresses = own_addresses()
+        self.named = network.name_leads_to(self.addresses, socket.gethostname())
         self.can_rename = False
         self._see_wanted()
         self.secret = protocol.secret_of(run_dir)
         self.proxy = Proxy()
-        self.held = network.hold_port()
+        self.trainer_port = network.hold_port()
         self.listening: list[socket.socket] = []
-        self.more: list[socket.socket] = []  # to listen on too when not all have come
+        self.later_listening: list[socket.socket] = []  # to listen on too when not all have come
         if task.rank == 0:
             self._listen()
         self.hub: Hub | None = None  # rank 0's, once it serves
@@ -78,9 +78,9 @@ class RendezvousSession:
         self.wake: Callable[[], None] = lambda: None
 
     def _see_wanted(self) -> None:
-        if not self.wanted or network.chosen(self.own, self.wanted, ""):
+        if not self.wanted or network.chosen(self.addresses, self.wanted, ""):
             return
-        usable = [one for one in self.own if one.usable]
+        usable = [one for one in self.addresses if one.usable]
         names = list(dict.fromkeys(one.name for one in usable))
         text = (
             f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address; "
@@ -95,23 +95,23 @@ class RendezvousSession:
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
-            first, more = network.listening(self.own, names, others, self.wanted)
-        self.listening, self.more = connections.listen(first), connections.bind(more)
-        connections.publish(self.run_dir, self.job, self.listening + self.more)
+            first, more = network.listening(self.addresses, names, others, self.wanted)
+        self.listening, self.later_listening = connections.listen(first), connections.bind(more)
+        connections.publish(self.run_dir, self.job, self.listening + self.later_listening)
 
     def serve(self) -> None:
-        task, own = self.task, {one.address for one in self.own}
+        task, own = self.task, {one.address for one in self.addresses}
         if self.listening:
             from .hub import Hub, HubSettings  # here, because no other rank needs it
 
             settings = HubSettings(
                 listening=self.listening,
-                more=self.more,
+                later_listening=self.later_listening,
                 secret=self.secret,
                 job=self.job,
-                own=own,
+                own_addresses=own,
                 seconds=self.seconds,
-                held=self.held,
+                trainer_port=self.trainer_port,
                 one_host=task.one_host,
             )
             table = RankTable(task.size, task.hosts)
@@ -137,26 +137,26 @@ class RendezvousSession:
         For the time at most that ranks wait for each other.
         """
         if self.hub is not None:
-            self.hub.all_told.wait(self.seconds)
+            self.hub.all_places_sent.wait(self.seconds)
 
     def leave(self, may_rename: bool) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
         one_host = self.task.one_host
-        sure = network.surely_misleading(self.own, self.named, self.wanted, one_host)
+        sure = network.surely_misleading(self.addresses, self.named, self.wanted, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
         gpus = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
-        doubt = len(network.usable(self.own)) > 1 and not one_host and not gpus
+        doubt = len(network.usable(self.addresses)) > 1 and not one_host and not gpus
         if may_rename and (sure or doubt):
             self.can_rename = network.separate_host_name()
         self.proxy.sock.close()
-        for sock in self.listening + self.more:
+        for sock in self.listening + self.later_listening:
             sock.close()
 
     def place(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
         master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
-        interface = gloo["interface"] or network.with_address(self.own, address)
+        interface = gloo["interface"] or network.with_address(self.addresses, address)
         return MasterAddress(address, master["port"] if master else 0, interface)
 
     def variables(self, place: MasterAddress) -> dict[str, str]:
@@ -174,10 +174,10 @@ class RendezvousSession:
 
         Raises RendezvousError when not all ranks come, or somebody listens on this one's port.
         """
-        if problem := network.foreign_listener(self.held):
+        if problem := network.foreign_listener(self.trainer_port):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
-        own = network.first_address(self.own, place.interface) or LOOPBACK
-        mine = f"{own}:{self.held.getsockname()[1]}"
+        own = network.first_address(self.addresses, place.interface) or LOOPBACK
+        mine = f"{own}:{self.trainer_port.getsockname()[1]}"
         met, _ = _answered(self.proxy.port, self.proxy.prefix, protocol.MEET, mine)
         servers: list[str] = met["servers"]
         if "" in servers:
@@ -199,8 +199,8 @@ class RendezvousSession:
 
     def _lead_gloo_to(self, interface: str) -> None:
         """See to it that this host's name leads to the interface. Raises RendezvousError."""
-        address = network.first_address(self.own, interface)
-        if not network.misleading(self.own, interface, self.named, self.task.one_host):
+        address = network.first_address(self.addresses, interface)
+        if not network.misleading(self.addresses, interface, self.named, self.task.one_host):
             return
         if self.can_rename:
             socket.sethostname(address or LOOPBACK)
@@ -235,11 +235,11 @@ class RendezvousSession:
         A connection from another host has proven that its interface leads to rank 0. One within
         rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.
         """
-        here = hub.peer in {one.address for one in self.own}
-        name = "" if here else network.with_address(self.own, hub.own)
+        here = hub.peer in {one.address for one in self.addresses}
+        name = "" if here else network.with_address(self.addresses, hub.own_address)
         if self.wanted:
-            name = network.chosen(self.own, self.wanted, name)
-        return {"interface": name, "address": network.first_address(self.own, name)}
+            name = network.chosen(self.addresses, self.wanted, name)
+        return {"interface": name, "address": network.first_address(self.addresses, name)}
 
 
 def _say(text: str) -> None:

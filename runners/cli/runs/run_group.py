@@ -12,8 +12,8 @@ from ...core import job_record, signals
 from ...core.errors import NotFound
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...jobs import job_status, wording
+from ...jobs.find import Runs
 from ...submit import job_array
-from ...submit.job_array import Runs
 from .. import printer
 from . import job_end, status_view
 
