@@ -38,7 +38,7 @@ FOUND = 1  # exit code of --check, as that of other linters
 @click.option(
     "--kind",
     type=click.Choice(["dockerfile", "batch"]),
-    help="what the file is (default: told by its content)",
+    help="what the file is (default: recognized by its content)",
 )
 @click.option(
     "--check", is_flag=True, help="only check a batch script; exit code 1 if something is wrong"
