@@ -69,10 +69,10 @@ def choose(environ: Mapping[str, str]) -> Mode:
     """The first way that works. Refused, with the command for an administrator, if none does."""
     failed = []
     for flags in FLAGS:
-        mode, said = attempt(flags, environ)
+        mode, answer = attempt(flags, environ)
         if mode:
             return mode
-        failed.append(f"  apptainer build {' '.join(flags) or '(no flag)'}: {said}")
+        failed.append(f"  apptainer build {' '.join(flags) or '(no flag)'}: {answer}")
     raise Refused(
         NONE_WORKS.format(
             user=environ.get("USER", "this user"),

@@ -171,10 +171,10 @@ def _ask(target: Target) -> dict[str, Any]:
 def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:
     """Raise Refused for what does not compile; an MPI or CUDA that is not there is no fault."""
     for name, what, package in NEEDED:
-        said = can[name]
-        if said == "" or (name == "mpi" and said is None):
+        output = can[name]
+        if output == "" or (name == "mpi" and output is None):
             continue
-        evidence = "its program is not on the PATH there" if said is None else said
+        evidence = "its program is not on the PATH there" if output is None else output
         raise Refused(
             f"{target.name} has {what}, so Horovod cannot be compiled in it",
             "\n".join(evidence.splitlines()[:EVIDENCE]),

@@ -47,11 +47,11 @@ def main(names: Path) -> int:
                 importlib.import_module(module)
             except (Exception, SystemExit) as error:
                 traceback.print_exc(limit=-FRAMES)
-                said = f"{name} cannot be imported in the image: {type(error).__name__}: {error}"
+                what = f"{name} cannot be imported in the image: {type(error).__name__}: {error}"
                 if not DRIVER.search(str(error)):
-                    print(f"ERROR: {said}\nAsk for a version that fits the packages of the image.")
+                    print(f"ERROR: {what}\nAsk for a version that fits the packages of the image.")
                     return 1
-                print(f"warning: without a GPU {said}")
+                print(f"warning: without a GPU {what}")
     return 0
 
 

@@ -29,8 +29,8 @@ def complaint(command: list[str], text: str) -> Optional[str]:  # noqa: UP045 (P
         source.write_text(text, encoding="utf-8")
         words = [*command, str(source), "-o", str(Path(folder, "try"))]
         done = subprocess.run(words, capture_output=True, text=True)
-    said = (done.stderr + done.stdout).strip().replace(f"{folder}/", "")
-    return (said or f"exit code {done.returncode}") if done.returncode else ""
+    output = (done.stderr + done.stdout).strip().replace(f"{folder}/", "")
+    return (output or f"exit code {done.returncode}") if done.returncode else ""
 
 
 print(

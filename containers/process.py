@@ -51,11 +51,11 @@ def run(
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace")
-    said = f"{_name(command)} failed (exit code {code})"
+    what = f"{_name(command)} failed (exit code {code})"
     cause = log_causes.explain(text)
     if cause:
-        said += f":\n{cause}" if cause.startswith("  |") else f": {cause}"
-    return f"{said}\n\nThe end of its log:\n{log_causes.last_lines(text)}\nThe whole log: {log}"
+        what += f":\n{cause}" if cause.startswith("  |") else f": {cause}"
+    return f"{what}\n\nThe end of its log:\n{log_causes.last_lines(text)}\nThe whole log: {log}"
 
 
 def _name(command: Sequence[str]) -> str:

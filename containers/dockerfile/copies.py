@@ -134,8 +134,8 @@ class Copies(Sources):
             return
         for source in sources:
             pairs.append((str(PurePosixPath("/", source)), target))
-            said = f"COPY --from={stage.base} {source} {target}"
-            self.note(item, said, f"if it is a folder, write {source.rstrip('/')}/* below %files")
+            line = f"COPY --from={stage.base} {source} {target}"
+            self.note(item, line, f"if it is a folder, write {source.rstrip('/')}/* below %files")
 
     # How they come to their place.
 

@@ -127,7 +127,7 @@ def attend(
     argv: Sequence[str],
     inner: int,
     env: Mapping[str, str],
-    heard: Callable[[str], None],
+    read_line: Callable[[str], None],
     tick: Callable[[], None],
 ) -> int:
     """Run `argv`, of which the last `inner` words are what it starts, with our own terminal.
@@ -158,7 +158,7 @@ def attend(
         chunk = os.read(pipe, 1 << 16)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            heard(line.decode("utf-8", "replace"))
+            read_line(line.decode("utf-8", "replace"))
         return bool(chunk)
 
     return _outlived(process, some)

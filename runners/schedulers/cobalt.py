@@ -57,9 +57,9 @@ class Cobalt(Qsub):
         Raises SystemFault with what it printed when there is no table though something was said.
         """
         rows = re.findall(r"^\s*(\d+)\s+(\w+)\s*$", answer.out, re.MULTILINE)
-        said = answer.err.strip()
-        if answer.code != 0 and not rows and said and "===" not in answer.out:
-            raise SystemFault("Cobalt's answer was not understood", said[:500], "qstat")
+        errors = answer.err.strip()
+        if answer.code != 0 and not rows and errors and "===" not in answer.out:
+            raise SystemFault("Cobalt's answer was not understood", errors[:500], "qstat")
         return {id: Status(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
 
 

@@ -81,8 +81,8 @@ class Qsub(Scheduler):
         """
         words = answer.out.split()
         if answer.code != 0 or not words or not self.number.fullmatch(words[-1]):
-            said = answer.err.strip() or answer.out.strip()
-            raise Refused(f"{self.title} refused the job; nothing was submitted", said)
+            output = answer.err.strip() or answer.out.strip()
+            raise Refused(f"{self.title} refused the job; nothing was submitted", output)
         return words[-1]
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:

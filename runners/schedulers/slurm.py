@@ -61,8 +61,8 @@ class SlurmArrays(Arrays):
 
         MaxArraySize is one more than the highest number of a task.
         """
-        said = slurm_calls.parse_config(slurm_calls.ask(slurm_calls.CONFIG))
-        size, jobs = int(said["MaxArraySize"]), int(said["MaxJobCount"])
+        config = slurm_calls.parse_config(slurm_calls.ask(slurm_calls.CONFIG))
+        size, jobs = int(config["MaxArraySize"]), int(config["MaxJobCount"])
         if count >= jobs:
             raise Refused(
                 f"{count} runs are more than Slurm takes here",

@@ -183,11 +183,12 @@ def no_answer(message: str, output: str) -> RunnerError:
 
 def parse_submit(answer: shell.Result) -> str:
     """Return the number from `sbatch --parsable`, which may add `;cluster`."""
-    said = answer.err.strip()
-    if answer.code != 0 and any(words in said for words in NO_ANSWER):
-        raise no_answer("", said)
+    errors = answer.err.strip()
+    if answer.code != 0 and any(words in errors for words in NO_ANSWER):
+        raise no_answer("", errors)
     if answer.code != 0:
-        raise Refused("Slurm refused the job; nothing was submitted", said, listing_command(said))
+        remedy = listing_command(errors)
+        raise Refused("Slurm refused the job; nothing was submitted", errors, remedy)
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 
@@ -220,9 +221,9 @@ class SlurmSteps(Steps):
         """
         id = id.partition(".")[0]
         answer = shell.run(["squeue", "--noheader", f"--jobs={id}", "--format=%A|%T|%N"])
-        said = answer.err.strip()
-        if answer.code != 0 and "Invalid job id" not in said:
-            raise SystemFault(SILENT, said, "scontrol ping")
+        errors = answer.err.strip()
+        if answer.code != 0 and "Invalid job id" not in errors:
+            raise SystemFault(SILENT, errors, "scontrol ping")
         number, state, nodes = (answer.out.strip() or "||").split("|")
         if state != "RUNNING":
             why = f"its state: {state.lower()}" if state else "it has ended"
@@ -232,8 +233,8 @@ class SlurmSteps(Steps):
     def names(self, nodes: str) -> tuple[str, ...]:
         answer = shell.run(["scontrol", "show", "hostnames", nodes])
         if answer.code != 0:
-            said = answer.err.strip()
-            raise UsageError(f"{nodes!r} is no list of nodes", said, "-w n1,n2 or n[1-2]")
+            errors = answer.err.strip()
+            raise UsageError(f"{nodes!r} is no list of nodes", errors, "-w n1,n2 or n[1-2]")
         return tuple(answer.out.split())
 
     def argv(

@@ -160,8 +160,8 @@ def parse_mpirun(answer: shell.Result) -> str:
 
 def apptainer(command: str) -> str:
     """Return the version of the Apptainer that answers to `command`, empty for another runtime."""
-    said = shell.together([[command, "--version"]], SECONDS_TO_ANSWER)[0].out
-    match = re.match(r"apptainer version (\d+(?:\.\d+)*)", said)
+    output = shell.together([[command, "--version"]], SECONDS_TO_ANSWER)[0].out
+    match = re.match(r"apptainer version (\d+(?:\.\d+)*)", output)
     return match.group(1) if match else ""
 
 

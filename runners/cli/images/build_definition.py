@@ -89,10 +89,10 @@ def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
 def horovod_summary(horovod: Horovod) -> str:
     """What of the base Horovod is compiled for."""
     labels = horovod.labels()
-    said = f"Horovod {labels['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
+    frameworks = f"Horovod {labels['horovod.version']} for {' and '.join(sorted(horovod.modules))}"
     mpi = "MPI and Gloo" if horovod.mpi else "Gloo alone, as there is no mpicxx"
     gpu = "GPUs by NCCL" if horovod.gpu else "CPUs, as there is no nvcc with NCCL's headers"
-    return f"{said}; controllers: {mpi}; for {gpu}"
+    return f"{frameworks}; controllers: {mpi}; for {gpu}"
 
 
 def default_output(base: Path, values: Mapping[str, Any]) -> Path:

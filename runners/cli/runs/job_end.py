@@ -58,8 +58,8 @@ def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
     why = f" ({status.reason})" if status.reason else ""
     step = job_record.saved_step(paths)
     saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
-    said = f"runner: job {job.id} stopped early{why}: {saved}, exit code {status.exit_code}"
-    return [said, *_go_on(paths, job), f"  log: {job.log}"]
+    line = f"runner: job {job.id} stopped early{why}: {saved}, exit code {status.exit_code}"
+    return [line, *_go_on(paths, job), f"  log: {job.log}"]
 
 
 def _go_on(paths: JobPaths, job: Job) -> list[str]:

@@ -155,7 +155,7 @@ def synth_command(
     synth.write(kind, folder, synth.SyntheticSpec(samples, classes, size, vocabulary))
     what = "tokens" if kind == "tokens" else "samples"
     testing = max(1, samples // 5)
-    said = f"wrote {samples:,} {what} for training and {testing:,} for testing, in the format of"
-    click.echo(f"{said} {kind}", err=True)
+    text = f"wrote {samples:,} {what} for training and {testing:,} for testing, in the format of"
+    click.echo(f"{text} {kind}", err=True)
     click.echo(folder.absolute())
     click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)

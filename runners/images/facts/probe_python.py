@@ -85,10 +85,10 @@ def mpi() -> dict[str, str | None]:
         return {}
     text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
     loaded.MPI_Get_library_version(text, ctypes.byref(length))  # allowed before MPI_Init
-    said = text.value.decode(errors="replace")
-    matches = ((re.search(pattern, said), flavour) for pattern, flavour in MPI_SAYS)
+    version = text.value.decode(errors="replace")
+    matches = ((re.search(pattern, version), flavour) for pattern, flavour in MPI_SAYS)
     match, flavour = next(((m, name) for m, name in matches if m), (None, None))
-    device = re.search(r"MPICH Device:\s+(.+)", said)
+    device = re.search(r"MPICH Device:\s+(.+)", version)
     return {
         "mpi.flavour": flavour,
         "mpi.version": match and match.group(1),

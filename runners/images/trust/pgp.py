@@ -47,8 +47,8 @@ def verify(data: bytes, signature: bytes, key: Path, what: str) -> tuple[str, st
         armored = shell.run([*gpg, "--armor", "--export"]).out
     valid = VALID.search(done.out)
     if done.code or not valid or not GOOD.search(done.out):
-        said = re.findall(r"^\[GNUPG:\] (\w+)", done.out, re.MULTILINE)
-        faults = [FAULTS[word] for word in said if word in FAULTS]
+        keywords = re.findall(r"^\[GNUPG:\] (\w+)", done.out, re.MULTILINE)
+        faults = [FAULTS[word] for word in keywords if word in FAULTS]
         why = faults[0] if faults else "it is not a PGP signature"
         raise NotVerified(f"the signature of {what} is wrong", f"{why}\nchecked with {key}")
     return valid[1], armored

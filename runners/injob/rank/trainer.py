@@ -150,8 +150,8 @@ def _run_python(command: list[str], settings: GateSettings) -> int:
         _as_python_does(command)
     except SystemExit as leaving:
         if _code(leaving) not in (0, EXIT_STOPPED):
-            said = leaving.code if isinstance(leaving.code, str) else ""
-            record(_code(leaving), problems.of_exit(_code(leaving), said))
+            message = leaving.code if isinstance(leaving.code, str) else ""
+            record(_code(leaving), problems.of_exit(_code(leaving), message))
         else:
             frameworks.gate().ended()
         raise
