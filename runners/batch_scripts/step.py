@@ -93,7 +93,7 @@ class JobStep:
         plain = self.agent.name.startswith("torch") and shells < 2
         return self.bare or (plain and options.isdisjoint(("max-restarts", "run-path")))
 
-    def place(self, kind: str) -> int:
+    def depth(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
 

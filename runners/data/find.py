@@ -50,10 +50,10 @@ def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
         name, path = "", text
     if not path:
         raise UsageError(f"--data {text!r} is not [NAME=]PATH")
-    return _looked_at(name, *place(path, profile, env))
+    return _looked_at(name, *dataset_path(path, profile, env))
 
 
-def place(text: str, profile: Profile | None, env: Mapping[str, str]) -> tuple[Path, str]:
+def dataset_path(text: str, profile: Profile | None, env: Mapping[str, str]) -> tuple[Path, str]:
     """Return the path of what a path or a name stands for, and who says so, "" for a path."""
     path = Path(text).expanduser().absolute()
     if path.exists():

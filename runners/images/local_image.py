@@ -63,7 +63,7 @@ def _brought(short: str) -> list[Remedy]:
     """Return the commands that bring an image of ours into the images folder."""
     from .release import prebuilt
 
-    known = prebuilt.place(os.environ).source
+    known = prebuilt.release_source(os.environ).source
     return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
 
 

@@ -164,7 +164,7 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
 def _tag(server: Registry, made: Layout) -> None:
     """Give the image its tag: only now it is there for others."""
     raw = made.path(made.manifest).read_bytes()
-    path = f"{server.reference.repository}/manifests/{server.reference.place}"
+    path = f"{server.reference.repository}/manifests/{server.reference.tag_or_digest}"
     try:
         server.ask(path, {"Content-Type": made.manifest.type}, "PUT", lambda: raw).close()
     except HTTPError as error:

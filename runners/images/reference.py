@@ -54,7 +54,7 @@ class Reference:
     path: Path = Path()
 
     @property
-    def place(self) -> str:
+    def tag_or_digest(self) -> str:
         """What the registry's API calls it: the digest, else the tag."""
         return self.digest or self.tag
 

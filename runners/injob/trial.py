@@ -41,7 +41,7 @@ def main(image_path: str, started: int, controller: str) -> None:
         return
     world = framework.world
     world.init()
-    here.update(place(world))
+    here.update(rank_numbers(world))
     if world.local_rank() == 0:
         here["image"] = view_of_image(image_path)
     before = readings.traffic()
@@ -74,7 +74,7 @@ def rank_facts() -> dict[str, Any]:
     }
 
 
-def place(world: Any) -> dict[str, int]:
+def rank_numbers(world: Any) -> dict[str, int]:
     """Return rank and size, global, local and across nodes, as far as the framework has them."""
     names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
     return {name: int(getattr(world, name)()) for name in names if hasattr(world, name)}

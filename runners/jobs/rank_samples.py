@@ -100,7 +100,7 @@ class RankSample:
         return self.source.get(f"{frame.file}:{frame.line}", "")
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """Where it is: `train.py line 8: hvd.allreduce(x), in synchronize (mpi_ops.py line 12)`."""
         own, inner = self.own, self.stack[0]
         text = self.text(own)
@@ -163,7 +163,7 @@ def blamed(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
     if on_disk:
         return [(one, "waits for a disk or a file server (state D)") for one in on_disk]
     if any(one.stacks for one in samples):
-        return [(one, f"is in {one.place} ({one.cpu})") for one in _elsewhere(samples)]
+        return [(one, f"is in {one.position} ({one.cpu})") for one in _elsewhere(samples)]
     busy = _differing(samples, lambda one: one.busy >= BUSY)
     asleep = _differing(samples, lambda one: one.wakes < WAKES)
     computes, sleeps = "computes, and the others wait", "sleeps, and the others look for it"
@@ -187,8 +187,8 @@ def _elsewhere(samples: Sequence[RankSample]) -> list[RankSample]:
     away = _differing(known, lambda one: not one.waits)
     if away:
         return away
-    ((place, count),) = Counter(one.place for one in known).most_common(1)
-    return [one for one in known if one.place != place] if 2 * count > len(known) else []
+    ((place, count),) = Counter(one.position for one in known).most_common(1)
+    return [one for one in known if one.position != place] if 2 * count > len(known) else []
 
 
 def in_words(samples: Sequence[RankSample]) -> str:
@@ -212,7 +212,7 @@ def _places(samples: Sequence[RankSample], who: str) -> list[str]:
     """Return where these are, the most frequent place first, each with the ranks there."""
     groups: dict[str, list[RankSample]] = {}
     for one in samples:
-        groups.setdefault(one.place, []).append(one)
+        groups.setdefault(one.position, []).append(one)
     ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
     if len(ordered) == 1 and len(samples) > 1:
         return [f"{who or 'all ranks'} {_do(samples[0], many=True)} {ordered[0][0]}"]

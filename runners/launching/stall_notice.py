@@ -185,7 +185,7 @@ def _asked(paths: JobPaths, job: Job, *words: str, host: str = "") -> str:
         return ""
     try:
         trust.check(paths.root, os.environ)
-        place = steps.place(job.id)
+        place = steps.location(job.id)
         place = place._replace(nodes=(host,)) if host else place
         argv = steps.argv(place, ["python3", str(paths.injob), *words])
         return shell.run(argv, steps.environment(), timeout=SECONDS_FOR_THE_STEP).out

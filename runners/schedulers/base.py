@@ -64,7 +64,7 @@ class Steps(ABC):
     """A way into a job that runs, beside its ranks."""
 
     @abstractmethod
-    def place(self, id: str) -> JobLocation:
+    def location(self, id: str) -> JobLocation:
         """Return where a job runs; raise Refused when it does not."""
 
     @abstractmethod

@@ -46,7 +46,7 @@ class LocalArrays(Arrays):
 class LocalSteps(Steps):
     """A command beside the ranks simply runs here."""
 
-    def place(self, id: str) -> JobLocation:
+    def location(self, id: str) -> JobLocation:
         if not alive(id.partition("_")[0]):
             why = "it has ended, or is on another machine"
             raise Refused(f"job {id} does not run", why, f"runner status {id}")

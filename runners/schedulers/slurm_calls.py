@@ -213,7 +213,7 @@ def parse_salloc(line: str) -> tuple[str, bool] | None:
 class SlurmSteps(Steps):
     """srun in a job that runs."""
 
-    def place(self, id: str) -> JobLocation:
+    def location(self, id: str) -> JobLocation:
         """Return where a job runs; raise Refused when it does not, SystemFault without an answer.
 
         The number is that of the job, which a task of an array has too; what runs within another

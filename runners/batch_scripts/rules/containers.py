@@ -58,8 +58,8 @@ def host_command_in_container(script: Script) -> Places:
         missing = HOST_COMMANDS
         if container.name in APPTAINER and not container.has("nv", "nvccli"):
             missing |= {"nvidia-smi"}
-        inside = step.inner if step.place("shell") > step.place("container") else ()
-        layers = step.layers[step.place("container") + 1 :]
+        inside = step.inner if step.depth("shell") > step.depth("container") else ()
+        layers = step.layers[step.depth("container") + 1 :]
         for each in (*inside, *(layer for layer in layers if layer.name == "srun")):
             if each.name in missing:
                 what = f"{each.name} is not in the container"

@@ -117,7 +117,7 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     """
     from ...images.release import publish, release
 
-    place = prebuilt.place(os.environ)
+    place = prebuilt.release_source(os.environ)
     if source:
         place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
     to = prebuilt.typed("TARGET", target)

@@ -24,7 +24,7 @@ def request(
     Raises as `release.verified`, Refused without such an image, and NotVerified for another digest
     than the wanted one.
     """
-    verified = release.verified(prebuilt.place(os.environ), plain)
+    verified = release.verified(prebuilt.release_source(os.environ), plain)
     source, image = verified.image(short, arch)
     if digest and reference.checked_digest(digest) != image.digest:
         evidence = f"wanted {digest}\nreleased {image.digest}"
@@ -42,7 +42,7 @@ def pull_or_build(short: str) -> None:
     error, as without a build.
     """
     made = plan.make(short, plan.BuildOptions())
-    place = prebuilt.place(os.environ)
+    place = prebuilt.release_source(os.environ)
     if place.source and not build_record.is_current(made.output, made.key):
         if _pulled(short):
             return

@@ -119,12 +119,12 @@ def _place(path: str) -> Path:
     from ...data import find
 
     if Path(path).expanduser().exists():
-        return find.place(path, None, os.environ)[0]
+        return find.dataset_path(path, None, os.environ)[0]
     from ...launching import gather
 
     here = gather.probe_site({}, None)
     gather.only_here(here)
-    return find.place(path, here.profile, os.environ)[0]
+    return find.dataset_path(path, here.profile, os.environ)[0]
 
 
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")

@@ -28,10 +28,10 @@ class ScratchFolder:
 def probe(runs_dir: Path) -> tuple[ScratchFolder, ...]:
     """Ask about scratch, the folder for runs, and memory that processes share."""
     roles = (("scratch", places.scratch()), ("runs", runs_dir), ("shared memory", SHARED_MEMORY))
-    return tuple(place(role, path) for role, path in roles)
+    return tuple(ask_folder(role, path) for role, path in roles)
 
 
-def place(role: str, path: Path) -> ScratchFolder:
+def ask_folder(role: str, path: Path) -> ScratchFolder:
     """Ask about a folder, or what will be its parent; a dead file system answers never."""
     found = in_time(lambda: _ask(path), SECONDS)
     return ScratchFolder(role, path, *found) if found else ScratchFolder(role, path, None)

@@ -105,7 +105,7 @@ class Registry:
         Raises NotFound, Refused for no access and for another architecture, NotVerified for a
         manifest that is not the one asked for, and SystemFault.
         """
-        digest, document = self._document("manifests", self.reference.place)
+        digest, document = self._document("manifests", self.reference.tag_or_digest)
         try:
             if "manifests" in document:
                 chosen = self._choose(document["manifests"], arch)
@@ -176,7 +176,7 @@ class Registry:
             return self._no_access(answer)
         if error.code == 404 and "MANIFEST" in answer:
             tags = self.tags()
-            hint = nearest(self.reference.place, tags) if tags else "it has no tags"
+            hint = nearest(self.reference.tag_or_digest, tags) if tags else "it has no tags"
             return NotFound(f"{self.reference.source} is not there", f"{answer}\n{hint}")
         if error.code == 404:
             return NotFound(f"{self.host} has no {self.reference.repository}", answer)

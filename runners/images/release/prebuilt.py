@@ -36,7 +36,7 @@ class ReleaseSource:
     origin: str = ""
 
 
-def place(env: Mapping[str, str]) -> ReleaseSource:
+def release_source(env: Mapping[str, str]) -> ReleaseSource:
     """Return where prebuilt images are; the nearest that says so wins, for the key as well.
 
     That is the variable, the project's file, the user's, the site's profile, the package. Raises

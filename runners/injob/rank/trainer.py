@@ -92,7 +92,7 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
     if session is None:
         return options.command
     try:
-        place = session.place()
+        place = session.master_address()
     except RendezvousError as error:
         needed = options.ours or options.tf_config or options.agent
         if needed or error.problem.kind == kinds.PORT_TAKEN:

@@ -116,7 +116,7 @@ def run(
         inside = "" if host else f" bash {quoting.quote(str(paths.enter))}"
         what = f"{job.scheduler} has no way into a job that is known here"
         raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
-    location = steps.place(job.id)
+    location = steps.location(job.id)
     nodes = chosen(location.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
     inner = command if host else ["bash", str(paths.enter), *command]
     line = steps.argv(location._replace(nodes=nodes), inner, pty, labelled=True)

@@ -60,7 +60,7 @@ def client(me: Task, session: RendezvousSession) -> dict[str, Any]:
     """Make Horovod's requests."""
     began = time.time()
     store = session.proxy.port, session.proxy.prefix
-    session.variables(session.place())
+    session.variables(session.master_address())
     meet(*store)
     url = Url("127.0.0.1", *store)
     url.worlds(me)

@@ -197,7 +197,7 @@ def test_an_image_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 
 def test_a_place_that_does_not_exist_yet_is_its_parent(tmp_path: Path) -> None:
-    found = scratch.place("runs", tmp_path / "a" / "b")
+    found = scratch.ask_folder("runs", tmp_path / "a" / "b")
     assert found.volume is not None
     assert found.writable
 

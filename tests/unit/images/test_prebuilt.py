@@ -30,14 +30,16 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_the_nearest_source_wins(env: dict[str, str]) -> None:
     def there() -> str:
-        return prebuilt.place(env).source
+        return prebuilt.release_source(env).source
 
     assert there() == "oras://example.org/mine"
     Path("runner.toml").write_text('[images]\nsource = "oras://example.org/team"\n')
     assert there() == "oras://example.org/team"
-    assert prebuilt.place(env).key == str(Path("~/key.asc").expanduser()), "each on its own"
+    assert prebuilt.release_source(env).key == str(Path("~/key.asc").expanduser()), (
+        "each on its own"
+    )
     env["RUNNER_IMAGES_SOURCE"] = "/shared/images"
-    found = prebuilt.place(env)
+    found = prebuilt.release_source(env)
     assert (found.source, found.origin) == ("/shared/images", "RUNNER_IMAGES_SOURCE")
 
 
@@ -45,7 +47,7 @@ def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
     text = 'title = "Here"\n[images]\nsource = "/shared/images"\nkey = "/shared/key.asc"\n'
     (tmp_path / "here.toml").write_text(text)
     env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
-    assert prebuilt.place(env) == prebuilt.ReleaseSource(
+    assert prebuilt.release_source(env) == prebuilt.ReleaseSource(
         "/shared/images", "/shared/key.asc", "site here"
     )
 
@@ -56,10 +58,10 @@ def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
     (tmp_path / "here.toml").write_text(f'title = "Here"\n[paths]\nimages = "{images}"\n')
     env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
     (images / prebuilt.file_of("0.0.1")).touch()
-    assert prebuilt.place(env).source == "", "of another version"
+    assert prebuilt.release_source(env).source == "", "of another version"
     for name in (prebuilt.file_of(__version__), prebuilt.KEY_FILE):
         (images / name).touch()
-    assert prebuilt.place(env) == prebuilt.ReleaseSource(
+    assert prebuilt.release_source(env) == prebuilt.ReleaseSource(
         str(images), f"{images}/release-key.asc", "site here"
     )
 
@@ -77,7 +79,7 @@ def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
 def test_bad_sources_are_refused(env: dict[str, str], text: str, says: str) -> None:
     Path("runner.toml").write_text(text)
     with pytest.raises(UsageError, match=says.replace("(", r"\(")):
-        prebuilt.place(env)
+        prebuilt.release_source(env)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ DIGEST = "sha256:" + "a1" * 32
 )
 def test_registries(text: str, server: str, repository: str, place: str, name: str) -> None:
     found = parse(text)
-    assert (found.server, found.repository, found.place) == (server, repository, place)
+    assert (found.server, found.repository, found.tag_or_digest) == (server, repository, place)
     assert found.source == text
     assert found.name.endswith(name or ".sif")
     assert found.at(DIGEST).text.endswith(f"/{repository}@{DIGEST}")

@@ -235,7 +235,7 @@ time.sleep(60)
 """
     with shim(tmp_path, trainer) as pid:
         (seen,) = sample(tmp_path)
-        assert (seen.rank, seen.place) == (0, "train.py line 8: time.sleep(60)")
+        assert (seen.rank, seen.position) == (0, "train.py line 8: time.sleep(60)")
         os.kill(pid, signal.SIGSTOP)
         wait_until_stopped(pid)
         (seen,) = sample(tmp_path)

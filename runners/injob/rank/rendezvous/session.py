@@ -152,7 +152,7 @@ class RendezvousSession:
         for sock in self.listening + self.later_listening:
             sock.close()
 
-    def place(self) -> MasterAddress:
+    def master_address(self) -> MasterAddress:
         """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
         master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
