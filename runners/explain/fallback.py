@@ -87,8 +87,6 @@ def unknown(facts: Facts) -> Explanation:
         own = own or list(errors)
         code = "" if facts.exit_code is None else f", exit code {facts.exit_code}"
         cause = f"the job ended ({facts.state.value}{code}) and no rank left a record of why"
-        said = next((line.text for line in own if EXCEPTION.match(line.text)), "")
-        cause += f"; the first error in its log is {said}" if said else ""
         because = "no rank says what happened"
     else:
         own = [line for line in own if not line.text.startswith("srun: error: ")]

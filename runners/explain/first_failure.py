@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_A_TYPE, OF_RANK
+from ..jobs.logs import exit_code
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
@@ -117,6 +118,27 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     if not error:
         return first
     return _with_error(first, replace(record, guessed=guessed), error)
+
+
+def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
+    """Return the failure with the first exception of the log, where no rank left a record.
+
+    Python ends with 1 after one; who was ended by a signal had another reason.
+    """
+    code = (exit_code(first.how) if first else None) or 1
+    if code > 128 or (first and first.record):
+        return first
+    own = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
+    error = _error(line.text for line in own)
+    if not error or kinds.of_lost_peer(error):
+        return first
+    line = next(line for line in own if error in line.text)
+    message = f"exit code {code}: {error}"
+    told = first or FirstFailure(line.rank, line.host, message, ())
+    record = Failure(
+        told.rank, told.host, code, message, 0.0, "", kinds.EXIT, error=error, guessed=True
+    )
+    return replace(told, record=record, evidence=(*told.evidence, str(line)))
 
 
 def _with_error(first: FirstFailure, record: Failure, error: str) -> FirstFailure:

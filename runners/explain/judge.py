@@ -14,6 +14,7 @@ from . import (
     ended_by_slurm,
     fallback,
     file_errors,
+    first_failure,
     import_errors,
     message_signatures,
     read_facts,
@@ -47,6 +48,13 @@ SIGNATURES: tuple[Signature, ...] = (
     signals.ENDED,
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
+# What goes by the rank's own error, which for a log without records is its first exception
+BY_ERROR = (
+    *import_errors.SIGNATURES,
+    *file_errors.SIGNATURES,
+    *trainer_errors.SIGNATURES,
+    *fallback.SIGNATURES,
+)
 # What only repeats an error, or how a rank ended
 REPEATING = (signals.CRASHED, *LAST)
 NOTHING = {
@@ -71,11 +79,12 @@ def judge(facts: Facts) -> Explanation:
     if nothing and facts.state != JobState.RUNNING:
         return nothing
     signatures = [one for one in SIGNATURES if one.early or not nothing]
+    logged = replace(facts, first=first_failure.as_logged(facts.first, facts.log))
     unsure: Explanation | None = None
     for one in signatures:
         if unsure and one in REPEATING:
             break
-        said = one.ask(facts)
+        said = one.ask(logged if one in BY_ERROR else facts)
         if said and said.certainty != Certainty.UNSURE:
             return _completed(said, facts)
         unsure = unsure or said

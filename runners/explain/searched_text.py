@@ -34,7 +34,7 @@ VAGUE = re.compile(
     r"HorovodInternalError|NCCL|nccl|MPI|CalledProcessError|ChildFailedError|ProcessExitedException"
     r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
-    r"|exited unexpectedly"
+    r"|exited unexpectedly|device-side assert"
 )
 LABEL = re.compile("^" + OF_RANK)
 TIME_OF_LINE = re.compile(TIME)

@@ -156,6 +156,27 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     assert explained(tmp_path, text, (0, 1.0, "ValueError: boom")).rank == 0
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("ModuleNotFoundError: No module named 'einops'", "python-module-missing"),
+        ("OSError: [Errno 122] Disk quota exceeded", "quota"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
+        ("MyOwnError: odd", "rank-exception"),
+    ],
+)
+def test_a_log_without_records_is_explained_by_its_first_exception(
+    tmp_path: Path, error: str, name: str
+) -> None:
+    text = f"Traceback (most recent call last):\n  File \"/w/t.py\", line 3, in <module>\n{error}\n"
+    text += "OddError: later\nsrun: error: n3: task 0: Exited with exit code 1\n"
+    said = explained(tmp_path, text)
+    assert (said.name, said.certainty.value) == (name, "likely"), said
+    assert any(error in line for line in said.evidence)
+    killed = text.replace("Exited with exit code 1", "Killed")
+    assert explained(tmp_path / "killed", killed).name == "rank-killed"
+
+
 def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None:
     text = "0@n0 | fine\n1@n1 | error: odd\n0@n0 | error: later\n"
     said = explained(tmp_path, text, (1, 1.0, ""))
@@ -545,7 +566,7 @@ def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path)
     ("end", "name"),
     [
         ("", "disk-full"),
-        ("0@n0 | RuntimeError: shapes do not fit\n", "unknown"),
+        ("0@n0 | RuntimeError: shapes do not fit\n", "rank-exception"),
         ("0@n0 | OSError\nsrun: error: n0: task 0: Exited with exit code 1\n", "disk-full"),
         ("srun: error: n0: task 0: Killed\n", "rank-killed"),
     ],
