@@ -117,6 +117,9 @@ def python_module(facts: Facts) -> Explanation | None:
         return None
     name = match["name"].partition(".")[0]
     cause = f"Python in the {facts.environment} {facts.image} has no module {match['name']}"
+    if name != match["name"]:  # Python would name the package alone if that was not there
+        cause += f": its {name} is another one, or of another version, than the code expects"
+        return certain(facts, cause, edit(facts))
     if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
         cause += (
             "; the package index has it for CUDA only, which does not work with a CPU-only torch"

@@ -168,7 +168,7 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
 def test_a_log_without_records_is_explained_by_its_first_exception(
     tmp_path: Path, error: str, name: str
 ) -> None:
-    text = f"Traceback (most recent call last):\n  File \"/w/t.py\", line 3, in <module>\n{error}\n"
+    text = f'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n{error}\n'
     text += "OddError: later\nsrun: error: n3: task 0: Exited with exit code 1\n"
     said = explained(tmp_path, text)
     assert (said.name, said.certainty.value) == (name, "likely"), said
