@@ -24,6 +24,9 @@ ON_TOP = re.compile(r"in user code:$|\bChildFailedError\b|\bCalledProcessError\b
 # What stands in torchrun's summary of its workers
 ROOT_CAUSE = "Root Cause (first observed failure)"
 WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
+# As Python ends a traceback, and not `Error executing job`
+OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
+TRACEBACK = "Traceback (most recent call last)"
 ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 
 
@@ -129,6 +132,7 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     if code > 128 or (first and first.record):
         return first
     own = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
+    own = [line for line in own if OF_PYTHON.match(line.text) and not _ignored(line, log.last)]
     error = _error(line.text for line in own)
     if not error or kinds.of_lost_peer(error):
         return first
@@ -139,6 +143,13 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
         told.rank, told.host, code, message, 0.0, "", kinds.EXIT, error=error, guessed=True
     )
     return replace(told, record=record, evidence=(*told.evidence, str(line)))
+
+
+def _ignored(error: Line, lines: Sequence[Line]) -> bool:
+    """Whether Python says of an exception that it ignores it, as at the end of a process."""
+    before = [line.text for line in lines if line.number < error.number]
+    start = next((at for at in range(len(before) - 1, 0, -1) if TRACEBACK in before[at]), 0)
+    return start > 0 and "Exception ignored in" in before[start - 1]
 
 
 def _with_error(first: FirstFailure, record: Failure, error: str) -> FirstFailure:

@@ -55,6 +55,9 @@ BY_ERROR = (
     *trainer_errors.SIGNATURES,
     *fallback.SIGNATURES,
 )
+# What other programs say: of that exception, or anywhere in the log
+BY_MESSAGE = (message_signatures.PARTICULAR, message_signatures.GENERAL)
+SURENESS = tuple(Certainty)
 # What only repeats an error, or how a rank ended
 REPEATING = (signals.CRASHED, *LAST)
 NOTHING = {
@@ -84,13 +87,27 @@ def judge(facts: Facts) -> Explanation:
     for one in signatures:
         if unsure and one in REPEATING:
             break
-        said = one.ask(logged if one in BY_ERROR else facts)
+        said = _asked(one, facts, logged)
         if said and said.certainty != Certainty.UNSURE:
             return _completed(said, facts)
         unsure = unsure or said
     if nothing and not unsure:
         return nothing
     return _completed(unsure or fallback.unknown(facts), facts)
+
+
+def _asked(one: Signature, facts: Facts, logged: Facts) -> Explanation | None:
+    """Return what a signature says of the log's first exception, or is surer of elsewhere in it.
+
+    Of a log without records all lines are searched, also those of what did no harm.
+    """
+    if one not in BY_MESSAGE or logged.first is facts.first:
+        return one.ask(logged if one in BY_ERROR else facts)
+    said, other = one.ask(logged), one.ask(facts)
+    if other is None or other.certainty == Certainty.UNSURE:
+        return said
+    surer = said is None or SURENESS.index(other.certainty) < SURENESS.index(said.certainty)
+    return other if surer else said
 
 
 def _nothing(facts: Facts) -> Explanation | None:

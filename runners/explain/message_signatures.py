@@ -21,6 +21,7 @@ from ..settings.config import read_toml
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
 from .facts import Facts
 from .findings import as_sure_as_told, host, own_code, place, record_of, signal_of, who
+from .first_failure import as_logged
 from .fixes import REMEDIES, edit, exclude, logs
 from .searched_text import Text, text_of
 from .sentences import filled, inside, typed, worded
@@ -183,8 +184,16 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
         return None
     text = text_of(facts)
     fit = matches(text, general, entries(facts.has_image, facts.job.scheduler == "slurm"))
+    fit = fit if facts.record and facts.record.file else _not_of_followers(fit, text, facts)
     best = next((one for one in fit if not only or one.entry.id in only), None)
     return _explanation(best, text, facts) if best else None
+
+
+def _not_of_followers(fit: list[Match], text: Text, facts: Facts) -> list[Match]:
+    """Return what a log without records says of itself, not of ranks that only lost another."""
+    lines = [(one, text.lines_with(one.found)) for one in fit]
+    own = [one for one, of in lines if not any(kinds.of_lost_peer(line.text) for line in of)]
+    return own if own or as_logged(facts.first, facts.log) is not facts.first else fit
 
 
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:

@@ -23,7 +23,8 @@ HARMLESS = re.compile(
     r"|[Ff]ailed call to cuInit"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
     r"|importing function definition"  # of bash, where an exported one is not whole
-    r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|NCCL WARN Failed to find CUDA lib"
+    r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|UCX +WARN +unused env"
+    r"|NCCL WARN Failed to (?:find CUDA lib|open libibverbs)"
 )
 # What the job's shell lacked before a rank ran, and so could do without
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
@@ -39,6 +40,8 @@ VAGUE = re.compile(
 LABEL = re.compile("^" + OF_RANK)
 TIME_OF_LINE = re.compile(TIME)
 TRACEBACK = "Traceback (most recent call last)"
+IGNORED = "Exception ignored in"  # by Python, as at the end of a process
+ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
 FRAME = re.compile(r'^\s+(?:File "|.*\b(?:environ\.get|getenv)\()')
 
 
@@ -84,7 +87,7 @@ def text_of(facts: Facts) -> Text:
     clear = bool(facts.error) and not VAGUE.search("\n".join(messages))
     # Python ends with 1 after an error and its traceback; other lines may be of one it handled.
     pythons = bool(record and record.exit_code == 1) and any(TRACEBACK in line for line in told)
-    unclear = not clear or bool(record and record.guessed and not pythons)
+    unclear = not clear or bool(record and record.file and record.guessed and not pythons)
     lines = _lines(facts) if unclear else ()
     return Text("\n".join(messages), "\n".join(frames), lines, facts.kind == kinds.EXIT)
 
@@ -99,8 +102,12 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *own, *last)}
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
+    ignored = False
     for key in sorted(lines):
         line = replace(lines[key], text=LABEL.sub("", lines[key].text)[:LONGEST_LINE])
+        if ignored or line.text.startswith(IGNORED):  # up to the exception's own line
+            ignored = line.text.startswith((IGNORED, TRACEBACK, " "))
+            continue
         survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
         if survived or HARMLESS.search(line.text):
             continue
@@ -119,7 +126,7 @@ def _from_error(lines: list[str], error: str) -> list[str]:
     label = _label(lines[at])
     before = [line for line in lines[: at + 1] if _label(line) == label]
     start = _start(before, len(before) - 1)
-    after = takewhile(lambda line: TRACEBACK not in line and _label(line) == label, lines[at + 1 :])
+    after = takewhile(lambda line: not ENDS.search(line) and _label(line) == label, lines[at + 1 :])
     return [*before[start:], *after]
 
 

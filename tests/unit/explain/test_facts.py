@@ -161,6 +161,7 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     [
         ("ModuleNotFoundError: No module named 'einops'", "python-module-missing"),
         ("OSError: [Errno 122] Disk quota exceeded", "quota"),
+        ("OSError: [Errno 5] Input/output error: '/d/x'", "input-output-error"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
         ("MyOwnError: odd", "rank-exception"),
     ],
@@ -173,8 +174,13 @@ def test_a_log_without_records_is_explained_by_its_first_exception(
     said = explained(tmp_path, text)
     assert (said.name, said.certainty.value) == (name, "likely"), said
     assert any(error in line for line in said.evidence)
-    killed = text.replace("Exited with exit code 1", "Killed")
-    assert explained(tmp_path / "killed", killed).name == "rank-killed"
+    noise = "n1:1:1 [0] NCCL INFO x\nWARNING: Could not find any nv files on this host!\n"
+    assert explained(tmp_path / "noise", noise + text).name == name
+
+
+def test_the_exception_of_another_does_not_explain_who_was_killed(tmp_path: Path) -> None:
+    text = "MyOwnError: odd\nsrun: error: n3: task 0: Killed\n"
+    assert explained(tmp_path, text).name == "rank-killed"
 
 
 def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None:

@@ -120,3 +120,30 @@ def test_colours_within_an_error_are_no_part_of_it(tmp_path: Path) -> None:
     lines = f"LookupError: {text}".splitlines()
     leave(paths, 0, 1.0, problems.of_exception(1, LookupError(text), lines))
     assert "nltk.downloader -d FOLDER punkt`" in " ".join(explain(paths, job, FAILED).steps)
+
+
+@pytest.mark.parametrize(
+    ("cause", "name"),
+    [
+        ("KeyError: 'lr'", "key-missing"),
+        ("OSError: [Errno 122] Disk quota exceeded", "quota"),
+        ("MyOwnError: odd", "rank-exception"),
+        ("slurmstepd: error: couldn't chdir to `/w': No such file", "job-folder-missing"),
+    ],
+)
+def test_in_a_log_without_records_the_cause_comes_before_what_followed(
+    tmp_path: Path, cause: str, name: str
+) -> None:
+    """The others' lost connections, torchrun's summary, and what Python ignores at its end."""
+    text = f"""Error executing job with overrides: []
+{cause}
+Exception ignored in: <function _ConnectionBase.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "/usr/lib/python3.10/multiprocessing/connection.py", line 132, in __del__
+OSError: [Errno 9] Bad file descriptor
+[rank3]: DistBackendError: remote process exited or there was a network error, NCCL 2.27
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+srun: error: n1: task 0: Exited with exit code 1
+srun: error: n2: task 1: Terminated
+"""
+    assert explained(tmp_path, text).name == name
