@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
 import shlex
@@ -16,6 +15,7 @@ from runners.core import atomic, digest, disk_space, sif
 from runners.core.disk_space import Needs
 from runners.core.errors import SystemFault, UsageError
 from runners.core.places import Places
+from runners.core.text import utc
 
 from . import apptainer, apt, build_record, build_steps, catalogue, definition, process
 from .added_packages import AddedPackages
@@ -163,8 +163,7 @@ def _fill_stage(one: OneDefinition, runtime: Apptainer, log: Path) -> None:
     if one.apt:
         apt.fill(one.apt, stage / "apt")
     if one.base:
-        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        labels = {**definition.labels(one.base, now), **one.labels}
+        labels = {**definition.labels(one.base, utc()), **one.labels}
         (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
     if one.packages:
         asking.mkdir()

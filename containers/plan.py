@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import importlib.metadata
 import os
 import re
@@ -17,6 +16,7 @@ from runners.core.errors import Refused
 from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
 from runners.core.places import Places
+from runners.core.text import utc
 
 from . import catalogue, debian, lockfile, pip, trainers
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
@@ -59,11 +59,10 @@ class Revision:
 
     def labels(self) -> dict[str, str]:
         """Labels of the Open Container Initiative (image-spec, annotations)."""
-        made = datetime.datetime.fromtimestamp(self.date, datetime.timezone.utc)
         return {
             "org.opencontainers.image.version": self.version,
             "org.opencontainers.image.revision": self.commit,
-            "org.opencontainers.image.created": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "org.opencontainers.image.created": utc(self.date),
         }
 
 

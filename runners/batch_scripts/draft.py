@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..settings.table import SETTINGS
+from ..settings.table import LISTS
 from .words import WHO_KNOWS, Word, literal
 
 
@@ -42,8 +42,7 @@ class LaunchLine:
     def add(self, name: str, value: Word | str | int | None = None, line: int = 0) -> None:
         """Add an option; one that is no list replaces the one that is there."""
         word = value if isinstance(value, Word) or value is None else literal(str(value), line)
-        setting = SETTINGS.get(name)
-        if not (setting and setting.kind == "list") and name != "sweep":
+        if name not in LISTS and name != "sweep":
             self.drop(name)
         if (name, word) not in self.options:
             self.options.append((name, word))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..settings.config import read_toml
 from .words import Word, made
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def names(text: str) -> frozenset[str]:
@@ -164,11 +159,7 @@ def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Opt
     return (None if rest.pieces else Option(name, None, word.line)), 1
 
 
-def table(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text(encoding="utf-8"))
-
-
-TABLES: dict[str, dict[str, Any]] = table(Path(__file__).with_name("programs.toml"))
+TABLES: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("programs.toml"))
 OPTIONS = {name: KnownOptions(**table) for name, table in TABLES["options"].items()}
 
 

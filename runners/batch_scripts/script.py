@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..core.errors import UsageError
 from ..core.site import Site
+from ..settings.config import read_toml
 from . import directives, programs
 from .commands import Command, Content, Scope, exclude
 from .compound_commands import read_commands
@@ -154,13 +155,13 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
     path = Path(os.path.expandvars(name))
     path = path if path.suffix == ".toml" else Path.home() / ".edf" / f"{name}.toml"
     try:
-        table = programs.table(folder / path) if name else {}
+        table = read_toml(folder / path) if name else {}
         rows = [("container-image", table["image"])] if "base_environment" not in table else []
         rows += [("container-mounts", each) for each in table.get("mounts", ()) if rows]
         rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
         rows += [(f"container-{key}", table[key]) for key in ("workdir",) if key in table]
         rows += [(key, str(table[key])) for key in ("annotations",) if key in table]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (UsageError, ValueError, LookupError, TypeError, AttributeError):
         return []
     texts = [str(text).replace('"', '\\"') for _, text in rows]
     values = [read_commands(f'A="{text}"', Scope(), line - 1).assignments for text in texts]

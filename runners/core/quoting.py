@@ -50,14 +50,10 @@ def default(value: str, *names: str) -> str:
     return f'"{text}"' if plain else text
 
 
-def prefixed(prefix: str, token: str) -> str:
-    """Return one token of both; what the shell expands in the second it expands in the whole."""
-    return Expanded(prefix + token) if isinstance(token, Expanded) else prefix + token
-
-
-def followed(token: str, suffix: str) -> str:
-    """Return one token of both; what the shell expands in the first it expands in the whole."""
-    return Expanded(token + suffix) if isinstance(token, Expanded) else token + suffix
+def merged(*parts: str) -> str:
+    """Return one token of several; what the shell expands in a part it expands in the whole."""
+    whole = "".join(parts)
+    return Expanded(whole) if any(isinstance(part, Expanded) for part in parts) else whole
 
 
 def join(tokens: Iterable[str]) -> str:

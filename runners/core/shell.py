@@ -47,13 +47,11 @@ def run(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     timeout: float = 60,
-    stdin: str | None = None,
     apart: bool = False,
 ) -> Result:
     """Run `argv`, for `timeout` seconds at most; raise SystemFault if it is absent or hangs.
 
-    What must not be seen in a process list, such as a password, goes through `stdin`. What runs
-    `apart` the terminal's Ctrl-C does not reach.
+    What runs `apart` the terminal's Ctrl-C does not reach.
     """
     try:
         with _there(argv):
@@ -61,7 +59,6 @@ def run(
                 argv,
                 env=env,
                 timeout=timeout,
-                input=stdin,
                 capture_output=True,
                 text=True,
                 errors="replace",

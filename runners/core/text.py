@@ -1,8 +1,9 @@
-"""Numbers, lists and tables as people read them."""
+"""Numbers, times, lists and tables as text."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -20,6 +21,11 @@ def human_size(number: float) -> str:
         return f"{number:.0f} bytes"
     unit = next((n for n in range(1, 4) if number < 1000 ** (n + 1)), 4)
     return f"{number / 1000**unit:.1f} {UNITS[unit]}"
+
+
+def utc(seconds: float | None = None) -> str:
+    """Return a time since 1970, or now, such as 2026-11-21T10:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def first_few(items: Sequence[str], most: int, separator: str = ", ") -> str:

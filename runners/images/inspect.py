@@ -11,8 +11,8 @@ from typing import Callable
 from ..core import sif, trust
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
+from ..core.text import utc
 from .facts import digest_cache, environment, image_labels, probe_image
-from .store import store
 from .trust import signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
@@ -138,7 +138,7 @@ def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
     if CREATED in labels:
         return {"created": Fact(labels[CREATED], LABEL)}
     seconds = 0 if path.is_dir() else sif.read(path)[0].created
-    return {"created": Fact(store.utc(seconds), FILE) if seconds else NOT_KNOWN}
+    return {"created": Fact(utc(seconds), FILE) if seconds else NOT_KNOWN}
 
 
 def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:

@@ -14,7 +14,7 @@ from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Progress
-from ..core.text import human_size
+from ..core.text import human_size, utc
 from . import local_image
 from .reference import Reference, parse
 from .registry import sources
@@ -71,7 +71,7 @@ def _check(request: PullRequest) -> None:
 
 def _record(request: PullRequest, stored: Stored) -> None:
     before = locked(request.reference, request.name)
-    known = replace(stored, source=request.reference.source, pulled=store.utc())
+    known = replace(stored, source=request.reference.source, pulled=utc())
     entry = images_lock.LockedImage(name=request.name, **asdict(known))
     if before is None or replace(before, pulled=entry.pulled) != entry:
         images_lock.record(images_lock.here(), entry)

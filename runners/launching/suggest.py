@@ -11,7 +11,7 @@ from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
 from ..core.errors import Refused
 from ..core.plan import Refusal
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
-from ..settings.table import SETTINGS
+from ..settings.table import LISTS
 
 CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launched
 
@@ -81,8 +81,7 @@ def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
 
 def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
     """Yield the options that stay: not those that are set again, though a list is added to."""
-    lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
-    changed = {name for name, _ in remedy.options} - lists
+    changed = {name for name, _ in remedy.options} - LISTS
     variables = {_variable(value) for name, value in remedy.options if name == "env"}
     flags = [(each.name, each.value) for each in typed.settings if each.origin == FLAG]
     for name, value in (*flags, *typed.switches):

@@ -17,7 +17,7 @@ from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
 from ..images.local_image import ImageMissing
-from ..settings.table import SETTINGS
+from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
 SESSIONS = ("shell", "jupyter")
@@ -134,17 +134,16 @@ def _flags(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
     for name, value in (*remedy.options, *suggest.kept(remedy, typed)):
         if name not in SETTINGS:
             continue
-        kind = SETTINGS[name].kind
-        if kind == "list":
+        if name in LISTS:
             flags.setdefault(name, []).append(str(value))
         else:
+            kind = SETTINGS[name].kind
             flags[name] = {"int": int, "number": float, "switch": bool}.get(kind, str)(value)
     return flags
 
 
 def _then(one: Remedy, other: Remedy) -> Remedy:
     """Return both changes, the second winning."""
-    lists = {name for name, setting in SETTINGS.items() if setting.kind == "list"}
-    again = {name for name, _ in other.options} - lists | set(other.leave_out)
+    again = {name for name, _ in other.options} - LISTS | set(other.leave_out)
     kept = tuple(pair for pair in one.options if pair[0] not in again)
     return together([replace(one, options=kept), other])

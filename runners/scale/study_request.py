@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import UsageError, nearest
 from ..settings import sweep
 from ..settings.config import check_table
-from ..settings.table import SETTINGS
+from ..settings.table import LISTS, SETTINGS
 
 # What the study itself decides, for every run.
 OWN = frozenset(("nodes", "ntasks", "runs-dir", "output", "error"))
@@ -201,8 +201,8 @@ def _value(name: str, text: str) -> Any:
     if name == TRAINER:
         return text
     setting = SETTINGS.get(name)
-    if setting is None or name in OWN or setting.kind == "list":
-        free = [n for n, s in SETTINGS.items() if n not in OWN and s.kind != "list"]
+    if setting is None or name in OWN | LISTS:
+        free = [each for each in SETTINGS if each not in OWN | LISTS]
         raise UsageError(f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER]))
     value: Any = text
     if setting.kind == "int" and text.isdigit():

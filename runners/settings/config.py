@@ -18,7 +18,7 @@ from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SIT
 from ..core.errors import UsageError
 from ..core.site import Profile
 from ..core.toml_check import check, one_of
-from .table import SETTINGS, Setting
+from .table import LISTS, SETTINGS, Setting
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -71,7 +71,7 @@ class Layer:
     def given(self, name: str) -> list[Given]:
         """Return one of its settings, a list item by item."""
         value = self.values[name]
-        items = value if SETTINGS[name].kind == "list" else [value]
+        items = value if name in LISTS else [value]
         return [Given(name, item, self.kind, self.where) for item in items]
 
 
@@ -118,7 +118,7 @@ def merge(layers: list[Layer]) -> Config:
     given: dict[str, list[Given]] = {}
     for layer in layers:
         for name, value in layer.values.items():
-            if SETTINGS[name].kind == "list":
+            if name in LISTS:
                 given[name] = _joined(name, given.get(name, []), layer.given(name))
                 values[name] = [each.value for each in given[name]]
             else:

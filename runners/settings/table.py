@@ -218,3 +218,4 @@ SETTINGS = {
     )
     for setting in rows
 }
+LISTS = frozenset(name for name, setting in SETTINGS.items() if setting.kind == "list")

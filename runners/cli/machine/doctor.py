@@ -10,6 +10,7 @@ import click
 from ...core.command_line import CommandLine
 from ...core.errors import RunnerError, UsageError
 from ...core.job_record import Job, JobPaths
+from ...core.text import count
 from ...doctor import trial
 from ...doctor.checks import image as image_check
 from ...doctor.checks import job as job_check
@@ -111,11 +112,8 @@ def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> No
         console.print(subject, style="bold")
         for finding in group:
             _one(console, finding, here, verbose or finding.state != OK)
-    console.print(", ".join(_counted(*pair) for pair in counts(findings).items()))
-
-
-def _counted(state: str, count: int) -> str:
-    return f"{count} {state}{'' if state == OK or count == 1 else 's'}"
+    totals = counts(findings).items()
+    console.print(", ".join(f"{n} {OK}" if state == OK else count(n, state) for state, n in totals))
 
 
 def _one(console: RichConsole, finding: Finding, here: CommandLine, evidence: bool) -> None:

@@ -27,6 +27,7 @@ from ...core import atomic, disk_space, machine, shell, sif, untrusted_folder
 from ...core.digest import of_bytes
 from ...core.errors import Refused, SystemFault
 from ...core.progress import Progress
+from ...core.text import utc
 from ...injob.stage import node
 from ..facts import probe_image
 from ..store import store
@@ -166,7 +167,7 @@ def _settings(image: Path) -> dict[str, Any]:
     lines = [line for line in done.out.split("\0") if line]
     head, labels = sif.read(image)[0], sif.labels(image) or {}
     return {
-        "created": store.utc(head.created),
+        "created": utc(head.created),
         "architecture": sif.architecture(sif.objects(image)) or machine.architecture(),
         "os": "linux",
         "config": {

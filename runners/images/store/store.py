@@ -20,6 +20,7 @@ from ...core import atomic, digest, disk_space, files, places, sif
 from ...core.errors import Refused
 from ...core.locks import exclusive
 from ...core.progress import Progress
+from ...core.text import utc
 from ..facts import digest_cache
 
 SECONDS_TO_BE_OLD = 24 * 3600
@@ -111,11 +112,6 @@ def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:
         part.replace(stored.path)
         digest_cache.record(stored.path, digest)
     return stored
-
-
-def utc(seconds: float | None = None) -> str:
-    """Return a time since 1970, or now, such as 2026-11-21T10:00:00Z."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def remove(digest: str) -> None:

@@ -113,7 +113,7 @@ def bind_option(bind: BindMount) -> list[str]:
         return ["--mount", mount(bind)]
     modes = ",".join(_modes(bind))
     text = f":{bind.target}" + (f":{modes}" if modes else "")
-    return ["--bind", quoting.followed(source, text)]
+    return ["--bind", quoting.merged(source, text)]
 
 
 def _modes(bind: BindMount) -> list[str]:
@@ -160,7 +160,7 @@ def _podman_options(container: Container) -> list[str]:
         odd = any(char in str(bind.source) + bind.target for char in SPECIAL)
         options += ["--mount", mount(bind)] if odd else ["--volume", volume(bind)]
     variables = [*PASSED, *(variable.name for variable in plan.variables)]
-    variables += [quoting.prefixed(f"{n}=", value) for n, value in container.fixed.items()]
+    variables += [quoting.merged(f"{n}=", value) for n, value in container.fixed.items()]
     for variable in variables:
         options += ["--env", variable]
     return [*options, *plan.spec.apptainer_args, str(plan.spec.image.path), *own_values(plan)]
@@ -182,7 +182,7 @@ def shifter(container: Container) -> list[str]:
         command.append("--module=gpu")
     command += plan.runtime_args
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]
-    command += [quoting.prefixed(f"--env={name}=", v) for name, v in container.fixed.items()]
+    command += [quoting.merged(f"--env={name}=", v) for name, v in container.fixed.items()]
     return [*command, *plan.spec.apptainer_args, *own_values(plan)]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
+from runners.core.text import utc
 from runners.images.store import images_lock, in_use, store
 from runners.images.store.store import Stored
 
@@ -97,7 +98,7 @@ def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -
     store.point("a.sif", named.digest)
     file = tmp_path / images_lock.FILE
     images_lock.record(
-        file, images_lock.LockedImage("b.sif", locked.source, locked.digest, 1, store.utc())
+        file, images_lock.LockedImage("b.sif", locked.source, locked.digest, 1, utc())
     )
     in_use.hold_lock(file)
     assert in_use.prune(dry_run=True).digests == (unused.digest,)

@@ -140,7 +140,7 @@ def _bash(text: str, env: dict[str, str]) -> str:
 def test_a_token_is_expanded_only_where_it_says_so() -> None:
     assert quoting.join(["$HOME", "a b"]) == "'$HOME' 'a b'"
     assert quoting.quote(quoting.Expanded("$HOME/x")) == '"$HOME/x"'
-    assert quoting.quote(quoting.prefixed("-L", quoting.Expanded("${A}$"))) == '"-L${A}\\$"'
+    assert quoting.quote(quoting.merged("-L", quoting.Expanded("${A}$"))) == '"-L${A}\\$"'
 
 
 def test_what_a_runtime_lacks_is_refused_by_name() -> None:
