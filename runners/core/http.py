@@ -8,6 +8,7 @@ credentials (they are added as an unredirected header), and here never from http
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 from email.message import Message
@@ -18,12 +19,12 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from .errors import NotVerified, Refused, RunnerError, SystemFault
-from .machine import is_loopback
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"
 # What OpenSSL 1.1 and 3 say of a server that answers in clear text.
 CLEAR_TEXT = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 Body = Union[bytes, BinaryIO]
 
 
@@ -59,7 +60,7 @@ def send(
         request.add_unredirected_header("Authorization", secret)
     try:
         # Never a proxy for this machine itself: the runtime, in Go, has none for it either.
-        direct = [ProxyHandler({})] if is_loopback(urlsplit(url).netloc) else []
+        direct = [ProxyHandler({})] if is_loopback(url) else []
         opener = build_opener(_Redirects, *direct)
         return cast(HTTPResponse, opener.open(request, timeout=SECONDS))
     except HTTPError:
@@ -68,6 +69,11 @@ def send(
         raise unreachable(url, error.reason) from None
     except (OSError, HTTPException, ValueError) as error:  # led to an address that is none
         raise unreachable(url, error) from None
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL is of this machine itself."""
+    return LOOPBACK.fullmatch(urlsplit(url).hostname or "") is not None
 
 
 def read(answer: HTTPResponse, host: str, most: int) -> bytes:

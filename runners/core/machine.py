@@ -1,14 +1,12 @@
-"""This machine: its architecture, named as in Go, registries and SIF files, and its own hosts."""
+"""This machine's architecture, named as in Go, registries and SIF files."""
 
 from __future__ import annotations
 
 import os
-import re
 
 AMD64, ARM64 = "amd64", "arm64"
 WORDS = {"x86_64": AMD64, "aarch64": ARM64}  # the others, such as ppc64le, are the same
 MACHINES = {word: machine for machine, word in WORDS.items()}  # as wheels and compilers name them
-LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 def architecture() -> str:
@@ -20,11 +18,3 @@ def architecture() -> str:
 def file_name(image: str, wanted: str) -> str:
     """Return the name of an image's file; one that is for other machines says for which."""
     return f"{image}.sif" if wanted == architecture() else f"{image}.{wanted}.sif"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, with or without a port, is this machine itself."""
-    from urllib.parse import urlsplit  # 2 ms, which most commands do without
-
-    bare = urlsplit(f"//{host}").hostname or ""
-    return LOOPBACK.fullmatch(bare) is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
-from runners.core.machine import is_loopback
+from runners.core.http import is_loopback
 from runners.images import reference
 from runners.images.reference import parse, target
 
@@ -109,5 +109,5 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080"])
 def test_loopback(host: str) -> None:
-    assert is_loopback(host)
-    assert not is_loopback(f"example.org{host[-5:]}")
+    assert is_loopback(f"http://{host}/v2/")
+    assert not is_loopback(f"http://example.org{host[-5:]}/v2/")
