@@ -35,6 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "stage-data": "none",
     "stage-image": "none",
 }
+NOT_ASKED = (DEFAULT, PRESET, SITE)  # origins of what the user has not given
 WORDS = {DEFAULT: "default", FLAG: "command line"}
 PROJECT_FILE = "runner.toml"
 TABLES = ("launch", "datasets", "images")
@@ -92,13 +93,11 @@ class Config:
     @property
     def unasked(self) -> frozenset[str]:
         """The settings that only a default, the trainer's preset or the site's profile brought."""
-        others = (DEFAULT, PRESET, SITE)
-        return frozenset(each.name for each in self.given if each.origin in others)
+        return frozenset(each.name for each in self.given if each.origin in NOT_ASKED)
 
     def is_asked(self, name: str) -> bool:
         """Whether the user gave it, on the command line, in a file or in a variable."""
-        given = [each for each in self.given if each.name == name]
-        return any(each.origin not in (DEFAULT, PRESET, SITE) for each in given)
+        return any(each.name == name and each.origin not in NOT_ASKED for each in self.given)
 
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
