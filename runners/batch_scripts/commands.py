@@ -133,9 +133,10 @@ class Scope:
             return unknown(f"${name}" if len(name) == 1 else f"${{{name}}}", kinds.ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)
-        folder = self.variables.get("PWD")
-        if name in SUBMITTED and (not isinstance(folder, Word) or folder.text == "$PWD"):
+        if name in SUBMITTED:
             return unknown("$PWD", kinds.ENVIRONMENT, line)
+        if name == "PWD" and self.per_rank:
+            return unknown("$PWD", kinds.RUN, line)
         if name in NODE_LISTS:
             return unknown(f"${name}", kinds.ADDRESS, line)
         if name in OF_FIRST and not self.per_rank:

@@ -22,6 +22,8 @@ def read_commands(text: str, scope: Scope, offset: int = 0, marks: Sequence[str]
     """Return a script's commands; `marks` begin lines that are directives."""
     reader = _Reader(scope, offset, tuple(marks))
     reader.lines = text.split("\n")
+    if folder := scope.given.get("PWD"):
+        reader.change(literal(folder))
     root = syntax.parse(text)
     reader.content.faults += [line + offset for line in syntax.faults(root)]
     reader.walk(root)

@@ -133,6 +133,7 @@ class Directives(Lookup):
             "SLURM_NTASKS": self.count("ntasks") or (self.tasks if self.nodes else None),
             "SLURM_NNODES": self.nodes if self.count("nodes") else self._packed,
             "SLURM_GPUS_ON_NODE": self.gpus_per_node,
+            "PWD": self.text("chdir"),
         }
         values["SLURM_NPROCS"] = values["SLURM_NTASKS"]
         values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..settings.table import LISTS
 from .words import WHO_KNOWS, Word, literal
+
+MOVED = {"$PWD": "$OLDPWD", "${PWD}": "${OLDPWD}"}  # by a `cd` before
 
 
 class Note(NamedTuple):
@@ -77,9 +79,9 @@ class LaunchLine:
             if value is None:
                 yield f"--{name}"
             elif name.endswith("-arg"):
-                yield f"--{name}={value.quoted()}"
+                yield f"--{name}={self._quoted(value)}"
             else:
-                yield from (f"--{name}", value.quoted())
+                yield from (f"--{name}", self._quoted(value))
         yield from self._trainer()
 
     def _trainer(self) -> Iterator[str]:
@@ -87,8 +89,16 @@ class LaunchLine:
         behind = [*more, *self.arguments]
         dashed = bool(more) and more[0].text.startswith("-")
         dashed = dashed or (not first.start and len(first.pieces) == 1)  # several words, perhaps
-        yield from ("--", first.quoted()) if dashed else (first.quoted(), *["--"][: len(behind)])
-        yield from (word.quoted() for word in behind)
+        text = self._quoted(first)
+        yield from ("--", text) if dashed else (text, *["--"][: len(behind)])
+        yield from map(self._quoted, behind)
+
+    def _quoted(self, word: Word) -> str:
+        """Return a word for the line, in which `cd` has changed $PWD before."""
+        moved = MOVED if self.folder else {}
+        left = (replace(p, source=moved.get(p.source, p.source)) for p in word.unknown)
+        pieces = (piece if isinstance(piece, str) else next(left) for piece in word.pieces)
+        return Word(tuple(pieces), word.line).quoted()
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .script import MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
 from .step import JobStep
-from .words import ADDRESS, RUN, Word, join, literal, made, root_of
+from .words import ADDRESS, ENVIRONMENT, RUN, Word, join, literal, made, root_of, unknown
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
@@ -25,7 +25,7 @@ CONDAS = ("conda", "mamba", "micromamba")
 
 def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
     by_ssh = step.starter.name == "ssh"
-    draft.folder = _folder(step.outside.folder or (None if by_ssh else draft.folder))
+    draft.folder = _folder(step.outside.folder)
     if draft.folder is not None:
         draft.note(draft.folder)
     if step.container and step.image is not None:
@@ -91,7 +91,7 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     draft.add("runtime", "none")
     before = _before(script, step, *step.inner)
     own = [step.environment] if step.environment else []
-    name = [literal(""), *filter(None, map(activated, before)), *own][-1]
+    name = [literal(""), *filter(None, (_activated(each, step) for each in before)), *own][-1]
     folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:
         draft.add("image", name)
@@ -131,6 +131,17 @@ def activated(command: Command) -> Word | None:
     if more and (sourced or plain):
         return more[0]
     return root_of(first, "/bin/activate") if sourced else None
+
+
+def _activated(command: Command, step: JobStep) -> Word | None:
+    """Return the environment that a command activates, as it is named where the step starts."""
+    name, folder, own = activated(command), command.folder, step.outside.folder
+    moved = (folder.text if folder else "") != (own.text if own else "")
+    if name is None or command in step.inner or not moved or name.text[:1] in ("/", "$", "~", ""):
+        return name
+    base = folder or unknown("$PWD", ENVIRONMENT, name.line)
+    place = made((name.text.removeprefix("./"),), name.line)
+    return join((base, place), "/", name.line) if "/" in name.text else name
 
 
 def _may_activate(command: Command) -> bool:
@@ -212,7 +223,9 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
         for folder in _own_folders(name, value):
             draft.add("module-use", folder)
     elif name == "PYTHONPATH":
-        if folders := _own_folders(name, value):
+        if not value.pieces:
+            draft.lose(value.line, f"{name}=: the trainer gets that of the modules")
+        elif folders := _own_folders(name, value):
             trainer.exports(draft, name, join(folders, ":", value.line))
     else:
         trainer.exports(draft, name, value)

@@ -151,6 +151,8 @@ class Expander:
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
             own, if_set = name in self.scope.variables, "+" in sign
+            if own and not if_set and (first := _copied(word)):
+                name, own = first, False  # both may be empty
             always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
             if not own and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
                 return word
@@ -166,7 +168,7 @@ class Expander:
             kind = kinds.BRANCH  # the user's shell has no such variable
         made_ = Word((Unknown(text, kind, at, (), digits, digits),), at)
         if sign in (":=", "="):
-            self.scope.variables[name] = made_
+            self.scope.variables[syntax.source(inner[0])] = made_
         return made_
 
     def _item(self, inner: Sequence[Node], text: str, at: int) -> list[Word]:
@@ -238,6 +240,15 @@ def calculate(left: int | None, sign: str, right: int | None) -> int | None:
     if left is None or right is None or sign not in OPERATORS or (sign in "/%" and right == 0):
         return None
     return OPERATORS[sign](left, right)
+
+
+def _copied(word: Word) -> str:
+    """Return the name of the one variable that a word has been copied from, "" for none."""
+    piece = word.pieces[0] if len(word.pieces) == 1 else ""
+    if isinstance(piece, str) or piece.kind not in (kinds.ENVIRONMENT, kinds.ARGUMENT):
+        return ""
+    name = piece.source[1:].removeprefix("{").removesuffix("}").removesuffix("-").removesuffix(":")
+    return name if name.isidentifier() or name.isdecimal() else ""
 
 
 def _range(text: str) -> list[str]:

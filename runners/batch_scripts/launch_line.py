@@ -28,6 +28,7 @@ ASKING = ("--version", "-V", "--mpi=list")
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")
 SILENT["trap"] = "the launch has no trap"
+SILENT |= dict.fromkeys(("ulimit", "umask"), "it is of the script's shell, and not of the ranks")
 
 
 def draft(script: Script, step: JobStep) -> LaunchLine:
@@ -208,6 +209,8 @@ def _known(command: Command, script: Script) -> bool:
     first = command.arguments[0].text if command.arguments else ""
     if command.name in ("source", "."):
         return first == "activate" or first.endswith(HARMLESS)
+    if command.name in ("ulimit", "umask"):
+        return all(word.start[:1] == "-" for word in command.arguments)
     if command.name == "trap":
         return first in ("", "-") or command.words[-1].text in ("EXIT", "ERR", "0")
     conda = command.name in CONDAS and first in ("activate", "deactivate", "init", "info")

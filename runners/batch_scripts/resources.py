@@ -10,12 +10,13 @@ from .directives import Directives
 from .draft import LaunchLine, Note
 from .programs import NAMES, OPTIONS, Option
 from .step import JobStep, Layer
-from .words import RUN, Word, literal, unknown
+from .words import BRANCH, RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
 OF_GPUS = ("gpus", "gpus-per-node")
 OF_PART = ("nodelist", "relative", "exclude", "gpus")  # of one node's agent
+OF_SHIFTER = ("image", "volume", "module")
 OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
@@ -31,6 +32,9 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     for option in job.options:
         if option.name not in COUNTS:
             _directive(draft, option, job)
+            if option.name in OF_SHIFTER and not step.container:
+                text = f"--{option.name}={option.text}: this does not run in that image"
+                draft.lose(option.line, text)
     options = step.starter.options if step.starter.name == "srun" else ()
     options = [each for each in options if not step.part or each.name not in OF_PART]
     own = [each for each in options if each.name in (*OF_GPUS, "gres")]
@@ -54,10 +58,8 @@ def _directive(draft: LaunchLine, option: Option, job: Directives) -> None:
         return
     if reason := REASONS.get((job.scheduler, name)) or REASONS.get(("", name)):
         draft.leave_out(line, reason)
-    elif job.scheduler == "pbs" and name in ("system", "ncpus", "select"):
-        return
-    elif name == "chdir":
-        draft.folder = literal(value, line)
+    elif name == "chdir" or (job.scheduler == "pbs" and name in ("system", "ncpus", "select")):
+        return  # of the former the script's commands know
     elif name == "signal":
         draft.add(name, value.removeprefix("B:"))
     elif name == "exclusive" and value:
@@ -179,6 +181,7 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
     on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
     if each is not None:
         draft.add("ntasks-per-node", each)
+        _few_nodes(draft, job, total, each)
     elif total is None or (total.number and total.number == job.tasks and any(given)):
         for name, value in zip(("ntasks-per-node", "ntasks"), given):
             if value:
@@ -198,8 +201,25 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         draft.add("cpus-per-task", share)
 
 
+def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:
+    """Take as many of the job's nodes as mpirun's ranks need."""
+    if total and total.number and each.number:
+        nodes, odd = -(-total.number // each.number), total.number % each.number
+        if nodes < (job.nodes or 1):
+            draft.add("nodes", nodes)
+        if odd:
+            draft.add("ntasks", total)
+            draft.drop("ntasks-per-node")
+    elif total and total.has(BRANCH):
+        draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
+        draft.note(total)
+
+
 def _alone(draft: LaunchLine, job: Directives) -> None:
     """A program that no launcher starts: one rank on the first node."""
+    if (job.nodes or 1) > 1:
+        text = f"--nodes={job.nodes}: no launcher starts this on the other nodes; it gets one"
+        draft.notes.append(Note(job.line_of("nodes"), text))
     draft.add("nodes", 1)
     draft.add("ntasks", 1)
     cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node

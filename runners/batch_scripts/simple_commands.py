@@ -12,7 +12,7 @@ from .commands import Assignment, Command, Content, Scope, hidden
 from .expansion import Expander
 from .programs import NAMES
 from .syntax import Node
-from .words import BRANCH, COMMAND, Word, join, literal, made
+from .words import BRANCH, COMMAND, ENVIRONMENT, Word, join, literal, made, unknown
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
@@ -33,6 +33,7 @@ class SimpleReader:
         self.state = Command((), 0, facts=facts)  # what the next command takes over
         self.depth, self.calls, self.rounds = 0, 0, 1  # rounds: of the loops around
         self.pushed: list[Word | None] = []  # folders of pushd
+        self.last: Word | None = None  # the folder before the last cd
         self._enter(scope)
 
     def _enter(self, scope: Scope) -> None:
@@ -135,9 +136,10 @@ class SimpleReader:
         name, options = command.name, [word.text for word in command.arguments]
         if name in ("cd", "pushd") and options:
             self.pushed += [self.state.folder] if name == "pushd" else []
-            self._change(_below(self.state.folder, command.arguments[-1]))
+            back = command.arguments[-1].text == "-"
+            self.change(self.last if back else _below(self.state.folder, command.arguments[-1]))
         elif name == "popd" and self.pushed:
-            self._change(self.pushed.pop())
+            self.change(self.pushed.pop())
         elif name == "set" and "pipefail" in options:
             self.state = replace(self.state, pipefail="+o" not in options)
         elif name in ("source", ".") and options:
@@ -164,9 +166,11 @@ class SimpleReader:
             else:
                 self.scope.variables[name] = literal(str(number), line)
 
-    def _change(self, folder: Word | None) -> None:
-        self.state = replace(self.state, folder=folder)
+    def change(self, folder: Word | None) -> None:
+        self.last, self.state = self.state.folder, replace(self.state, folder=folder)
         self.scope.variables.pop("PWD", None)
+        if folder and folder.text[:1] not in ("/", "$"):
+            folder = join((unknown("$PWD", ENVIRONMENT, folder.line), folder), "/", folder.line)
         self.scope.variables |= {"PWD": folder} if folder else {}
 
     def read_compound_statement(self, node: Node) -> None:

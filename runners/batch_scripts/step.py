@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .commands import Command
-from .programs import HELPERS, LOOKING, PLACE, SHELLS, TOOLS, WRAPPERS, Options, is_python
+from .programs import (
+    HELPERS,
+    LOOKING,
+    PLACE,
+    PREPARING,
+    SHELLS,
+    TOOLS,
+    WRAPPERS,
+    Options,
+    is_python,
+)
 from .words import BRANCH, Piece, Word
 
 
@@ -146,7 +156,9 @@ class JobStep:
     def starts(self) -> bool:
         """Whether it starts a training, as far as the script tells."""
         first, names = "".join(self.names[:1]), self.names
-        helps = first in HELPERS | LOOKING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+        helps = first in HELPERS | LOOKING | PREPARING or (
+            names[1:2] == ["-m"] and names[-1] in TOOLS
+        )
         asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
         helps = helps or (is_python(first) and names[1:2] in asks)
         helps = helps or "setup.py" in names or self.command.text.endswith(" --version")

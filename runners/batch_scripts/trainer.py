@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..settings.table import SETTINGS
+from ..settings.trainers import IN_IMAGES
 from . import words as kinds
 from .directives import Directives
 from .draft import LaunchLine, Note
@@ -71,7 +72,10 @@ def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
     first = place - 1 if len(word.pieces) == 1 else place
     option = words[first].text if first < place else name
     in_one = first < place or (equals and len(word.pieces) == 2)
+    options = any(value.startswith("--") for value in values) or (first < place and "=" in option)
     if array not in each_once or not in_one or first < 1 or not option.startswith("--"):
+        return words
+    if options:  # no values of the option before them
         return words
     listed = ",".join(value.replace("\\", "\\\\").replace(",", "\\,") for value in values)
     draft.drop("array")
@@ -91,6 +95,10 @@ def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     prepares = bool(step.agent) and (own or bool(step.shell and step.lead))
     if prepares or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
+    first = words[0].text
+    bare = "/" not in first and not first.endswith(".py") and not IN_IMAGES.fullmatch(first)
+    if bare and words[0].known and not step.agent:
+        return True  # the job's PATH has it, and perhaps not that of the user
     ranks_own = [word for word in words if any(on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     inside = _inside(step) is not None and not (step.agent and step.image is None)
@@ -145,7 +153,8 @@ def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
     if words[0].text.endswith(".py") and step.python:
         inside = step.agent and step.image is not None and not step.prefix
         own = step.environment if inside else None
-        python = made((*own.pieces, "/bin/python"), own.line) if own else literal("python")
+        name = step.names[0] if is_python(step.names[0]) else "python"
+        python = made((*own.pieces, "/bin/python"), own.line) if own else literal(name)
         words = [*step.prefix, python, *words]
     if step.bare and step.agent.name == "deepspeed" and not step.agent.has("no-local-rank"):
         place = 1 + next((n for n, word in enumerate(words) if word.text.endswith(".py")), 0)

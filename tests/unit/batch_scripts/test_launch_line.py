@@ -52,6 +52,19 @@ LINES = {
         f"python <<< 'print()'\n{RUN} python t.py",
         "--image image.sif t.py",
     ),
+    "a default of a copy that may be empty": (
+        f"A=${{SEED:-}}\n{RUN} python t.py ${{A:-7}}",
+        '--image image.sif t.py -- "${SEED:-7}"',
+    ),
+    "items behind an option that has a value": (
+        f"L=('--a 1' '--a 2')\n{RUN} python t.py --b=1 ${{L[$SLURM_ARRAY_TASK_ID]}}",
+        "--image image.sif -- bash -c 'L=('\"'\"'--a 1'\"'\"' '\"'\"'--a 2'\"'\"'); exec python"
+        " t.py --b=1 ${L[$SLURM_ARRAY_TASK_ID]}'",
+    ),
+    "python3 in the shell of a rank": (
+        f"{RUN} python3 t.py $SLURM_JOB_ID",
+        "--image image.sif -- bash -c 'exec python3 t.py \"$SLURM_JOB_ID\"'",
+    ),
     "an item that may be empty": (
         f"L=('' --bn)\n{RUN} python t.py ${{L[$SLURM_ARRAY_TASK_ID]}}",
         "--image image.sif -- bash -c 'L=('\"'\"''\"'\"' --bn); exec python t.py"
@@ -367,6 +380,14 @@ def test_a_step(text: str, expected: str) -> None:
 
 # Whole scripts: directives and launchers make the counts.
 WHOLE = {
+    "fewer ranks of mpirun than the job's nodes hold": (
+        "#PBS -l select=4\nmpiexec -np 8 -ppn 4 python t.py",
+        "--scheduler pbs --ntasks-per-node 4 --nodes 2 --runtime none t.py",
+    ),
+    "ranks of mpirun that fill no node": (
+        "#SBATCH -N 4\nmpiexec -np 6 -ppn 4 python t.py",
+        "--nodes 2 --ntasks 6 --runtime none t.py",
+    ),
     "an agent in an environment that the container's text enters": (
         "#SBATCH -N 2\nE=/e\nsrun apptainer exec i.sif bash -c"
         ' "\\$WITH_ENV; source $E/bin/activate && torchrun --nproc_per_node 4 t.py --d $W/a"',
@@ -485,7 +506,7 @@ WHOLE = {
     ),
     "a program that passes a command on": (
         "#SBATCH -N 1\nnumactl --membind=0-3 python t.py",
-        "--nodes 1 --ntasks 1 --runtime none -- numactl --membind=0-3 python t.py",
+        "--nodes 1 --ntasks 1 --runtime none -- bash -c 'exec numactl --membind=0-3 python t.py'",
     ),
     "a condition that the script decides": (
         "A=1\nif [[ $A == 1 ]]; then module load x\nelse module load y; fi\n"
@@ -761,7 +782,7 @@ WHOLE = {
     ),
     "a container for each node by ssh": (
         "#SBATCH -N 2\nfor i in 0 1; do ssh ${SLURM_JOB_NODELIST[$i]} apptainer exec i.sif a; done",
-        "--nodes 2 --ntasks-per-node 1 --image i.sif a",
+        "--nodes 2 --ntasks-per-node 1 --image i.sif -- bash -c 'exec a'",
     ),
     "an agent for each node that the tasks fill": (
         "#SBATCH --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2\n"
@@ -973,6 +994,11 @@ OPEN = {
         "1: $(date +%s): a command",
     ),
     "an argument": ("{run} python t.py $1", "'<$1>'", "1: $1: it is an argument of the script"),
+    "a number of ranks that a loop sets": (
+        "for n in $L; do mpirun -np $((n*4)) -npernode 4 python t.py; done",
+        "'<$((n*4)) / 4>'",
+        "1: $((n*4)): a loop",
+    ),
     "a part of a path": (
         "{run} python t.py $HOME/unet/$2 -e $3",
         "-- '<$HOME/unet/$2>' -e '<$3>'",
@@ -1117,6 +1143,22 @@ LOST = {
         "srun python -m torch.distributed.launch --nproc_per_node=2 t.py",
         "1: --local_rank, which it gives to the script",
     ),
+    "an image of the directives that no command enters": (
+        "#SBATCH --image=docker:a/b\nsrun python t.py",
+        "1: --image=docker:a/b: this does not run in that image",
+    ),
+    "a text for each rank that only prepares": (
+        f"{RUN} bash -c 'source /e/env.sh;'\nsrun python t.py",
+        "1: srun apptainer exec image.sif bash -c source /e/env.sh;: what it starts is not",
+    ),
+    "a limit of the shell": (
+        f"ulimit -n 4096\n{RUN} python t.py",
+        "1: ulimit -n 4096: it is of the script's shell",
+    ),
+    "an empty path of Python": (
+        "export PYTHONPATH=\nsrun python t.py",
+        "1: PYTHONPATH=: the trainer gets that of the modules",
+    ),
     "an instance of an image": (
         "apptainer exec instance://one python t.py",
         "1: instance://one: give the image itself",
@@ -1175,8 +1217,8 @@ LOST = {
         "1: PATH=/e/bin:$PATH: the trainer gets that of the image",
     ),
     "a server beside a script": (
-        f"srun nvidia-cuda-mps-control -d &\n{RUN} bash train.sh",
-        "1: srun nvidia-cuda-mps-control -d: it runs beside the training",
+        f"srun metrics-server -d &\n{RUN} bash train.sh",
+        "1: srun metrics-server -d: it runs beside the training",
     ),
     "what a file sets": (f". vars.sh\n{RUN} python t.py", "1: . vars.sh: what it sets is not"),
     "an image that ranks write to": (
@@ -1448,7 +1490,10 @@ INSIDE = {
         "composer -n 4 -m a.train --lr 1",
         "bash -c 'export NODE_RANK=\"$GROUP_RANK\"; exec python -m a.train --lr 1'",
     ),
-    "uv in an image": ("uv run --no-sync python t.py", "uv -- run --no-sync python t.py"),
+    "uv in an image": (
+        "uv run --no-sync python t.py",
+        "bash -c 'exec uv run --no-sync python t.py'",
+    ),
     "an agent of uv": (
         "uv run torchrun --nnodes 2 --nproc_per_node 4 t.py",
         "bash -c 'exec uv run python t.py'",

@@ -1,0 +1,57 @@
+"""Folders of a launch line: that of `cd`, that of the submission, and what was named before."""
+
+from __future__ import annotations
+
+import pytest
+
+from .scripts import line
+
+BEGIN = "#SBATCH --nodes=1\n"
+COUNTS = "--nodes 1 --ntasks 1 --runtime none"
+
+# Commands, and the line without its counts.
+FOLDERS = {
+    "an environment before": (
+        "source ./env/bin/activate\ncd a/b\npython t.py",
+        f"cd a/b && {COUNTS} --image $OLDPWD/env t.py",
+    ),
+    "an environment of another folder": (
+        "cd /x\nsource env/bin/activate\ncd y\npython t.py",
+        f"cd /x/y && {COUNTS} --image /x/env t.py",
+    ),
+    "an environment of the same folder": (
+        "cd /x\nsource env/bin/activate\npython t.py",
+        f"cd /x && {COUNTS} --image ./env t.py",
+    ),
+    "a name of conda": (
+        "conda activate /e\ncd a\npython t.py",
+        f"cd a && {COUNTS} --image /e t.py",
+    ),
+    "the folder before": (
+        "D=$PWD/data\ncd a\npython t.py $D",
+        f"cd a && {COUNTS} t.py -- $OLDPWD/data",
+    ),
+    "the folder of the submission": (
+        "cd $SLURM_SUBMIT_DIR\ncd a\npython t.py $SLURM_SUBMIT_DIR/b",
+        f"cd $PWD/a && {COUNTS} t.py -- $OLDPWD/b",
+    ),
+    "the folder within": (
+        "cd a\npython $PWD/t.py",
+        f"cd a && {COUNTS} $OLDPWD/a/t.py",
+    ),
+    "back": ("cd a\ncd -\npython t.py $PWD", f"{COUNTS} t.py -- $PWD"),
+    "below that of the directive": (
+        "#SBATCH -D /x\ncd a\npython t.py $PWD $SLURM_SUBMIT_DIR",
+        f"cd /x/a && {COUNTS} t.py -- /x/a $OLDPWD",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FOLDERS.values(), ids=FOLDERS)
+def test_a_folder(text: str, expected: str) -> None:
+    assert line(BEGIN + text).replace("runner launch ", "") == expected
+
+
+def test_each_rank_knows_its_folder() -> None:
+    text = "cd a\nsrun bash -c 'python $PWD/t.py --rank $SLURM_PROCID'"
+    assert '\'exec python "$PWD/t.py" --rank' in line(BEGIN + text)
