@@ -18,6 +18,7 @@ from .stage import (
     BARE,
     OF_BASE,
     OF_SHELL,
+    PLACEHOLDER,
     STAGED,
     Note,
     Stage,
@@ -37,6 +38,7 @@ READ_ONLY = "read-only in bash: where sh is bash, %post has root's own, as UID 0
 # What ENV sets, but not for who runs the image.
 BUILDING = dict.fromkeys(OF_SHELL, f"{READ_ONLY}; it is not set when the image runs")
 BUILDING["HOME"] = "set while it is built; who runs the image has another home"
+ROOTS_HOME = "who runs the image cannot write there: set it anew when it runs"
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\
@@ -93,11 +95,22 @@ class Converter(Runs):
         base = plain(shell(self._base(item, parts[0])))
         earlier = self.named(base)
         if earlier is None:
+            self._refuse_choice(item, base)
             self.stages.append(Stage(name, base, (item.line,)))
             return
         self.note(item, f"FROM {base}, a stage", "the lines of that stage are repeated")
         lines = (*earlier.lines, item.line)
         self.stages.append(replace(deepcopy(earlier), name=name, lines=lines))
+
+    def _refuse_choice(self, item: Instruction, base: str) -> None:
+        """Refuse an argument that chooses a stage: what a definition gets by it is an image."""
+        parts = PLACEHOLDER.split(base)[::2]
+        pattern = ".*".join(map(re.escape, parts))
+        names = [one.name for one in self.stages if re.fullmatch(pattern, one.name, re.IGNORECASE)]
+        if len(parts) > 1 and any(parts) and names:
+            what = f"line {item.line}: FROM {item.flat}: an argument without a default chooses"
+            names_it = ", ".join(f"ARG {name}=..." for name in PLACEHOLDER.findall(base))
+            raise UsageError(f"{what} one of the stages {', '.join(names)}", f"write {names_it}")
 
     def _base(self, item: Instruction, text: str) -> str:
         def missing(name: str) -> str:
@@ -149,6 +162,8 @@ class Converter(Runs):
             if name in BUILDING:
                 self.note(item, name, BUILDING[name])
             else:
+                if text.startswith("/root/") and ":" not in text:
+                    self.note(item, f"{name}={text}", ROOTS_HOME)
                 here.environ.append(f'export {name}="{text}"')
             here.variables[name] = text
             self.export(name, text)
@@ -179,7 +194,7 @@ class Converter(Runs):
     def read_workdir(self, item: Instruction) -> None:
         here = self.stage
         path = self.static(item, shell(item.flat), in_post=not here.bare)
-        if not path.startswith(("/", "{{", OF_BASE)) and not here.has_folder:
+        if not path.startswith(("/", "{{", OF_BASE)) and not here.knows_folder:
             what = f"WORKDIR {path} without one before it"
             self.note(item, what, "here it is below /; Docker takes the base's working directory")
         here.folder, here.has_folder = self.below(path), True

@@ -166,7 +166,7 @@ class Copies(Sources):
         ]
 
     def _target(self, item: Instruction, path: str) -> str:
-        if not path.startswith(("/", "{{", OF_BASE)) and not self.stage.has_folder:
+        if not path.startswith(("/", "{{", OF_BASE)) and not self.stage.knows_folder:
             what = f"{item.word} to {path} without a WORKDIR"
             self.note(item, what, "here it is below /; Docker takes the base's working directory")
         made = self.below(path)

@@ -32,14 +32,10 @@ USER_INSTALL = re.compile(
     r"(\b(?:pip[\d.]*|ipykernel|kernelspec|\w+extension)\s+(?:install|enable)\b[^\n;&|]*?)\s--user\b"
 )
 HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
-# Commands that put files where they run, and bases without a working directory of their own.
+# Commands that put files where they run.
 FETCHES = re.compile(
     r"\s*(?:git\s+clone|wget|unzip|curl\s(?:.*\s)?-\w*[oO]|pip\s+install\s+-e)\s"
     r"(?!(?:.*\s)?(?:[\"']?[/~]|-\w*O\s*-))"
-)
-AT_ROOT = re.compile(
-    r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
-    r"|amazonlinux|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
 )
 # Empties the folders that Apptainer binds from the machine while it builds.
 EMPTIES_TMP = re.compile(r"\brm\s(?:[^;&|\n]*\s)?[\"']?/(?:var/)?tmp/?\*")
@@ -128,11 +124,7 @@ class Runs(Copies):
             self.note(item, "rm of all in /tmp", why)
         if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
             self.note(item, "pip install horovod", self._horovod(text))
-        if (
-            _fetches(CONTINUED.sub(" ", text))
-            and not self.stage.has_folder
-            and not AT_ROOT.search(self.stage.base)
-        ):
+        if _fetches(CONTINUED.sub(" ", text)) and not self.stage.knows_folder:
             what = "RUN in the base's working directory"
             self.note(item, what, "here it is /: write WORKDIR before it, if the base has another")
 

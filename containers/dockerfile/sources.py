@@ -133,10 +133,12 @@ class Sources(Reader):
 
     def _in_context(self, item: Instruction, source: str) -> list[str]:
         """The paths that a source stands for. Refused when one leads out of the context."""
-        path = os.path.normpath(source.lstrip("/") or ".")
-        known = PLACEHOLDER.sub(lambda match: self.stage.arguments.get(match[1], ""), path)
-        known = os.path.normpath(known.lstrip("/") or ".")
-        if known.startswith("..") or not self.is_inside(known):
+        path = _rooted(source)
+        if ".." in source.split("/") and os.path.normpath(source.lstrip("/")).startswith(".."):
+            what = f"{item.word} {source}"
+            self.note(item, what, f"Docker takes {path}: nothing is above the Dockerfile's folder")
+        known = _rooted(PLACEHOLDER.sub(lambda match: self.stage.arguments.get(match[1], ""), path))
+        if not self.is_inside(known):
             self._outside(item, known)
         found = matches(self.context, known)
         for each in found:
@@ -186,6 +188,11 @@ class Sources(Reader):
                 return stage
         self.outside.append(Stage(f"image{len(self.outside)}", origin))
         return self.outside[-1]
+
+
+def _rooted(source: str) -> str:
+    """A path in the context, whose root is its own parent, as Docker reads it."""
+    return os.path.normpath(f"/{source}").lstrip("/") or "."
 
 
 def _packed(path: str) -> str:

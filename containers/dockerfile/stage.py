@@ -24,6 +24,11 @@ HIDDEN = "{\0{"  # stands for the braces of what is no argument, until it is quo
 OF_BASE = "\0$"  # stands for the $ of a variable that only the base may have set
 # Images without a shell: nothing can be run in them.
 BARE = re.compile(r"^scratch$|distroless|^cgr\.dev/chainguard/(?!.*-dev)")
+# Bases without a working directory of their own.
+AT_ROOT = re.compile(
+    r"^(?:docker\.io/)?(?:library/)?(?:ubuntu|debian|python|alpine|fedora|almalinux|rockylinux|centos"
+    r"|amazonlinux|bash|gcc|rust|scratch)(?:[:@]|$)|nvidia/(?:cuda|opengl)|conda|rocm/dev|mambaorg"
+)
 OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
 STAGED = "/.copied"  # where files lie in an image until %post puts them in their places
 
@@ -63,6 +68,11 @@ class Stage:
     has_command: bool = False  # of its own, not of the stage that it starts from
     works: bool = False  # whether anything is done in %post
     copies: int = 0
+
+    @property
+    def knows_folder(self) -> bool:
+        """Whether the working directory is known: that of WORKDIR, or / of a plain base."""
+        return self.has_folder or bool(AT_ROOT.search(self.base))
 
     @property
     def bare(self) -> bool:
