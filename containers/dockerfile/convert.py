@@ -79,8 +79,16 @@ class Converter(Runs):
         else:
             self.note(item, f"{item.word} is not known", "write what it does into %post")
 
+    def _arguments(self, item: Instruction) -> list[str]:
+        """The arguments of ARG, without what is meant as a comment: to Docker, more arguments."""
+        found = words(item.flat)
+        if "#" not in found:
+            return found
+        self.note(item, f"ARG {item.flat}", "what follows the # is left out")
+        return found[: found.index("#")]
+
     def _global(self, item: Instruction) -> None:
-        for word in words(item.flat):
+        for word in self._arguments(item):
             name, equals, value = word.partition("=")
             if equals:
                 self.globals[name] = self.expand(item, shell(value), self.globals)
@@ -125,7 +133,7 @@ class Converter(Runs):
 
     def read_arg(self, item: Instruction) -> None:
         here = self.stage
-        for word in words(item.flat):
+        for word in self._arguments(item):
             name, equals, value = word.partition("=")
             default = shell(value) if equals else self.globals.get(name)
             if default is None and name not in {**here.arguments, **here.variables}:
@@ -138,8 +146,8 @@ class Converter(Runs):
                 if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
                     what = f"ARG {name} is '{plain(value)}', of the default of ARG {other}"
                     self.note(item, what, f"--build-arg {other}=... does not change it")
-            if name in here.variables:  # which ENV has set for good
-                continue
+            if name in here.variables or not name.isidentifier():
+                continue  # ENV has set it for good, or no shell knows it
             if equals and here.arguments.get(name, value) != value:
                 what = f"ARG {name} has another default before"
                 self.note(item, what, f"--build-arg {name}=... does not change it from here on")

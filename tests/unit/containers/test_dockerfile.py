@@ -340,6 +340,7 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
         ),
         ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E into an image without a shell"),
         ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
+        ("ARG A=1 # is one", "line 2: ARG A=1 # is one: what follows the # is left out"),
         ("ARG [A\nARG B)=$A", "line 2: ARG [A has no default: --build-arg"),
         ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
         ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),
