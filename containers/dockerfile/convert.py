@@ -38,7 +38,7 @@ READ_ONLY = "read-only in bash: where sh is bash, %post has root's own, as UID 0
 # What ENV sets, but not for who runs the image.
 BUILDING = dict.fromkeys(OF_SHELL, f"{READ_ONLY}; it is not set when the image runs")
 BUILDING["HOME"] = "set while it is built; who runs the image has another home"
-ROOTS_HOME = "who runs the image cannot write there: set it anew when it runs"
+ROOTS_HOME = "who runs the image cannot write there: give it another folder"
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.
 HOME = """\

@@ -71,7 +71,7 @@ def _is_own(script: Script, image: str) -> bool:
     for verb, rest in (pair for each in script.commands for pair in OF_IMAGES.findall(each.text)):
         names = TAGS.findall(rest) if verb == "build" else rest.split()[-1:]
         if name in (each.removesuffix(":latest") for each in names):
-            own = verb != "push"
+            own = verb != "push" and "--push" not in rest
         own = own or verb == "load"  # of a file that names its images
     return own
 

@@ -24,7 +24,6 @@ CONDAS = ("conda", "mamba", "micromamba")
 
 
 def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
-    by_ssh = step.starter.name == "ssh"
     draft.folder = _folder(step.outside.folder)
     if draft.folder is not None:
         draft.note(draft.folder)
@@ -40,8 +39,8 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
     else:
         _environment(draft, script, step)
     _variables(draft, script, step)
-    if by_ssh:
-        _not_by_ssh(draft, script, step)
+    if step.remote:
+        _not_handed_on(draft, script, step)
         return
     _modules(draft, script, step, profile)
     for command in script.content.commands:
@@ -56,13 +55,16 @@ def _chooses(command: Command) -> bool:
     return command.name in MODULES or activated(command) is not None
 
 
-def _not_by_ssh(draft: LaunchLine, script: Script, step: JobStep) -> None:
-    """Say what of the script's shell a program that ssh starts does not have."""
+def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
+    """Say what of the script's shell a program that ssh or pbsdsh starts does not have."""
     chosen = [c.text for c in script.content.commands if c.line < step.line and _chooses(c)]
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
-        draft.leave_out(step.line, f"{', '.join(words)}: ssh does not pass {them(words)} on")
+        name = step.starter.name
+        draft.leave_out(step.line, f"{', '.join(words)}: {name} does not pass {them(words)} on")
     if not any(each.name == "cd" for each in step.inner):
-        draft.notes.append(Note(step.line, "ssh starts it in your home folder: launch it there"))
+        draft.notes.append(
+            Note(step.line, f"{step.starter.name} starts it in your home folder: launch it there")
+        )
 
 
 def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
@@ -112,7 +114,7 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
 
 def _before(script: Script, step: JobStep, *more: Command) -> list[Command]:
     """Return the commands that may run before a step: not those of another branch."""
-    around = script.content.commands if step.starter.name != "ssh" else ()
+    around = () if step.remote else script.content.commands
     commands = (each for each in (*around, *more) if each.line <= step.line)
     return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
 

@@ -128,12 +128,13 @@ def _of_type(option: Option, kind: str) -> Option:
 def _counts(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     if step.agent:
         _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
-    elif step.starter.name == "ssh":
+    elif step.remote:
         _nodes(draft, job)
         if not draft.has("nodes") and (job.nodes or 1) > 1:
             draft.add("nodes", job.nodes)
-        draft.add("ntasks-per-node", 1)
-        _cpus(draft, job, 1, Layer())
+        ranks = 1 if step.part else job.count("ntasks-per-node") or 1
+        draft.add("ntasks-per-node", ranks)
+        _cpus(draft, job, ranks, Layer())
     elif not step.starter:
         _alone(draft, job)
     elif step.starter.name == "srun":
@@ -188,6 +189,8 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
                 draft.add(name, value)
     elif total.number != on_gpus or not on_gpus:
         draft.add("ntasks", total)
+        if (total.number or job.nodes or 1) < (job.nodes or 1):
+            draft.add("nodes", total.number)
     depth = mpirun.get("cpus-per-task")
     ranks = each.number if each else job.count("ntasks-per-node")
     ranks = ranks or (mpirun.count("ntasks") or 1) // (job.nodes or 1) or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -122,8 +122,18 @@ def module_command(command: Command) -> tuple[str, list[Word]]:
 def _add_images(found: list[JobStep]) -> None:
     """Give the steps that enter a container of --container-name its image."""
     images: dict[str, Word] = {}
+    instances = dict[str, tuple[Word, Sequence[Option]]]()
     for step in found:
-        if step.image and step.image.start.startswith("instance://"):
+        if step.names[1:3] == ["instance", "start"] and step.names[0] in programs.APPTAINER:
+            read_ = programs.read(step.program[3:], programs.OPTIONS["apptainer"])
+            image, name_ = [*read_.rest, literal(""), literal("")][:2]
+            instances[f"instance://{name_.text}"] = (image, read_.options)
+        if step.image and step.image.text in instances:
+            step.image, options = instances[step.image.text]
+            own = step.container
+            whole = replace(own, options=[*options, *own.options])
+            step.layers[step.layers.index(own)] = whole
+        elif step.image and step.image.start.startswith("instance://"):
             step.problems.append((step.line, f"{step.image.text}: give the image itself"))
         if name := step.container.text("container-name"):
             images |= {name: step.image} if step.image else {}

@@ -108,10 +108,14 @@ class JobStep:
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
 
     @property
+    def remote(self) -> bool:
+        """Whether it is started by what hands no folder and no variables on."""
+        return self.starter.name in ("ssh", "pbsdsh")
+
+    @property
     def outside(self) -> Command:
-        """The command with the folder and the exports that reach it: by ssh none does."""
-        by_ssh = self.starter.name == "ssh"
-        return replace(self.command, folder=None, exports={}) if by_ssh else self.command
+        """The command with the folder and the exports that reach it."""
+        return replace(self.command, folder=None, exports={}) if self.remote else self.command
 
     @property
     def variables(self) -> Mapping[str, Word]:

@@ -63,6 +63,8 @@ class _Reader(JobStep):
         job = read_.get("jobid")
         if job and job.text.strip("${}") not in JOB_NUMBERS:
             self.problems.append((line, f"--jobid={job.text}: a step of another job"))
+        if name == "pbsdsh" and read_.has("n", "c"):
+            self.problems.append((line, "pbsdsh: it starts this on some nodes of the job only"))
         if read_.has("multi-prog"):
             self.problems.append((line, f"{name} --multi-prog starts different programs"))
         if name == "srun" and read_.has("container-image", "container-name"):

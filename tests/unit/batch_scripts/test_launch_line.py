@@ -384,6 +384,20 @@ WHOLE = {
         "#PBS -l select=4\nmpiexec -np 8 -ppn 4 python t.py",
         "--scheduler pbs --ntasks-per-node 4 --nodes 2 --runtime none t.py",
     ),
+    "fewer ranks of mpirun than nodes": (
+        "#SBATCH -N 3\nmpirun -np 1 python t.py",
+        "--ntasks 1 --nodes 1 --runtime none t.py",
+    ),
+    "what pbsdsh starts on each node": (
+        "#PBS -l select=2:ncpus=8:ngpus=2\nexport A=1\npbsdsh -- python t.py $HOSTNAME",
+        "--scheduler pbs --gpus-per-node 2 --nodes 2 --ntasks-per-node 1 --cpus-per-task 8"
+        " --runtime none -- bash -c 'exec python t.py \"${MASTER_ADDR:-$(hostname)}\"'",
+    ),
+    "an instance of an image": (
+        "#SBATCH -N 1\napptainer instance start -B /a:/b i.sif one\n"
+        "apptainer exec instance://one python t.py",
+        "--nodes 1 --ntasks 1 --image i.sif --bind /a:/b t.py",
+    ),
     "ranks of mpirun that fill no node": (
         "#SBATCH -N 4\nmpiexec -np 6 -ppn 4 python t.py",
         "--nodes 2 --ntasks 6 --runtime none t.py",
@@ -846,6 +860,11 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
     assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
 
 
+def test_an_image_that_docker_pushes_is_of_its_registry() -> None:
+    text = "docker buildx build --push -t a.b/mine .\nsrun docker run a.b/mine python t.py"
+    assert line(text) == "--image docker://a.b/mine t.py"
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -1151,6 +1170,10 @@ LOST = {
         f"{RUN} bash -c 'source /e/env.sh;'\nsrun python t.py",
         "1: srun apptainer exec image.sif bash -c source /e/env.sh;: what it starts is not",
     ),
+    "one node of pbsdsh": (
+        "#PBS -l select=2\npbsdsh -n 1 python t.py",
+        "2: pbsdsh: it starts this on some nodes",
+    ),
     "a limit of the shell": (
         f"ulimit -n 4096\n{RUN} python t.py",
         "1: ulimit -n 4096: it is of the script's shell",
@@ -1159,7 +1182,7 @@ LOST = {
         "export PYTHONPATH=\nsrun python t.py",
         "1: PYTHONPATH=: the trainer gets that of the modules",
     ),
-    "an instance of an image": (
+    "an instance of an image that something else starts": (
         "apptainer exec instance://one python t.py",
         "1: instance://one: give the image itself",
     ),
@@ -1449,7 +1472,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
         "an agent in an environment of the container",
         "a step of another job",
         "an option without its value",
-        "an instance of an image",
+        "an instance of an image that something else starts",
         "a container of docker that runs already",
         "a word that differs from node to node",
         "a sum that differs from node to node",
