@@ -87,7 +87,8 @@ class Content:
     """What a script does, in order; `octal` are the lines of numbers that may begin with 0.
 
     `faults` are lines that the grammar does not know, `embedded` the first directives of
-    here-documents, and `comments` all comments by line.
+    here-documents, and `comments` all comments by line. `ended` is the first line that never runs,
+    behind an `exit`, 0 for none.
     """
 
     commands: list[Command] = field(default_factory=list)
@@ -96,6 +97,7 @@ class Content:
     octal: list[int] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
     embedded: list[int] = field(default_factory=list)
+    ended: int = 0
 
 
 @dataclass

@@ -43,15 +43,18 @@ class _Reader(SimpleReader):
 
     def read_list(self, node: Node) -> None:
         left, sign, right = node.children[0], syntax.source(node.children[1]), node.children[-1]
+        self.joined += 1
         self.walk(left)
         if sign == "||" or left.type == "test_command":
             self._branches([(f"line {self._line(left)} ({sign})", [right])])
         else:
             self.walk(right)
+        self.joined -= 1
 
     def read_pipeline(self, node: Node) -> None:
         parts = [child for child in node.children if child.is_named and child.type != "comment"]
         names = [_first(part) for part in parts]
+        self.joined += 1
         for place, part in enumerate(parts):
             pipe, state = (*names[place + 1 :], *self.state.pipe), self.state
             words = state.words if part is parts[-1] else ()  # those behind a redirection
@@ -60,6 +63,7 @@ class _Reader(SimpleReader):
             inputs = (source,) if piped else state.inputs
             with self._with(pipe=pipe, words=words, inputs=inputs):
                 self.walk(part)
+        self.joined -= 1
 
     def read_redirected_statement(self, node: Node) -> None:
         inputs, outputs, document, words = list[Word](), list[Word](), None, list[Word]()
@@ -111,11 +115,12 @@ class _Reader(SimpleReader):
     def _subshell(self, node: Node, **changes: object) -> list[Command]:
         """Read what changes no variable of the shell around it; return its commands."""
         before, state, first = self.scope, self.state, len(self.content.commands)
+        ended = self.ended
         self._enter(before.copy())
         with self._with(**changes):
             self._children(node.children)
         self._enter(before)
-        self.state = state
+        self.state, self.ended = state, ended
         return self.content.commands[first:]
 
     def _substitute(self, node: Node) -> Word:

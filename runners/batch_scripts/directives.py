@@ -43,7 +43,7 @@ class Directives(Lookup):
     @property
     def nodes(self) -> int | None:
         """The nodes of the job, None where the scheduler decides."""
-        single = self.count("ntasks") in (None, 1) and not self.has("gpus")
+        single = self.count("ntasks") == 1 or not self.has("ntasks", "gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
         asked, most = self.count("nodes"), self.count("ntasks")
         if asked and most and self.scheduler == "slurm":

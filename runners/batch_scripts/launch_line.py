@@ -221,6 +221,8 @@ def _known(command: Command, script: Script) -> bool:
 def of_loops(script: Script) -> Iterator[Note]:
     """Yield what is said of loops and of several steps: each is a job of its own."""
     steps = script.steps
+    if line := script.content.ended:
+        yield Note(line, "from here on nothing runs: the script has ended before")
     for line in sorted({s.command.loops for s in steps if not s.part} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"

@@ -33,6 +33,7 @@ class SimpleReader:
         self.state = Command((), 0, facts=facts)  # what the next command takes over
         self.depth, self.calls, self.rounds = 0, 0, 1  # rounds: of the loops around
         self.pushed: list[Word | None] = []  # folders of pushd
+        self.ended, self.joined = False, 0  # by exit, outside of a && b and a | b
         self.last: Word | None = None  # the folder before the last cd
         self._enter(scope)
 
@@ -97,6 +98,9 @@ class SimpleReader:
 
     def _run(self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word]) -> None:
         line, names = self._line(node), self.scope.exported
+        if self.ended:
+            self.content.ended = self.content.ended or line
+            return
         items = ((n, v) for n, v in self.scope.variables.items() if n in names)
         exports = {n: v for n, v in items if isinstance(v, Word)}
         command = replace(
@@ -112,6 +116,8 @@ class SimpleReader:
             return
         self.content.commands.append(command)
         self._obey(command)
+        ends = words[0].text == "exit" or (words[0].text == "exec" and words[1:])
+        self.ended = bool(ends) and not (self.joined or self.state.conditions or self.state.within)
 
     def _broken(self, command: Command) -> None:
         """Note a keyword that the grammar takes for a command; what is set near it is unknown.

@@ -860,6 +860,32 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
     assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
 
 
+@pytest.mark.parametrize("end", ["exit 0", "exec python a.py", "f() { exit; }; f", "exit; X=$(a)"])
+def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
+    text = f"python a.py\n{end}\npython b.py"
+    assert {each[-4:] for each in lines(text)} == {"a.py"}
+    assert any("from here on nothing runs" in note for note in said(text, "notes"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "[ -e x ] || exit 1",
+        "cd x && exit",
+        "cd x && { exit; }",
+        "f() { exit; }; cd x && f",
+        "while read x; do exit; done",
+        "(exit 1)",
+        "if a; then exit; fi",
+        "X=$(exit 1)",
+        "exec > log",
+        "a | exit",
+    ],
+)
+def test_a_script_that_may_go_on_is_read_on(end: str) -> None:
+    assert lines(f"{end}\npython b.py")[-1].endswith("b.py")
+
+
 def test_an_image_that_docker_pushes_is_of_its_registry() -> None:
     text = "docker buildx build --push -t a.b/mine .\nsrun docker run a.b/mine python t.py"
     assert line(text) == "--image docker://a.b/mine t.py"
