@@ -9,7 +9,7 @@ from ..core.command_line import without_secret
 from ..core.site import Profile
 from . import container, trainer
 from .commands import Command, exclude
-from .draft import LaunchLine, Note
+from .draft import MOVED, LaunchLine, Note
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .script import MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
@@ -58,13 +58,14 @@ def _chooses(command: Command) -> bool:
 def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Say what of the script's shell a program that ssh or pbsdsh starts does not have."""
     chosen = [c.text for c in script.content.commands if c.line < step.line and _chooses(c)]
+    starter = step.starter.name
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
-        name = step.starter.name
-        draft.leave_out(step.line, f"{', '.join(words)}: {name} does not pass {them(words)} on")
-    if not any(each.name == "cd" for each in step.inner):
-        draft.notes.append(
-            Note(step.line, f"{step.starter.name} starts it in your home folder: launch it there")
-        )
+        draft.leave_out(step.line, f"{', '.join(words)}: {starter} does not pass {them(words)} on")
+    if any(piece.source in MOVED for word in step.program for piece in word.unknown):
+        draft.folder = unknown("$HOME", ENVIRONMENT, step.line)  # in which $PWD is another one
+    elif not any(each.name == "cd" for each in step.inner):
+        text = f"{starter} starts it in your home folder: launch it there"
+        draft.notes.append(Note(step.line, text))
 
 
 def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
