@@ -67,7 +67,9 @@ class _Reader(SimpleReader):
 
     def read_redirected_statement(self, node: Node) -> None:
         inputs, outputs, document, words = list[Word](), list[Word](), None, list[Word]()
-        for child in node.children:
+        heredocs = (each for each in node.children if each.type == "heredoc_redirect")
+        behind = [each for here in heredocs for each in here.children_by_field_name("redirect")]
+        for child in [*node.children, *behind]:
             if child.type == "heredoc_redirect":
                 self._children(each for each in child.children if each.type in IN_HEREDOC)
                 inputs.append(literal("<<", self._line(child)))

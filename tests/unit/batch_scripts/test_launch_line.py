@@ -1200,6 +1200,10 @@ LOST = {
         "#PBS -l select=2\npbsdsh -n 1 python t.py",
         "2: pbsdsh: it starts this on some nodes",
     ),
+    "a file that a here-document writes": (
+        f"cat << E > a.sh\nx\nE\n{RUN} python t.py",
+        "1: cat: write a.sh before the launch",
+    ),
     "a limit of the shell": (
         f"ulimit -n 4096\n{RUN} python t.py",
         "1: ulimit -n 4096: it is of the script's shell",
