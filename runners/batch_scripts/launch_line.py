@@ -158,7 +158,9 @@ def _instead(command: Command, script: Script) -> str:
     program = step.names
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
-        return f"write {command.outputs[0].text} before the launch"
+        file = command.outputs[0]
+        again = ", under a name that needs no job" if file.has(RUN) else ""
+        return f"write {file.text} before the launch{again}"
     if command.name in SILENT:
         return SILENT[command.name]
     if first in ("sbatch", "qsub"):

@@ -1200,6 +1200,10 @@ LOST = {
         "#PBS -l select=2\npbsdsh -n 1 python t.py",
         "2: pbsdsh: it starts this on some nodes",
     ),
+    "a file of the job that a here-document writes": (
+        f"cat > $SLURM_JOB_ID.json << E\nx\nE\n{RUN} python t.py",
+        "1: cat: write $SLURM_JOB_ID.json before the launch, under a name that needs no job",
+    ),
     "a file that a here-document writes": (
         f"cat << E > a.sh\nx\nE\n{RUN} python t.py",
         "1: cat: write a.sh before the launch",
