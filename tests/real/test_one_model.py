@@ -102,7 +102,17 @@ RIGHT_KERAS = {
 }
 
 
-@pytest.mark.parametrize("name", RIGHT_KERAS)
+# Each of the others has another's kind of variables, or its Keras.
+OFTEN = ("tape", "keras_2", "mirrored", "local_variable")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *OFTEN,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in RIGHT_KERAS if name not in OFTEN),
+    ],
+)
 def test_right_models_of_keras_are_no_alarm(place: Login, name: str) -> None:
     controller, words = RIGHT_KERAS[name]
     done = two_ranks(place, controller, KERAS, name)
