@@ -48,7 +48,7 @@ WORLDS = {
     "torchrun": World(
         "plain_ddp.py", TORCH, ("--launcher", "torchrun", "--ntasks-per-node", "2"), size=4
     ),
-    "accelerate": World("hf_trainer.py", TORCH, ("--launcher", "accelerate")),
+    "accelerate": World("plain_ddp.py", TORCH, ("--launcher", "accelerate")),
     "a shell script": World("plain_ddp.py", TORCH, before=("bash", "-c", 'exec python "$0"')),
     "python -m": World("plain_ddp", TORCH, before=("python", "-m")),
 }
@@ -178,7 +178,7 @@ def test_a_world_in_each_task_is_not_one_though_its_size_is_right(place: Login, 
     ("words", "size"),
     [
         (("--nodes", "2", "spawned.py", "--", "2", "--all"), 4),
-        (("--nodes", "1", "spawned.py", "--", "4"), 4),
+        pytest.param(("--nodes", "1", "spawned.py", "--", "4"), 4, marks=pytest.mark.slow),
         (("--nodes", "1", "--controller", "mpi", "inner.py", "--", "mpirun"), 2),
         (("--nodes", "1", "--controller", "none", "inner.py", "--", "horovodrun"), 2),
         (
