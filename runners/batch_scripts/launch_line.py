@@ -24,6 +24,8 @@ from .words import BRANCH, FILE, RUN, Word
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
 LOCAL = ("/tmp", "/dev/shm")  # of each node
+ENVIRONMENTS = ".deepspeed_env"  # of variables that DeepSpeed hands to other nodes
+SETTINGS = (".json", ".yaml", ".yml", ".toml", ENVIRONMENTS)  # ends of files that a training reads
 ASKING = ("--version", "-V", "--mpi=list")
 # Commands of the shell that are not carried over.
 SILENT = dict.fromkeys(("source", ".", "export"), "what it sets is not known here")
@@ -159,6 +161,8 @@ def _instead(command: Command, script: Script) -> str:
     first, last = "".join(program[:1]), "".join(program[-1:])
     if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
         file = command.outputs[0]
+        if file.text.endswith(ENVIRONMENTS):
+            return "give its variables by --env"
         again = ", under a name that needs no job" if file.has(RUN) else ""
         return f"write {file.text} before the launch{again}"
     if command.name in SILENT:
@@ -186,10 +190,10 @@ def _instead(command: Command, script: Script) -> str:
 
 
 def _is_read(outputs: Iterable[Word], script: Script) -> bool:
-    """Whether a training is told of a file that a command writes."""
+    """Whether a training is told of a file that a command writes, or reads such files."""
     files = {word.text.rpartition("/")[2] for word in outputs} - {"", "null"}
     told = " ".join(word.text for step in script.steps for word in [*step.program, *step.shell])
-    return any(file in told for file in files)
+    return any(file in told or file.endswith(SETTINGS) for file in files)
 
 
 def _known(command: Command, script: Script) -> bool:

@@ -1200,6 +1200,14 @@ LOST = {
         "#PBS -l select=2\npbsdsh -n 1 python t.py",
         "2: pbsdsh: it starts this on some nodes",
     ),
+    "settings that a filter writes": (
+        f"sed s/A/1/ a.json > b.json\n{RUN} python t.py",
+        "1: sed s/A/1/ a.json: write b.json before the launch",
+    ),
+    "variables for DeepSpeed's nodes": (
+        f"echo A=1 >> .deepspeed_env\n{RUN} python t.py",
+        "1: echo A=1: give its variables by --env",
+    ),
     "a file of the job that a here-document writes": (
         f"cat > $SLURM_JOB_ID.json << E\nx\nE\n{RUN} python t.py",
         "1: cat: write $SLURM_JOB_ID.json before the launch, under a name that needs no job",
