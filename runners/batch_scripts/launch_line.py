@@ -59,7 +59,7 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
 
 def _blanks(draft: LaunchLine) -> None:
     """Say which places of the line the script itself leaves open, as <account>."""
-    shell = [word.text for word in draft.trainer[1:2]] == ["-c"]
+    shell = any(word.text in ("-c", "-lc") for word in draft.trainer[1:2])
     words = [value for _, value in draft.options if value] + draft.trainer[:1]
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []

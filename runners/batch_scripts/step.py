@@ -38,7 +38,8 @@ class JobStep:
 
     `inner` are the commands of a `bash -c '...'` or `bash <<EOF`, run on each rank; `shell` is its
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
-    a here-document; `lead` is what stands in it before an agent; `bare`: no agent is to start.
+    a here-document; `login`: a login shell reads it; `lead` is what stands in it before an agent;
+    `bare`: no agent is to start.
     `env` is set on the way; `image` and `action` are the container's, `environment` that of
     `uv run`, which in an image is the `prefix`. `problems` are what could not be understood,
     `dropped` what a launch does without.
@@ -56,6 +57,7 @@ class JobStep:
     problems: list[tuple[int, str]] = field(default_factory=list)
     dropped: list[tuple[int, str]] = field(default_factory=list)
     fed: bool = False
+    login: bool = False
     lead: list[Piece] = field(default_factory=list)
     bare: bool = False
     prefix: list[Word] = field(default_factory=list)

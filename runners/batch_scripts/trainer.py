@@ -169,7 +169,7 @@ def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
 
 
 def _bash(draft: LaunchLine, step: JobStep, text: Iterable[Piece]) -> None:
-    draft.trainer = [literal("bash", step.line), literal("-c", step.line)]
+    draft.trainer = [literal(word, step.line) for word in ("bash", "-lc" if step.login else "-c")]
     draft.argument(made(text, step.line))
 
 

@@ -153,6 +153,7 @@ class _Reader(JobStep):
             words, place, self.fed = [document], 0, True
         elif place == len(words) or not any("c" in flag[1:] for flag in flags):
             return False
+        self.login = "--login" in [word.text for word in words[:place]] or "l" in "".join(flags)
         return self._text(words[place], words[place + 1 :])
 
     def _ssh(self) -> bool:

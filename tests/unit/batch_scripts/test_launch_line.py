@@ -61,6 +61,10 @@ LINES = {
         "--image image.sif -- bash -c 'L=('\"'\"'--a 1'\"'\"' '\"'\"'--a 2'\"'\"'); exec python"
         " t.py --b=1 ${L[$SLURM_ARRAY_TASK_ID]}'",
     ),
+    "a login shell": (
+        f"{RUN} bash -lc 'module load a && python t.py'",
+        "--image image.sif -- bash -lc 'module load a && python t.py'",
+    ),
     "python3 in the shell of a rank": (
         f"{RUN} python3 t.py $SLURM_JOB_ID",
         "--image image.sif -- bash -c 'exec python3 t.py \"$SLURM_JOB_ID\"'",
@@ -154,7 +158,7 @@ LINES = {
     ),
     "the text as it stands of a here-document": (
         f"{RUN} bash -l << 'EOF'\ncd /w\npython t.py \"$HOME/a\"\nEOF",
-        '--image image.sif -- bash -c "cd /w && exec python t.py \\"$HOME/a\\""',
+        '--image image.sif -- bash -lc "cd /w && exec python t.py \\"$HOME/a\\""',
     ),
     "the address of the first node": (
         "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
