@@ -29,7 +29,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class DatasetManifest:
     """A dataset's name and its files, by path below its folder with `/` between parts."""
 
     dataset: str
@@ -57,17 +57,19 @@ def of_file(path: Path, name: str, say: Progress) -> File:
     return File(path.stat().st_size, digest)
 
 
-def of_folder(folder: Path, dataset: str, say: Progress) -> Manifest:
+def of_folder(folder: Path, dataset: str, say: Progress) -> DatasetManifest:
     """Return the manifest of what is in a folder; every byte is read."""
-    return Manifest(dataset, {name: of_file(folder / name, name, say) for name in names(folder)})
+    return DatasetManifest(
+        dataset, {name: of_file(folder / name, name, say) for name in names(folder)}
+    )
 
 
-def write(manifest: Manifest, dataset: Path) -> None:
+def write(manifest: DatasetManifest, dataset: Path) -> None:
     """Write it atomically."""
     write_versioned(path_of(dataset), FORM, asdict(manifest))
 
 
-def read(dataset: Path) -> Manifest | None:
+def read(dataset: Path) -> DatasetManifest | None:
     """Return the manifest of a dataset, None where there is none; raise Refused for a faulty one.
 
     A `manifest.json` of somebody else's, without our keys, counts as none.
@@ -82,4 +84,4 @@ def read(dataset: Path) -> Manifest | None:
             raise ValueError(f"{outside[0]!r} is not below it")
     except (TypeError, AttributeError, ValueError) as error:
         raise Refused(f"{path_of(dataset)} is not a manifest", str(error)) from None
-    return Manifest(content["dataset"], files)
+    return DatasetManifest(content["dataset"], files)

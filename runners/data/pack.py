@@ -70,7 +70,7 @@ def pack(folder: Path, output: Path, say: Progress) -> Packed:
     with atomic.new_file(output) as part:
         _run(command, folder, part, content, say)
         made = manifest.of_file(part, output.name, say)
-    manifest.write(manifest.Manifest(output.name, {output.name: made}), output)
+    manifest.write(manifest.DatasetManifest(output.name, {output.name: made}), output)
     return Packed(output, content, made.size, made.sha256)
 
 

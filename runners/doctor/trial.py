@@ -30,7 +30,7 @@ TALK = (
 )
 # Its arguments are added by `submit`; files, variables and flags may change its settings.
 TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
-PRESET = config.Layer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
+PRESET = config.ConfigLayer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
 
 

@@ -45,21 +45,21 @@ LABEL, PROBED, FILE, UNKNOWN = "label", "probed", "file", "unknown"
 
 
 @dataclass(frozen=True)
-class Fact:
+class ImageFact:
     """A value, and where it comes from: label, probed, file; or unknown, which is both."""
 
     value: str | int
     source: str
 
 
-NOT_KNOWN = Fact(UNKNOWN, UNKNOWN)
+NOT_KNOWN = ImageFact(UNKNOWN, UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Inspection:
     """The facts by name; `problem` says why the image could not be looked into."""
 
-    facts: dict[str, Fact]
+    facts: dict[str, ImageFact]
     problem: RunnerError | None = None
 
 
@@ -74,7 +74,7 @@ def inspect(path: Path) -> Inspection:
         trust.check(path / "bin", os.environ)  # its Python runs outside of any container
     labels = environment.read_labels(path) if ours else image_labels.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
-    facts.update({name: Fact(labels[name], LABEL) for name in LABELS if name in labels})
+    facts.update({name: ImageFact(labels[name], LABEL) for name in LABELS if name in labels})
     probed, problem = {}, None
     try:
         probed = {} if HOROVOD_LABEL in labels else probe(path)
@@ -82,21 +82,21 @@ def inspect(path: Path) -> Inspection:
         problem = error
     for name in SOFTWARE:
         facts[name] = _known(name, labels, probed)
-    facts.update({name: Fact(probed[name], PROBED) for name in OF_SOME if name in probed})
-    facts.update({name: Fact(labels[name], LABEL) for name in NEEDS if name in labels})
+    facts.update({name: ImageFact(probed[name], PROBED) for name in OF_SOME if name in probed})
+    facts.update({name: ImageFact(labels[name], LABEL) for name in NEEDS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
-        facts["architecture"] = Fact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
+        facts["architecture"] = ImageFact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)
 
 
-def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> Fact:
+def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> ImageFact:
     if name in labels:
-        return Fact(labels[name], LABEL)
+        return ImageFact(labels[name], LABEL)
     if name == "nccl.version" and labels.get("cuda.version") == "none":
-        return Fact("none", LABEL)  # our CPU image has no label for what it cannot have
+        return ImageFact("none", LABEL)  # our CPU image has no label for what it cannot have
     if name == "pmi.client" and labels.get("pmix.version", "none") != "none":
-        return Fact("pmix", LABEL)  # the MPI of our images is linked with their PMIx
-    return Fact(probed[name], PROBED) if name in probed else NOT_KNOWN
+        return ImageFact("pmix", LABEL)  # the MPI of our images is linked with their PMIx
+    return ImageFact(probed[name], PROBED) if name in probed else NOT_KNOWN
 
 
 def probe(path: Path) -> dict[str, str]:
@@ -112,18 +112,18 @@ def probe(path: Path) -> dict[str, str]:
     return digest_cache.content(name, lambda: probe_image.everything(path))
 
 
-def _of_file(path: Path) -> dict[str, Fact]:
+def _of_file(path: Path) -> dict[str, ImageFact]:
     if path.is_dir():
-        return {"format": Fact("folder", FILE), "signer": Fact("none", FILE)}
+        return {"format": ImageFact("folder", FILE), "signer": ImageFact("none", FILE)}
     keys = [_named(key) for key in signature.claimed(path)]
     return {
-        "format": Fact("SIF", FILE),
-        "size": Fact(path.stat().st_size, FILE),
-        "digest": Fact(digest_cache.digest(path), FILE),
+        "format": ImageFact("SIF", FILE),
+        "size": ImageFact(path.stat().st_size, FILE),
+        "digest": ImageFact(digest_cache.digest(path), FILE),
         # Of an image that `runner build` made this is part of the digest of what is in it, which a
         # signature does not change; the runtime's own builds take it at random.
-        "id": Fact(str(uuid.UUID(bytes=sif.read(path)[0].id)), FILE),
-        "signer": Fact(", ".join(keys) or "none", FILE),
+        "id": ImageFact(str(uuid.UUID(bytes=sif.read(path)[0].id)), FILE),
+        "signer": ImageFact(", ".join(keys) or "none", FILE),
     }
 
 
@@ -134,11 +134,11 @@ def _named(key: str) -> str:
         return key
 
 
-def _created(path: Path, labels: dict[str, str]) -> dict[str, Fact]:
+def _created(path: Path, labels: dict[str, str]) -> dict[str, ImageFact]:
     if CREATED in labels:
-        return {"created": Fact(labels[CREATED], LABEL)}
+        return {"created": ImageFact(labels[CREATED], LABEL)}
     seconds = 0 if path.is_dir() else sif.read(path)[0].created
-    return {"created": Fact(utc(seconds), FILE) if seconds else NOT_KNOWN}
+    return {"created": ImageFact(utc(seconds), FILE) if seconds else NOT_KNOWN}
 
 
 def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:

@@ -18,7 +18,7 @@ AGAIN = signature.AGAIN
 
 
 @dataclass(frozen=True)
-class Check:
+class ImageCheck:
     """One line: the question, its state, what that rests on, and the next command."""
 
     name: str
@@ -27,7 +27,9 @@ class Check:
     remedy: str = ""
 
 
-def verify(image: Path, digest: str, quick: bool, tell: Callable[[str], None]) -> Iterator[Check]:
+def verify(
+    image: Path, digest: str, quick: bool, tell: Callable[[str], None]
+) -> Iterator[ImageCheck]:
     """Yield each line as soon as it is known; the last ones take a minute.
 
     `digest` is the one that the image should have, "" for any; `quick` leaves out whatever runs in
@@ -40,12 +42,12 @@ def verify(image: Path, digest: str, quick: bool, tell: Callable[[str], None]) -
         failed = failed or check.state == FAIL
         yield check
     if failed:
-        yield Check("contents", OPEN, "nothing is run from an image that has failed already")
+        yield ImageCheck("contents", OPEN, "nothing is run from an image that has failed already")
     elif not quick:
         yield from _inside(image, tell)
 
 
-def _outside(image: Path, digest: str) -> Iterator[Check]:
+def _outside(image: Path, digest: str) -> Iterator[ImageCheck]:
     whole = _asked("whole", lambda: _whole(image))
     yield whole
     if whole.state == PASS:
@@ -54,64 +56,68 @@ def _outside(image: Path, digest: str) -> Iterator[Check]:
         yield _asked("signature", lambda: _signature(image))
 
 
-def _asked(name: str, question: Callable[[], Check]) -> Check:
+def _asked(name: str, question: Callable[[], ImageCheck]) -> ImageCheck:
     try:
         return question()
     except RunnerError as error:
         return _failed(name, error)
 
 
-def _failed(name: str, error: RunnerError) -> Check:
+def _failed(name: str, error: RunnerError) -> ImageCheck:
     evidence = f"{error.what}\n{error.evidence}".strip()
-    return Check(name, FAIL, evidence, "\n".join(map(str, error.remedies)))
+    return ImageCheck(name, FAIL, evidence, "\n".join(map(str, error.remedies)))
 
 
-def _whole(image: Path) -> Check:
+def _whole(image: Path) -> ImageCheck:
     image_labels.read(image)
     if image.is_dir():
-        return Check("whole", PASS, "a sandbox folder; nothing says what should be in it")
+        return ImageCheck("whole", PASS, "a sandbox folder; nothing says what should be in it")
     size = image.stat().st_size
-    return Check("whole", PASS, f"{len(sif.objects(image))} objects in {size} bytes")
+    return ImageCheck("whole", PASS, f"{len(sif.objects(image))} objects in {size} bytes")
 
 
-def _architecture(image: Path) -> Check:
+def _architecture(image: Path) -> ImageCheck:
     here = machine.architecture()
     of_image = None if image.is_dir() else sif.architecture(sif.objects(image))
     if of_image is None:
-        return Check("architecture", OPEN, f"the image does not say; this machine is {here}")
+        return ImageCheck("architecture", OPEN, f"the image does not say; this machine is {here}")
     if of_image != here:
         remedy = f"build or pull it for {here}, or verify on {of_image}"
-        return Check("architecture", FAIL, f"it is for {of_image}, this machine is {here}", remedy)
-    return Check("architecture", PASS, of_image)
+        return ImageCheck(
+            "architecture", FAIL, f"it is for {of_image}, this machine is {here}", remedy
+        )
+    return ImageCheck("architecture", PASS, of_image)
 
 
-def _digest(image: Path, given: str) -> Check:
+def _digest(image: Path, given: str) -> ImageCheck:
     """Compare the file's digest with those that are wanted; it is computed again each time."""
     if image.is_dir():
-        return Check("digest", FAIL if given else OPEN, "a folder has no digest")
+        return ImageCheck("digest", FAIL if given else OPEN, "a folder has no digest")
     actual = digest_cache.compute_digest(image)
     wanted = {"--digest": given} if given else {}
     wanted |= recorded_digest.of(image)
     for origin, digest in wanted.items():
         if digest != actual:
-            return Check("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
+            return ImageCheck("digest", FAIL, f"{actual}\nnot {digest} ({origin})", AGAIN)
     if not wanted:
-        return Check("digest", OPEN, f"{actual}; no --digest, and not in {images_lock.FILE}")
-    return Check("digest", PASS, f"{actual} ({', '.join(wanted)})")
+        return ImageCheck("digest", OPEN, f"{actual}; no --digest, and not in {images_lock.FILE}")
+    return ImageCheck("digest", PASS, f"{actual} ({', '.join(wanted)})")
 
 
-def _signature(image: Path) -> Check:
+def _signature(image: Path) -> ImageCheck:
     if image.is_dir():
-        return Check("signature", UNSIGNED, "a folder cannot be signed")
+        return ImageCheck("signature", UNSIGNED, "a folder cannot be signed")
     checked = signature.check(image)
     if checked.state == signature.UNSIGNED:
-        return Check("signature", UNSIGNED, "nobody has signed it", f"runner sign {image}")
+        return ImageCheck("signature", UNSIGNED, "nobody has signed it", f"runner sign {image}")
     if checked.state == signature.BAD:
-        return Check("signature", FAIL, f"{checked.message}\n{checked.evidence}", checked.remedy)
-    return Check("signature", PASS, ", ".join(signature.named(key) for key in checked.signers))
+        return ImageCheck(
+            "signature", FAIL, f"{checked.message}\n{checked.evidence}", checked.remedy
+        )
+    return ImageCheck("signature", PASS, ", ".join(signature.named(key) for key in checked.signers))
 
 
-def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
+def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[ImageCheck]:
     try:
         tell("inspecting the image")
         labels, versions = image_labels.read(image).labels, probe_image.versions(image)
@@ -120,19 +126,21 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[Check]:
         test = probe_image.own_test if "selftest" in versions else probe_image.foreign_test
         proven = test(image)
         yield _build(labels, proven.built)
-        yield Check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
+        yield ImageCheck(
+            "self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed
+        )
     except RunnerError as error:
         yield _failed("runs", error)
 
 
-def _labels(labels: dict[str, str], inside: dict[str, str]) -> Check:
+def _labels(labels: dict[str, str], inside: dict[str, str]) -> ImageCheck:
     """Compare each label with what is inside, where that could be found out."""
     both, wrong = [name for name in labels if name in inside], differing(labels, inside)
     if not both:
-        return Check("labels", OPEN, "it has no labels of this project")
+        return ImageCheck("labels", OPEN, "it has no labels of this project")
     if wrong:
-        return Check("labels", FAIL, "\n".join(wrong), AGAIN)
-    return Check("labels", PASS, f"{len(both)} agree with what is inside")
+        return ImageCheck("labels", FAIL, "\n".join(wrong), AGAIN)
+    return ImageCheck("labels", PASS, f"{len(both)} agree with what is inside")
 
 
 def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
@@ -144,11 +152,11 @@ def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
     ]
 
 
-def _build(labels: dict[str, str], built: dict[str, str]) -> Check:
+def _build(labels: dict[str, str], built: dict[str, str]) -> ImageCheck:
     if not built:
-        return Check("check-build", FAIL, "horovodrun --check-build gave no answer in it")
+        return ImageCheck("check-build", FAIL, "horovodrun --check-build gave no answer in it")
     has = {kind: built.get(fact, "none") for kind, fact in probe_image.WORDS.items()}
     line = "; ".join(f"{kind} {names}" for kind, names in has.items())
     wrong = differing(labels, built)
     state = FAIL if "none" in has.values() or wrong else PASS
-    return Check("check-build", state, "\n".join([line, *wrong]))
+    return ImageCheck("check-build", state, "\n".join([line, *wrong]))

@@ -33,7 +33,7 @@ NET, INFINIBAND = "/sys/class/net", "/sys/class/infiniband"
 
 
 @dataclass(frozen=True)
-class Address:
+class InterfaceAddress:
     """One address of one interface: the same `name` comes once for each of its addresses."""
 
     name: str
@@ -53,7 +53,7 @@ class Address:
         return f"{self.name} ({self.address})"
 
 
-def own_addresses() -> list[Address]:
+def own_addresses() -> list[InterfaceAddress]:
     """Return all addresses of this host, IPv4 before IPv6. Raises OSError."""
     names = dict(socket.if_nameindex())
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
@@ -93,7 +93,7 @@ def _records(data: bytes, head: struct.Struct) -> Iterator[tuple[int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
+def _parse(body: bytes, names: dict[int, str]) -> list[InterfaceAddress]:
     """Return the address in a message, if it is one of IPv4 or IPv6."""
     family, _, _, _, index = ADDRESS.unpack_from(body)
     attributes = dict(_records(body[ADDRESS.size :], ATTRIBUTE))
@@ -101,7 +101,7 @@ def _parse(body: bytes, names: dict[int, str]) -> list[Address]:
     raw = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
     if family not in (socket.AF_INET, socket.AF_INET6) or raw is None or index not in names:
         return []
-    return [Address(names[index], socket.inet_ntop(family, raw))]
+    return [InterfaceAddress(names[index], socket.inet_ntop(family, raw))]
 
 
 def is_loopback(address: str) -> bool:
@@ -140,7 +140,7 @@ def towards(host: str) -> str:
     If that name does not resolve, the one to which the own name resolves; else loopback.
     """
     candidates = [*map(source_towards, resolve(host)), *resolve(socket.gethostname())]
-    return next((one for one in candidates if Address("", one).usable), LOOPBACK)
+    return next((one for one in candidates if InterfaceAddress("", one).usable), LOOPBACK)
 
 
 @dataclass(frozen=True)
@@ -196,13 +196,13 @@ class Port:
         return self.state == "ACTIVE"
 
 
-def interfaces(net: str = NET, own: Sequence[Address] | None = None) -> list[Interface]:
+def interfaces(net: str = NET, own: Sequence[InterfaceAddress] | None = None) -> list[Interface]:
     """Return the interfaces of this node, by name; `own` are its addresses. Raises OSError."""
     own = own_addresses() if own is None else own
     return [_interface(net, name, own) for name in _names(net)]
 
 
-def _interface(net: str, name: str, own: Sequence[Address]) -> Interface:
+def _interface(net: str, name: str, own: Sequence[InterfaceAddress]) -> Interface:
     folder = os.path.join(net, name)
     flags, speed = _text(folder, "flags") or "0", _text(folder, "speed")
     return Interface(

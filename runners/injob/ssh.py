@@ -45,7 +45,7 @@ STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
-class Steps:
+class StepStarter:
     """Starts a step on a node for each connection, and ends those that are left."""
 
     def __init__(self, nodes: "list[str]", enter: "str", step: "list[str]") -> None:
@@ -132,7 +132,7 @@ def around(argv: "list[str]") -> "int":
     """Run the command; return its exit code."""
     runtime, nodes, enter, *rest = argv
     split = rest.index("--")
-    steps, command = Steps(nodes.split(","), enter, rest[:split]), rest[split + 1 :]
+    steps, command = StepStarter(nodes.split(","), enter, rest[:split]), rest[split + 1 :]
     # In /tmp: the paths of sockets are short, and few shared file systems have any.
     own = tempfile.mkdtemp("", "runner-", "/tmp")
     try:

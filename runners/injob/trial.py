@@ -159,7 +159,7 @@ class Torch:
         return bytes(self.world.allgather(mine).tolist())
 
 
-class Ranks:
+class TorchWorld:
     """The world of torch.distributed, which the shim's variables lead to, under Horovod's names.
 
     It has no cross ranks.
@@ -194,7 +194,7 @@ class Distributed(Torch):
         import torch
         import torch.distributed
 
-        self.torch, self.world = torch, Ranks(torch)
+        self.torch, self.world = torch, TorchWorld(torch)
 
     def summing(self, count: int, name: str) -> Action:
         """Return the same; it sums in place, hence the copies."""

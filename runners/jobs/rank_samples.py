@@ -32,7 +32,7 @@ WAKES_OF_SAMPLING = 4  # from sleep, by a sample's three questions
 PLACES = 3  # to name
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """A frame of a Python stack."""
 
     file: str
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
     name: str
 
 
-Stack = tuple[Frame, ...]  # the innermost frame first
+Stack = tuple[StackFrame, ...]  # the innermost frame first
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RankSample:
         return self.stacks[-1] if self.stacks else ()
 
     @property
-    def own(self) -> Frame:
+    def own(self) -> StackFrame:
         """The innermost frame of the user's code; the innermost of all where there is none."""
         return next((one for one in self.stack if not LIBRARY.search(one.file)), self.stack[0])
 
@@ -96,7 +96,7 @@ class RankSample:
         called = any(COLLECTIVE.search(frame.file) for frame in self.called)
         return called or bool(COLLECTIVE_LINE.search(self.text(self.own)))
 
-    def text(self, frame: Frame) -> str:
+    def text(self, frame: StackFrame) -> str:
         return self.source.get(f"{frame.file}:{frame.line}", "")
 
     @property
@@ -127,7 +127,7 @@ def parse(text: str) -> list[RankSample]:
 
 
 def _sample(value: dict[str, Any]) -> RankSample:
-    stacks = tuple(tuple(Frame(**frame) for frame in stack) for stack in value.pop("stacks"))
+    stacks = tuple(tuple(StackFrame(**frame) for frame in stack) for stack in value.pop("stacks"))
     return RankSample(**value, stacks=stacks)
 
 

@@ -45,7 +45,7 @@ def check_arguments(name: str, args: Sequence[str]) -> None:
 
 def plan_for(
     trainer: Trainer,
-    preset: config.Layer | None,
+    preset: config.ConfigLayer | None,
     flags: Mapping[str, Any],
     here: Site,
     dry_run: bool,
@@ -104,7 +104,7 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
 
     names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
     profile = here.profile
-    modules = default_environment.Modules(
+    modules = default_environment.LoadedModules(
         tuple(names) if settings.is_asked("module") else (),
         (*(profile.module_use if profile else ()), *request.module_folders(settings)),
         bool(settings.get("module-purge")),
@@ -184,7 +184,9 @@ def _waiting(case: Case) -> Case:
     return replace(case.asking(resources=resources), reasons=reasons)
 
 
-def probe_site(flags: Mapping[str, Any], preset: config.Layer | None, fresh: bool = False) -> Site:
+def probe_site(
+    flags: Mapping[str, Any], preset: config.ConfigLayer | None, fresh: bool = False
+) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
     A site that was named and is not here has its profile alone. Slurm's answers may be a minute

@@ -18,7 +18,7 @@ from ..core.site import Site
 from ..injob import SERVE
 from ..schedulers import capabilities
 from ..settings import config, sweep
-from ..settings.sweep import SweepRequest, Variant
+from ..settings.sweep import SweepRequest, SweepRun
 from ..submit import job_array, launch
 from ..submit.launch import INJOB, Draft
 from ..submit.sessions import session
@@ -65,7 +65,7 @@ def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
     return jobs
 
 
-def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) -> list[Draft]:
+def drafts_of(made: Plan, variants: Sequence[SweepRun], launched: CommandLine) -> list[Draft]:
     """Return a draft for each variant; its command line is the one that would launch it alone."""
     plans = [_plan(made, variant) for variant in variants]
     tasks = [variant.task for variant in variants if variant.task is not None]
@@ -76,7 +76,7 @@ def drafts_of(made: Plan, variants: Sequence[Variant], launched: CommandLine) ->
     ]
 
 
-def _plan(made: Plan, variant: Variant) -> Plan:
+def _plan(made: Plan, variant: SweepRun) -> Plan:
     """A task's number is told to the trainer, also where its script is run by hand."""
     spec = made.spec
     trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
@@ -109,7 +109,7 @@ def prepare_session(
     name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> PreparedSession:
     # The site, files, variables and flags may change it.
-    preset = config.Layer(OWN, {"time": session.TIME}, f"runner {name}")
+    preset = config.ConfigLayer(OWN, {"time": session.TIME}, f"runner {name}")
     here = gather.probe_site(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)

@@ -22,7 +22,7 @@ LISTED = 5  # folders
 
 
 @dataclass(frozen=True)
-class Caution:
+class StudyCaution:
     """One warning: its kind, what it says, and the point it is about (None for the whole study)."""
 
     kind: str
@@ -32,7 +32,7 @@ class Caution:
     ranks: int | None = None
 
 
-def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
+def cautions(points: Sequence[Summary], repeats: int) -> list[StudyCaution]:
     """Return all warnings, those that put the results in doubt first."""
     if not points:
         return []
@@ -42,8 +42,8 @@ def cautions(points: Sequence[Summary], repeats: int) -> list[Caution]:
     return [*cautions, *_short(points), *_baseline(points)]
 
 
-def _at(kind: str, point: Summary, text: str) -> Caution:
-    return Caution(kind, f"{_name(point)}: {text}", point.variant, point.nodes, point.ranks)
+def _at(kind: str, point: Summary, text: str) -> StudyCaution:
+    return StudyCaution(kind, f"{_name(point)}: {text}", point.variant, point.nodes, point.ranks)
 
 
 def _name(point: Summary) -> str:
@@ -51,7 +51,7 @@ def _name(point: Summary) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _too_good(points: Sequence[Summary]) -> Iterator[Caution]:
+def _too_good(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     for point in points:
         if point.efficiency.value > TOO_GOOD:
             what = f"efficiency {percent(point.efficiency.value)}. Above {percent(TOO_GOOD)} the"
@@ -59,7 +59,7 @@ def _too_good(points: Sequence[Summary]) -> Iterator[Caution]:
             yield _at("too-good", point, f"{what} {why}")
 
 
-def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
+def _noisy(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     def of_runs(point: Summary) -> float:
         return confidence.spread([run.rate for run in point.runs]) or 0.0
 
@@ -76,7 +76,7 @@ def _noisy(points: Sequence[Summary]) -> Iterator[Caution]:
 def _worst(
     kind: str, what: str, why: str, points: Sequence[Summary],
     spread: Callable[[Summary], float], limit: float,
-) -> Iterator[Caution]:  # fmt: skip
+) -> Iterator[StudyCaution]:  # fmt: skip
     """Yield one warning for all points that spread more than the limit, about the worst of them."""
     above = [point for point in points if spread(point) > limit]
     if not above:
@@ -88,7 +88,7 @@ def _worst(
     yield _at(kind, worst, f"{text} {why}")
 
 
-def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
+def _hosts(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     """Compare hosts by the runs that had a single one: what several did is nobody's own."""
     for point in points:
         by_host: dict[str, list[float]] = {}
@@ -105,7 +105,7 @@ def _hosts(points: Sequence[Summary]) -> Iterator[Caution]:
             yield _at("unequal-devices", point, f"{text} results.csv.")
 
 
-def _accuracy(points: Sequence[Summary]) -> Iterator[Caution]:
+def _accuracy(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     base: Summary | None = None
     for point in points:
         base = point if point.base or base is None else base
@@ -118,7 +118,7 @@ def _accuracy(points: Sequence[Summary]) -> Iterator[Caution]:
             yield _at("accuracy", point, f"{text} accuracy is no gain: {hint}")
 
 
-def _software(runs: Sequence[Measured]) -> Iterator[Caution]:
+def _software(runs: Sequence[Measured]) -> Iterator[StudyCaution]:
     """Versions may differ between variants, which are there to differ, not within one."""
     for variant in dict.fromkeys(run.variant for run in runs):
         own = [run.versions for run in runs if run.variant == variant]
@@ -126,30 +126,30 @@ def _software(runs: Sequence[Measured]) -> Iterator[Caution]:
         changed = [n for n in sorted(names) if len({versions.get(n) for versions in own}) > 1]
         if changed:
             text = f"{variant or 'The runs'}: not all with the same {', '.join(changed)}."
-            yield Caution("software", text, variant)
+            yield StudyCaution("software", text, variant)
 
 
-def _resumed(runs: Sequence[Measured]) -> Iterator[Caution]:
+def _resumed(runs: Sequence[Measured]) -> Iterator[StudyCaution]:
     folders = [run.folder for run in runs if run.resumed]
     if folders:
         text = "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
-        yield Caution("resumed", f"{text}{first_few(folders, LISTED)}.")
+        yield StudyCaution("resumed", f"{text}{first_few(folders, LISTED)}.")
 
 
-def _missing(points: Sequence[Summary], repeats: int) -> Iterator[Caution]:
+def _missing(points: Sequence[Summary], repeats: int) -> Iterator[StudyCaution]:
     for point in points:
         if len(point.runs) < min(FEW, repeats):
             measured = f"{count(len(point.runs), 'run')} of {repeats} measured"
             yield _at("missing", point, f"{measured}; the others failed or are to come.")
     if repeats == 1:
         text = "One run at each size: no intervals, and noise cannot be told from scaling."
-        yield Caution("one-run", f"{text} --repeats 3 or more.")
+        yield StudyCaution("one-run", f"{text} --repeats 3 or more.")
     elif repeats < FEW:
         text = f"{repeats} runs at each size: too few for intervals."
-        yield Caution("few-runs", f"{text} --repeats 3 or more.")
+        yield StudyCaution("few-runs", f"{text} --repeats 3 or more.")
 
 
-def _short(points: Sequence[Summary]) -> Iterator[Caution]:
+def _short(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     short: list[tuple[float, Summary]] = []
     for point in points:
         steady = [(r.epoch_seconds or 0) * len(r.rates) for r in point.runs if r.rates]
@@ -159,12 +159,12 @@ def _short(points: Sequence[Summary]) -> Iterator[Caution]:
         seconds, point = min(short, key=lambda each: each[0])
         what = f"{count(len(short), 'point')} measured over less than {SHORT:.0f} s of training"
         text = f"{what} ({_name(point)}: {seconds:.1f} s). Train more epochs."
-        yield Caution("short", text, point.variant, point.nodes, point.ranks)
+        yield StudyCaution("short", text, point.variant, point.nodes, point.ranks)
 
 
-def _baseline(points: Sequence[Summary]) -> Iterator[Caution]:
+def _baseline(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     base = {point.ranks for point in points if point.base}
     # At a single size nothing is compared with it.
     if base and min(base) > 1 and len({point.ranks for point in points}) > 1:
         text = f"The smallest size has {min(base)} ranks: its own communication counts as none."
-        yield Caution("baseline", text, ranks=min(base))
+        yield StudyCaution("baseline", text, ranks=min(base))

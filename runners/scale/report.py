@@ -10,7 +10,7 @@ from typing import Any
 from ..core.errors import UsageError, nearest
 from ..core.text import count
 from ..settings.config import read_toml
-from .cautions import Caution, cautions
+from .cautions import StudyCaution, cautions
 from .measure import Measured
 from .number_format import interval, number, percent
 from .study_request import StudyRequest
@@ -21,7 +21,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Reference:
+class PublishedSeries:
     """One published series: ranks and the efficiency at each, relative to its smallest size."""
 
     name: str
@@ -41,7 +41,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedPoint:
     """A run that ended without a measurement, and why; `kind` as in PointStatus."""
 
     folder: str
@@ -56,9 +56,9 @@ class StudyReport:
     question: StudyRequest
     points: tuple[Summary, ...]
     comparisons: tuple[Comparison, ...]
-    cautions: tuple[Caution, ...]
-    references: tuple[Reference, ...]
-    failed: tuple[Failed, ...]
+    cautions: tuple[StudyCaution, ...]
+    references: tuple[PublishedSeries, ...]
+    failed: tuple[FailedPoint, ...]
     waiting: int
     command: str
 
@@ -105,8 +105,8 @@ class StudyReport:
 
 
 def build(
-    question: StudyRequest, runs: Sequence[Measured], references: Sequence[Reference],
-    failed: Sequence[Failed] = (), waiting: int = 0, command: str = "",
+    question: StudyRequest, runs: Sequence[Measured], references: Sequence[PublishedSeries],
+    failed: Sequence[FailedPoint] = (), waiting: int = 0, command: str = "",
 ) -> StudyReport:  # fmt: skip
     """Return the report of the runs that were measured."""
     labels = [way.label for way in question.variants]
@@ -160,21 +160,21 @@ def circumstances(report: StudyReport) -> str:
     return "  ·  ".join(fact for fact in facts if fact)
 
 
-def known_references() -> dict[str, Reference]:
+def known_references() -> dict[str, PublishedSeries]:
     return {name: _reference(name, table) for name, table in read_toml(FILE).items()}
 
 
-def _reference(name: str, table: dict[str, Any]) -> Reference:
+def _reference(name: str, table: dict[str, Any]) -> PublishedSeries:
     ranks, seconds = table["ranks"], table.get("seconds", ())
     # Seconds for the same work: the throughput is their inverse.
     computed = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
-    return Reference(
+    return PublishedSeries(
         name, table["title"], table["source"], tuple(ranks),
         tuple(table.get("efficiency", computed)), tuple(seconds), table.get("total", False),
     )  # fmt: skip
 
 
-def references(names: Sequence[str]) -> list[Reference]:
+def references(names: Sequence[str]) -> list[PublishedSeries]:
     """Return the references of these names, "all" for every one; raise UsageError for no such."""
     known = known_references()
     for name in names:

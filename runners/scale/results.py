@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core import atomic, disk_space
 from .measure import Measured
-from .report import Failed, StudyReport, build, references
+from .report import FailedPoint, StudyReport, build, references
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import as_json
 
@@ -29,7 +29,9 @@ def study(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus
         [each.measured for each in statuses if each.measured],
         references(record.references),
         [
-            Failed(each.paths.root.name if each.paths else each.point.key, each.reason, each.kind)
+            FailedPoint(
+                each.paths.root.name if each.paths else each.point.key, each.reason, each.kind
+            )
             for each in statuses
             if each.state is PointState.FAILED
         ],

@@ -32,7 +32,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Variant:
+class StudyVariant:
     """One way to run it: settings that differ from the other ways', `trainer` among them."""
 
     label: str = ""
@@ -44,7 +44,7 @@ class Point:
     """One run of the study: a size, a variant, and which repeat it is."""
 
     size: Size
-    variant: Variant
+    variant: StudyVariant
     repeat: int
 
     @property
@@ -65,7 +65,7 @@ class StudyRequest:
     trainer: str
     args: tuple[str, ...]
     sizes: tuple[Size, ...]
-    variants: tuple[Variant, ...] = (Variant(),)
+    variants: tuple[StudyVariant, ...] = (StudyVariant(),)
     repeats: int = 3
     strong: bool = False
     drop: int = 1
@@ -173,7 +173,7 @@ def sizes(text: str) -> tuple[Size, ...]:
     return tuple(sorted(sizes))
 
 
-def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
+def variants(texts: Sequence[str]) -> tuple[StudyVariant, ...]:
     """Read `NAME=VALUE,VALUE` texts; return each combination of their values.
 
     A value may bring other settings along: `runtime=apptainer,none+image=/path`.
@@ -185,7 +185,7 @@ def variants(texts: Sequence[str]) -> tuple[Variant, ...]:
     return tuple(ways)
 
 
-def _variant(values: Mapping[str, str]) -> Variant:
+def _variant(values: Mapping[str, str]) -> StudyVariant:
     """Return a value of each axis as one variant, with what it brings along after each `+NAME=`."""
     labels, settings = [], []
     for name, text in values.items():
@@ -193,7 +193,7 @@ def _variant(values: Mapping[str, str]) -> Variant:
         labels.append(first.rstrip("/").rpartition("/")[2])
         pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]
         settings += [(key, _value(key, value)) for key, value in pairs]
-    return Variant(" ".join(labels), tuple(settings))
+    return StudyVariant(" ".join(labels), tuple(settings))
 
 
 def _value(name: str, text: str) -> Any:
@@ -226,7 +226,7 @@ def as_json(question: StudyRequest) -> dict[str, Any]:
 
 def from_json(value: Mapping[str, Any]) -> StudyRequest:
     """Read it again; raises KeyError, TypeError or UsageError for what is none."""
-    ways = tuple(Variant(v["label"], tuple(v["settings"].items())) for v in value["variants"])
+    ways = tuple(StudyVariant(v["label"], tuple(v["settings"].items())) for v in value["variants"])
     read = {"args": tuple(value["args"]), "sizes": sizes(",".join(value["sizes"]))}
     return StudyRequest(
         **{**value, **read, "variants": ways, "flags": tuple(value["flags"].items())}

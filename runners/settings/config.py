@@ -59,7 +59,7 @@ KINDS["env"] = Union[tuple[str, ...], dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConfigLayer:
     """Settings from one source of a kind; `where` names it as a user would find it.
 
     A PRESET is what comes with the trainer: the least that its user has asked for.
@@ -111,7 +111,7 @@ class Config:
         return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in layers))
 
 
-def merge(layers: list[Layer]) -> Config:
+def merge(layers: list[ConfigLayer]) -> Config:
     """Merge layers, the later ones winning; lists add up."""
     values: dict[str, Any] = {}
     given: dict[str, list[Given]] = {}
@@ -148,7 +148,7 @@ def _modules(given: Given) -> set[str]:
 def load(
     flags: Mapping[str, Any],
     env: Mapping[str, str],
-    preset: Layer | None = None,
+    preset: ConfigLayer | None = None,
     profile: Profile | None = None,
 ) -> Config:
     """Return the settings in force here; raise UsageError for a file with unknown keys."""
@@ -158,19 +158,19 @@ def load(
         for path, table in tables(env, "launch")
     ]
     own += from_environment(env)
-    own.append(Layer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
-    below = [Layer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
+    own.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
+    below = [ConfigLayer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
     return merge([*below, *site_layers(profile, own), *own])
 
 
-def site_layers(profile: Profile | None, own: list[Layer]) -> list[Layer]:
+def site_layers(profile: Profile | None, own: list[ConfigLayer]) -> list[ConfigLayer]:
     """Return a layer for each setting of the site that the user's `own` layers leave in force."""
     if profile is None:
         return []
     given = {name for layer in own for name in layer.values}
     others = {name for names in MUTUALLY_EXCLUSIVE if given & set(names) for name in names}
     return [
-        Layer(
+        ConfigLayer(
             SITE, {name: value}, f"site {profile.name} ({profile.files.get(f'launch.{name}', '')})"
         )
         for name, value in profile.launch.items()
@@ -233,16 +233,16 @@ def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]
     return content
 
 
-def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> Layer:
+def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> ConfigLayer:
     """Return a table of settings as a layer; raise UsageError for unknown keys and wrong types."""
     values = dict(table)
     check(where, KINDS, values)
     if isinstance(values.get("env"), dict):
         values["env"] = [f"{name}={text}" for name, text in values["env"].items()]
-    return Layer(kind, values, where)
+    return ConfigLayer(kind, values, where)
 
 
-def from_environment(env: Mapping[str, str]) -> list[Layer]:
+def from_environment(env: Mapping[str, str]) -> list[ConfigLayer]:
     """Return one layer for each RUNNER_* variable that names a setting, then each SBATCH_* one.
 
     sbatch would read SBATCH_* itself and let them win over the script's own lines; taken here

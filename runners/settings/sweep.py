@@ -24,7 +24,7 @@ TASK = "SLURM_ARRAY_TASK_ID"
 
 
 @dataclass(frozen=True)
-class Variant:
+class SweepRun:
     """One run of several: its number in the array if that was chosen, and its own arguments."""
 
     task: int | None = None
@@ -39,7 +39,7 @@ class Variant:
 class SweepRequest(NamedTuple):
     """The runs that are asked for, and how many of them may run at a time, None for all."""
 
-    variants: list[Variant]
+    variants: list[SweepRun]
     at_once: int | None
 
 
@@ -52,7 +52,7 @@ def variants(array: str | None, sweeps: Sequence[str]) -> SweepRequest:
     if not sweeps:
         if not numbers:
             raise UsageError(f"--array {array!r} has no numbers", remedy="--array 0-9%4")
-        return SweepRequest([Variant(task) for task in numbers], at_once)
+        return SweepRequest([SweepRun(task) for task in numbers], at_once)
     if numbers:
         raise UsageError(
             "--sweep numbers its runs itself",
@@ -61,7 +61,7 @@ def variants(array: str | None, sweeps: Sequence[str]) -> SweepRequest:
             "for 4 at a time",
         )
     combined = combinations(axes(SWEEP, sweeps))
-    return SweepRequest([Variant(None, values) for values in combined], at_once)
+    return SweepRequest([SweepRun(None, values) for values in combined], at_once)
 
 
 def _array(text: str) -> tuple[list[int], int | None]:

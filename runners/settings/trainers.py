@@ -54,7 +54,7 @@ def _presets() -> dict[str, Path]:
     return {path.stem: path for path in paths}
 
 
-def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.Layer | None]:
+def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer | None]:
     """Return the trainer and its preset as a layer of settings.
 
     Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file.

@@ -42,7 +42,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Fact:
+class ProfileFact:
     """A value of a profile: the tables it stands in and its key, and where it comes from."""
 
     path: tuple[str, ...]
@@ -95,46 +95,48 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     return slurm_calls.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
-def facts(machine: Machine) -> list[Fact]:
+def facts(machine: Machine) -> list[ProfileFact]:
     return [*_about(machine), *_rules(machine), *_nodes(machine)]
 
 
-def _about(machine: Machine) -> Iterator[Fact]:
+def _about(machine: Machine) -> Iterator[ProfileFact]:
     site, host = machine.site, machine.host
     if "slurm" not in site.schedulers:
         name = next(iter(site.schedulers), "local")
-        yield Fact(("scheduler",), name, f"the commands on {host}")
+        yield ProfileFact(("scheduler",), name, f"the commands on {host}")
     if site.runtimes:
-        yield Fact(("runtimes",), site.runtimes, f"the commands on {host}")
+        yield ProfileFact(("runtimes",), site.runtimes, f"the commands on {host}")
     if site.cluster_name:
         source = f"scontrol show config on {host}"
-        yield Fact(("detect", "clusters"), [site.cluster_name], source)
+        yield ProfileFact(("detect", "clusters"), [site.cluster_name], source)
     else:
-        yield Fact(("detect", "hosts"), [host.lower()], f"the name of {host}")
+        yield ProfileFact(("detect", "hosts"), [host.lower()], f"the name of {host}")
     if "slingshot" in machine.fabrics:
         # Its interfaces are hsn0, hsn1, ...; by itself NCCL may take the slow network's.
-        yield Fact(("env", "NCCL_SOCKET_IFNAME"), "hsn", f"the interfaces of {host}")
+        yield ProfileFact(("env", "NCCL_SOCKET_IFNAME"), "hsn", f"the interfaces of {host}")
     if machine.scratch:
-        yield Fact(("paths", "scratch"), machine.scratch, f"looking for it on {host}")
+        yield ProfileFact(("paths", "scratch"), machine.scratch, f"looking for it on {host}")
 
 
-def _rules(machine: Machine) -> Iterator[Fact]:
+def _rules(machine: Machine) -> Iterator[ProfileFact]:
     site, host = machine.site, machine.host
     if any(partition.gpus for partition in site.partitions):
         # Slurm's select/cons_tres, since 19.05, knows --gpus-per-node and the like.
         form = "gpus-per-node" if "tres" in machine.settings.get("SelectType", "") else "gres"
-        yield Fact(("rules", "gpu_request"), form, f"SelectType in scontrol show config on {host}")
+        yield ProfileFact(
+            ("rules", "gpu_request"), form, f"SelectType in scontrol show config on {host}"
+        )
     if site.partitions and not any(partition.default for partition in site.partitions):
         required, source = ("rules", "require", "partition"), f"sinfo on {host}"
-        yield Fact((*required, "reason"), "no partition is the default", source)
-        yield Fact((*required, "remedy"), f"--partition {site.partitions[0].name}", source)
+        yield ProfileFact((*required, "reason"), "no partition is the default", source)
+        yield ProfileFact((*required, "remedy"), f"--partition {site.partitions[0].name}", source)
     for partition in site.partitions:
         if partition.time_limit not in ENDLESS:
             path = ("rules", "max_time", partition.name)
-            yield Fact(path, partition.time_limit, f"sinfo on {host}")
+            yield ProfileFact(path, partition.time_limit, f"sinfo on {host}")
 
 
-def _nodes(machine: Machine) -> Iterator[Fact]:
+def _nodes(machine: Machine) -> Iterator[ProfileFact]:
     written: set[str] = set()
     for kind in machine.kinds:
         for gpu_type, gpus in kind.gpus or (("", 0),):
@@ -142,7 +144,7 @@ def _nodes(machine: Machine) -> Iterator[Fact]:
             values = {"cpus": kind.cpus, "gpus": gpus, "gpu_type": gpu_type}
             for key, value in values.items() if name not in written else ():
                 if value:
-                    yield Fact(("nodes", name, key), value, f"sinfo on {machine.host}")
+                    yield ProfileFact(("nodes", name, key), value, f"sinfo on {machine.host}")
             written.add(name)
 
 
@@ -159,7 +161,7 @@ def text(title: str, machine: Machine, date: str) -> str:
     return f"title = {toml(title)}\n{base}{tables(facts(machine), date)}"
 
 
-def tables(facts: Sequence[Fact], date: str) -> str:
+def tables(facts: Sequence[ProfileFact], date: str) -> str:
     lines = [_line(fact) for fact in facts if len(fact.path) == 1]
     for table in dict.fromkeys(fact.path[:-1] for fact in facts if len(fact.path) > 1):
         lines += ["", f"[{'.'.join(map(_key, table))}]"]
@@ -170,7 +172,7 @@ def tables(facts: Sequence[Fact], date: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _sources(facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
+def _sources(facts: Sequence[ProfileFact]) -> Iterator[tuple[str, str]]:
     """One source for a whole table where all of it has the same, else one for each value."""
     for top in dict.fromkeys(fact.path[0] for fact in facts):
         within = [fact for fact in facts if fact.path[0] == top]
@@ -180,7 +182,7 @@ def _sources(facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
             yield from ((".".join(fact.path), fact.source) for fact in within)
 
 
-def _line(fact: Fact) -> str:
+def _line(fact: ProfileFact) -> str:
     return f"{_key(fact.path[-1])} = {toml(fact.value)}"
 
 

@@ -31,7 +31,7 @@ ANYWHERE = ArrayPaths(Path("/"))
 
 
 @dataclass(frozen=True)
-class Batch:
+class JobBatch:
     """Runs that are submitted by one call; `array` is None for a single one, a job as any other."""
 
     drafts: Sequence[Draft]
@@ -55,7 +55,7 @@ def drafts(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Dr
     return drafts
 
 
-def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[Batch]:
+def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[JobBatch]:
     """Return what to submit: one batch for each kind of job, more where it would be too large.
 
     Raises Refused for more than the scheduler takes, UsageError for one output file for all.
@@ -140,19 +140,19 @@ def _alike(drafts: Sequence[Draft]) -> list[list[Draft]]:
     return list(groups.values())
 
 
-def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> Batch:
+def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) -> JobBatch:
     first = group[0]
     arrays = SCHEDULERS[first.plan.launching.scheduler].ARRAYS
     if arrays is None or not _several(group):
-        return Batch(group, None, (), first.text)
+        return JobBatch(group, None, (), first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
     own = [draft.task for draft in group if draft.task is not None]
     tasks = own if len(own) == len(group) and arrays.OWN_NUMBERS else range(len(group))
     lines = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
-    return Batch(group, array, tasks, "\n".join([*lines, ""]))
+    return JobBatch(group, array, tasks, "\n".join([*lines, ""]))
 
 
-def _write_array(batch: Batch) -> None:
+def _write_array(batch: JobBatch) -> None:
     if batch.array is None:
         return
     make_folder(batch.array.tasks)
@@ -162,7 +162,7 @@ def _write_array(batch: Batch) -> None:
     atomic.write_text(batch.array.script, batch.text, private=True)
 
 
-def _hand_over(batches: Sequence[Batch], name: str) -> dict[Path, Job]:
+def _hand_over(batches: Sequence[JobBatch], name: str) -> dict[Path, Job]:
     """Submit all batches, or none; return the jobs by the folders of the runs."""
     done: list[tuple[Scheduler, str]] = []
     jobs: dict[Path, Job] = {}

@@ -20,7 +20,7 @@ OTHERS = 0o077  # rights of the group and of everybody
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where a session answers: the node's name, the address there, the port, the page to open."""
 
     host: str
@@ -53,10 +53,10 @@ def token(paths: JobPaths) -> str:
         raise SystemFault(f"cannot read {paths.private / TOKEN}", str(error)) from None
 
 
-def address(paths: JobPaths) -> Address | None:
+def address(paths: JobPaths) -> ServerAddress | None:
     """Return where the session answers; None before it does, and after its end."""
     facts = files.read_json(paths.private / ADDRESS)
-    return Address(**facts) if facts else None
+    return ServerAddress(**facts) if facts else None
 
 
 def write(paths: JobPaths, name: str, text: str) -> Path:
@@ -85,7 +85,7 @@ class Way:
         return table_lines([step for step in steps if step[1]])
 
 
-def way(server: Address, token: str, login: str, user: str, here: bool) -> Way:
+def way(server: ServerAddress, token: str, login: str, user: str, here: bool) -> Way:
     """Return the way to a session; `here` means that it runs on this machine without a scheduler.
 
     The port is the same at both ends: it was chosen at random, so that sessions seldom collide.

@@ -80,7 +80,7 @@ def _tell(words: str) -> None:
         printer.tell(words)
 
 
-def _show_check(check: verify.Check) -> None:
+def _show_check(check: verify.ImageCheck) -> None:
     # Each check is printed when it ends, before those are known that a table would be aligned to.
     first, *more = check.evidence.splitlines() or [""]
     click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())

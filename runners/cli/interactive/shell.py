@@ -105,7 +105,7 @@ def _run(draft: Draft) -> int:
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    allocation = terminal.Allocation(draft, printer.Console())
+    allocation = terminal.TerminalAllocation(draft, printer.Console())
     code = allocation.run()
     if not allocation.granted:
         click.echo("\n".join(["", *allocation.output[-1:]]), err=True)

@@ -24,7 +24,7 @@ from ...launching import gather, submit
 from ...launching.submit import PreparedSession
 from ...schedulers import capabilities
 from ...submit import private_folder
-from ...submit.private_folder import Address
+from ...submit.private_folder import ServerAddress
 from .. import exit_codes, invocation, options, printer
 from ..runs import follow, job_end
 from ..train import plan_view
@@ -130,7 +130,7 @@ class Visit:
             printer.tell(text)
         self.told = text
 
-    def _arrived(self, address: Address, now: Status) -> None:
+    def _arrived(self, address: ServerAddress, now: Status) -> None:
         token = private_folder.token(self.paths)
         here = not capabilities(self.job.scheduler).queue
         self.way = private_folder.way(address, token, self.login, places.user(), here)
@@ -149,7 +149,7 @@ class Visit:
         else:
             self._print(address, now, kept)
 
-    def _print(self, address: Address, now: Status, kept: Path) -> None:
+    def _print(self, address: ServerAddress, now: Status, kept: Path) -> None:
         assert self.way is not None  # the caller has just found it
         left = wording.beside(self.job, now).partition(", ")[2]
         click.echo(f"{self.title} answers on {address.host}" + (f", {left}" if left else ""))
@@ -157,7 +157,7 @@ class Visit:
         click.echo(f"(also in {kept}, for your eyes only)", err=True)
 
 
-def _reached(address: Address, token: str) -> bool:
+def _reached(address: ServerAddress, token: str) -> bool:
     """Whether the session answers to this machine, from where the tunnel will come."""
     deadline = time.monotonic() + SECONDS_TO_BE_REACHED
     while True:

@@ -17,7 +17,7 @@ from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.text import count
 from ...scale import measure, report, results, study, study_request
-from ...scale.report import Failed, StudyReport
+from ...scale.report import FailedPoint, StudyReport
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
@@ -254,7 +254,7 @@ def _show(
     return found
 
 
-def _next_step(paths: StudyPaths, failed: Failed) -> str:
+def _next_step(paths: StudyPaths, failed: FailedPoint) -> str:
     folder = os.path.relpath(paths.root)
     if failed.kind == measure.WARM_UP:
         return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"

@@ -51,7 +51,7 @@ class ContainerStart:
 
 
 @dataclass(frozen=True)
-class Container:
+class ContainerFacts:
     """What containers can rely on here; everything but `settings` is empty without a runtime.
 
     `setuid` is whether the installation has a program that runs as root. `builds` are the ways of
@@ -72,11 +72,11 @@ class Container:
     runs: tuple[ContainerStart, ...] = ()
 
 
-def probe(command: str, user: str, folder: Path) -> Container:
+def probe(command: str, user: str, folder: Path) -> ContainerFacts:
     """Ask this machine; what is tried is made below `folder`, and removed."""
     config = parse_config(ask([command, "buildcfg"]).out)
     settings = build_modes.settings()
-    return Container(
+    return ContainerFacts(
         command=command,
         version=ask([command, "--version"]),
         setuid=setuid(config),
@@ -167,7 +167,7 @@ def absent(site: Site) -> list[Finding]:
     return [ABOUT.finding("runtime", state, says, evidence, LOAD)]
 
 
-def check(container: Container) -> list[Finding]:
+def check(container: ContainerFacts) -> list[Finding]:
     """Return what can be said of the runtime; of one that does not answer, only that."""
     if container.version.problem:
         says = f"{container.command} does not answer: {container.version.problem}"
@@ -183,13 +183,13 @@ def check(container: Container) -> list[Finding]:
     ]
 
 
-def _runtime(container: Container) -> Finding:
+def _runtime(container: ContainerFacts) -> Finding:
     how = "with a setuid part" if container.setuid else "without setuid, through user namespaces"
     says = container.version.out.strip() or "says no version"
     return ABOUT.ok("runtime", says, f"{container.command}, installed {how}")
 
 
-def _namespaces(container: Container) -> Finding:
+def _namespaces(container: ContainerFacts) -> Finding:
     name = "user namespaces"
     if not container.namespace.problem:
         return ABOUT.ok(name, "allowed", container.namespace.command)
@@ -200,7 +200,7 @@ def _namespaces(container: Container) -> Finding:
     return ABOUT.finding(name, state, says, evidence, container.remedy)
 
 
-def _subordinate(container: Container) -> Finding:
+def _subordinate(container: ContainerFacts) -> Finding:
     name = "subordinate ids"
     missing = [
         file
@@ -215,7 +215,7 @@ def _subordinate(container: Container) -> Finding:
     return ABOUT.warning(name, says, "\n".join(container.subordinate), container.remedy)
 
 
-def _mounts(container: Container) -> Finding:
+def _mounts(container: ContainerFacts) -> Finding:
     tools = [f"{tool}: {path or 'not here'}" for tool, path in container.tools.items()]
     fuse = f"/dev/fuse: {'usable' if container.fuse else 'not usable'}"
     return ABOUT.either(
@@ -228,7 +228,7 @@ def _mounts(container: Container) -> Finding:
     )
 
 
-def _builds(container: Container) -> list[Finding]:
+def _builds(container: ContainerFacts) -> list[Finding]:
     if not container.builds:
         return []
     works = [mode for mode, _ in container.builds if mode]

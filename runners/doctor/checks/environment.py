@@ -14,7 +14,7 @@ ABOUT = About("environment")
 
 
 @dataclass(frozen=True)
-class Rule:
+class VariableRule:
     """Variables that match `pattern`, and what is to be said when one is set."""
 
     pattern: str
@@ -24,42 +24,52 @@ class Rule:
 
 # The first rule that matches counts.
 RULES = (
-    Rule("SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"),
-    Rule("SBATCH_.+", OK, "read as a setting (runner config show --origin), then removed"),
-    Rule("(SLURM|SRUN|PMI)_.+|PMIX_(?!MCA_).+", OK, "of a surrounding job: kept from sbatch"),
-    Rule("|".join(LEAKS), OK, "unset in the job"),
-    Rule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
-    Rule(
+    VariableRule("SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"),
+    VariableRule("SBATCH_.+", OK, "read as a setting (runner config show --origin), then removed"),
+    VariableRule(
+        "(SLURM|SRUN|PMI)_.+|PMIX_(?!MCA_).+", OK, "of a surrounding job: kept from sbatch"
+    ),
+    VariableRule("|".join(LEAKS), OK, "unset in the job"),
+    VariableRule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
+    VariableRule(
         "HOROVOD_(CONTROLLER|CPU_OPERATIONS|GPU_OPERATIONS|GPU_ALLREDUCE)",
         WARNING,
         "overrides the plan's controller; left over from another job?",
     ),
-    Rule(
+    VariableRule(
         "HOROVOD_(RANK|SIZE|LOCAL_.+|CROSS_.+|HOSTNAME|GLOO_RENDEZVOUS_.+)",
         WARNING,
         "gives a rank its number in another job",
     ),
-    Rule(
+    VariableRule(
         "(WORLD_SIZE|RANK|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)",
         OK,
         "set for each rank by the job",
     ),
-    Rule(
+    VariableRule(
         "(MASTER_ADDR|MASTER_PORT|TF_CONFIG)",
         WARNING,
         "overrides the value of the job: ranks would wait for those of another job",
     ),
-    Rule("CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"),
-    Rule("NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "disables a fast NCCL transport, unless it is 0"),
-    Rule("OMP_NUM_THREADS", WARNING, "overrides --cpus-per-task"),
-    Rule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
-    Rule(
+    VariableRule(
+        "CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"
+    ),
+    VariableRule(
+        "NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "disables a fast NCCL transport, unless it is 0"
+    ),
+    VariableRule("OMP_NUM_THREADS", WARNING, "overrides --cpus-per-task"),
+    VariableRule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
+    VariableRule(
         "(HOROVOD|NCCL|UCX|OMPI_MCA|PMIX_MCA|GLOO|FI|MPICH)_.+",
         OK,
         "yours: passed to the ranks; overrides the job's",
     ),
-    Rule("(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: passed to the ranks; overrides the job's"),
-    Rule("(APPTAINER|SINGULARITY)_BIND(PATH)?", OK, "is bound into each container, the jobs' too"),
+    VariableRule(
+        "(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: passed to the ranks; overrides the job's"
+    ),
+    VariableRule(
+        "(APPTAINER|SINGULARITY)_BIND(PATH)?", OK, "is bound into each container, the jobs' too"
+    ),
 )
 HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
 # Variables that name interfaces. NCCL's may begin with ^ (all but) or = (exactly), and otherwise
@@ -77,7 +87,7 @@ def check(env: Mapping[str, str], interfaces: Collection[str]) -> list[Finding]:
 
     `interfaces` are the names of those here.
     """
-    groups: dict[Rule, list[str]] = {}
+    groups: dict[VariableRule, list[str]] = {}
     for name in sorted(env):
         rule = _rule(name)
         if rule and HARMLESS.get(name) != env[name]:
@@ -87,12 +97,12 @@ def check(env: Mapping[str, str], interfaces: Collection[str]) -> list[Finding]:
     return findings or [ABOUT.ok("variables", "nothing that concerns a job")]
 
 
-def _rule(name: str) -> Rule | None:
+def _rule(name: str) -> VariableRule | None:
     upper = name.upper() if name.lower().endswith("_proxy") else name
     return next((rule for rule in RULES if re.fullmatch(rule.pattern, upper)), None)
 
 
-def _of_rule(rule: Rule, names: list[str], env: Mapping[str, str]) -> Finding:
+def _of_rule(rule: VariableRule, names: list[str], env: Mapping[str, str]) -> Finding:
     evidence = "\n".join(f"{name}={env[name]}" for name in names)
     fix = command("unset", *names) if rule.state != OK else ()
     shown = " ".join(names[:3]) + (" ..." if len(names) > 3 else "")

@@ -21,7 +21,7 @@ SHARE = 0.05  # of the bytes sent; less is the chatter of the system
 
 
 @dataclass(frozen=True)
-class Network:
+class NodeNetwork:
     """What a node is connected to.
 
     `address` is what the host name resolves to, "" when to nothing, None when the resolver did
@@ -40,9 +40,9 @@ class Network:
         return interfaces.fabrics(self.interfaces, self.ports)
 
 
-def probe() -> Network:
+def probe() -> NodeNetwork:
     host = socket.gethostname()
-    return Network(
+    return NodeNetwork(
         host=host,
         address=in_time(lambda: _resolve(host), SECONDS_FOR_A_NAME),
         interfaces=tuple(interfaces.interfaces()),
@@ -58,15 +58,15 @@ def _resolve(host: str) -> str:
         return ""
 
 
-def of_nodes(ranks: list[Record]) -> dict[str, Network]:
+def of_nodes(ranks: list[Record]) -> dict[str, NodeNetwork]:
     """Return the network of each node of a job, as its first rank saw it."""
     return {one["host"]: _seen_by(one) for one in ranks if one["local_rank"] == 0}
 
 
-def _seen_by(record: Record) -> Network:
+def _seen_by(record: Record) -> NodeNetwork:
     facts = [{**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]]
     found, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
-    return Network(record["host"], None, tuple(found), tuple(ports))
+    return NodeNetwork(record["host"], None, tuple(found), tuple(ports))
 
 
 def sent_bytes(ranks: list[Record]) -> dict[str, int]:
@@ -83,7 +83,7 @@ def sent_bytes(ranks: list[Record]) -> dict[str, int]:
 ABOUT = About("network")
 
 
-def check(network: Network) -> list[Finding]:
+def check(network: NodeNetwork) -> list[Finding]:
     return [
         _fabric(network),
         _interfaces(network.interfaces),
@@ -93,7 +93,7 @@ def check(network: Network) -> list[Finding]:
     ]
 
 
-def _fabric(network: Network) -> Finding:
+def _fabric(network: NodeNetwork) -> Finding:
     found = network.fabrics
     lines = [shown_port(port) for port in network.ports]
     lines += [shown(item) for item in network.interfaces if item.kind == "slingshot"]
@@ -139,7 +139,7 @@ def dead_ports(all: Iterable[Port], where: str = "") -> list[Finding]:
     return [ABOUT.warning("ports", says, "\n".join(map(shown_port, dead)), fix)]
 
 
-def _name(network: Network) -> list[Finding]:
+def _name(network: NodeNetwork) -> list[Finding]:
     name = f"the name {network.host}"
     if not network.address:
         says = f"{name} does not resolve to an address"

@@ -14,7 +14,7 @@ from ..timed import Answer, ask
 
 
 @dataclass(frozen=True)
-class Slurm:
+class SlurmFacts:
     """What Slurm's own commands say; `config` are the lines of `scontrol show config`.
 
     `munge` is None where there is no such command.
@@ -27,7 +27,7 @@ class Slurm:
     config: dict[str, str] = field(default_factory=dict)
 
 
-def probe() -> Slurm:
+def probe() -> SlurmFacts:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
     commands = [["scontrol", "ping"], slurm_calls.CONFIG]
     commands += [["sacct", "--noheader", "--allocations", "--starttime=now"]]
@@ -35,7 +35,7 @@ def probe() -> Slurm:
     with ThreadPoolExecutor() as pool:
         ping, configuration, accounting, *munge = pool.map(ask, commands)
     config = slurm_calls.parse_config(configuration.out)
-    return Slurm(ping, configuration, accounting, munge[0] if munge else None, config)
+    return SlurmFacts(ping, configuration, accounting, munge[0] if munge else None, config)
 
 
 ABOUT = About("scheduler")
@@ -48,7 +48,7 @@ def absent(site: Site) -> list[Finding]:
     return [ABOUT.ok("scheduler", says, "sbatch is not on the PATH")]
 
 
-def check(site: Site, slurm: Slurm) -> list[Finding]:
+def check(site: Site, slurm: SlurmFacts) -> list[Finding]:
     ping = slurm.ping
     if ping.problem or " UP" not in ping.out:
         evidence, fix = ping.problem or ping.shown, command("scontrol", "ping")
@@ -127,7 +127,7 @@ def _partition(part: Partition) -> str:
     return f"{part.name}: {part.nodes} nodes, {part.cpus} CPUs{gpus} each{limit}"
 
 
-def _accounting(slurm: Slurm) -> Finding:
+def _accounting(slurm: SlurmFacts) -> Finding:
     if not slurm.accounting.problem:
         kind = slurm.config.get("AccountingStorageType") or "of a kind that is not shown"
         return ABOUT.ok("accounting", "sacct answers", kind)
@@ -136,7 +136,7 @@ def _accounting(slurm: Slurm) -> Finding:
     return ABOUT.warning("accounting", says, evidence, "runner status, in place of sacct")
 
 
-def _munge(slurm: Slurm) -> list[Finding]:
+def _munge(slurm: SlurmFacts) -> list[Finding]:
     if slurm.config.get("AuthType") != "auth/munge" or slurm.munge is None:
         return []
     if not slurm.munge.problem:

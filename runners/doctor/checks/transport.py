@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..finding import About, Finding
 from ..transport_log import RDMA, TCP, TransportLog
 from . import network
-from .network import Network
+from .network import NodeNetwork
 from .world import Record
 
 ABOUT = About("network of the job")
@@ -41,7 +41,7 @@ def check(result: Record, log: TransportLog) -> Finding:
     return ABOUT.warning("transport", says, proof, fix)
 
 
-def _counted_kind(used: dict[str, int], nodes: dict[str, Network], to_send: int) -> str:
+def _counted_kind(used: dict[str, int], nodes: dict[str, NodeNetwork], to_send: int) -> str:
     """Return what the counters say: only a port of the fabric counts RDMA, and not every one does.
 
     What went past all counters went past the kernel, as it does on Slingshot.
@@ -52,7 +52,7 @@ def _counted_kind(used: dict[str, int], nodes: dict[str, Network], to_send: int)
     return RDMA if next(iter(used)) in ports else TCP
 
 
-def _fix(library: str, fast: list[str], nodes: dict[str, Network], used: dict[str, int]) -> str:
+def _fix(library: str, fast: list[str], nodes: dict[str, NodeNetwork], used: dict[str, int]) -> str:
     """Return what leads to the fabric, "" when Gloo, which knows TCP only, is there already."""
     if library:
         return LIBFABRIC if fast[0] in ("slingshot", "efa") else FASTER[library]
@@ -63,7 +63,7 @@ def _fix(library: str, fast: list[str], nodes: dict[str, Network], used: dict[st
     return f"runner launch --network-interfaces {fabric[0]} ..." if fabric else FASTER[""]
 
 
-def _evidence(ranks: list[Record], nodes: dict[str, Network], log: TransportLog) -> str:
+def _evidence(ranks: list[Record], nodes: dict[str, NodeNetwork], log: TransportLog) -> str:
     """Return the counters, the library's words and the interfaces, one line each."""
     first = next(record for record in ranks if record["rank"] == 0)
     lines = [

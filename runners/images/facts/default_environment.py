@@ -30,7 +30,7 @@ WAYS = "activate a virtual or conda environment\n--module NAME, of a Python\n--i
 
 
 @dataclass(frozen=True)
-class Modules:
+class LoadedModules:
     """What the job's script loads."""
 
     names: tuple[str, ...] = ()
@@ -45,7 +45,9 @@ class Modules:
         return host_tools.with_modules(self.names, clean, before)
 
 
-def find(modules: Modules, runtime: str, environ: Mapping[str, str] = os.environ) -> ImageInfo:
+def find(
+    modules: LoadedModules, runtime: str, environ: Mapping[str, str] = os.environ
+) -> ImageInfo:
     """Return the environment; modules with a framework come before the active one.
 
     A virtual environment is often made with the Python of a module, which then has no framework.
@@ -64,7 +66,7 @@ def find(modules: Modules, runtime: str, environ: Mapping[str, str] = os.environ
     raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), ways)
 
 
-def _looked_at(modules: Modules, active: ImageInfo | None) -> list[str]:
+def _looked_at(modules: LoadedModules, active: ImageInfo | None) -> list[str]:
     lines = []
     if modules.names:
         lines.append(f"--module {' '.join(modules.names)} brings no Python")
@@ -83,7 +85,7 @@ def _active(environ: Mapping[str, str]) -> ImageInfo | None:
     return None
 
 
-def _of_modules(modules: Modules, environ: Mapping[str, str]) -> ImageInfo | None:
+def _of_modules(modules: LoadedModules, environ: Mapping[str, str]) -> ImageInfo | None:
     """Return what the modules give; None where their python3 is the system's, ours or active."""
     loaded = modules.environ(environ)
     python = shutil.which("python3", path=loaded.get("PATH", os.defpath))

@@ -43,7 +43,7 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ImageManifest:
     """What a tag stands for: the manifest's own digest, its configuration and its layers."""
 
     digest: str
@@ -99,7 +99,7 @@ class Registry:
         self.secret = credentials.header(challenge, self.base, self.scope, who)
         return self.secret not in ("", refused)
 
-    def manifest(self, arch: str) -> Manifest:
+    def manifest(self, arch: str) -> ImageManifest:
         """Return the manifest of the reference for an architecture in Go's words (amd64).
 
         Raises NotFound, Refused for no access and for another architecture, NotVerified for a
@@ -111,7 +111,7 @@ class Registry:
                 chosen = self._choose(document["manifests"], arch)
                 digest, document = self._document("manifests", chosen)
             layers = tuple(_blob(layer) for layer in document["layers"])
-            return Manifest(digest, _blob(document["config"]), layers)
+            return ImageManifest(digest, _blob(document["config"]), layers)
         except DAMAGED:
             raise Refused(
                 f"{self.reference.source} is of a kind that cannot be pulled",
@@ -158,7 +158,7 @@ class Registry:
         except HTTPError as error:
             raise self.fault(error) from None
 
-    def config(self, manifest: Manifest) -> dict[str, Any]:
+    def config(self, manifest: ImageManifest) -> dict[str, Any]:
         """Return an image's configuration: architecture, labels; raise a RunnerError."""
         return self._document("blobs", manifest.config.digest)[1]
 

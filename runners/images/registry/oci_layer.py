@@ -30,7 +30,7 @@ WHITEOUT = ".wh."  # image-spec, layer.md: removes a file of a layer below
 
 
 @dataclass(frozen=True)
-class Layer:
+class OciLayer:
     """The digests of the tar and of the file, and the file's size in bytes."""
 
     tar: str
@@ -55,11 +55,11 @@ class Gzip:
             del self.buffer[:BLOCK]
         return len(data)
 
-    def finish(self) -> Layer:
+    def finish(self) -> OciLayer:
         self._submit(bytes(self.buffer))
         self._take(0)
         tar, packed = self.plain.hexdigest(), self.packed.hexdigest()
-        return Layer(f"sha256:{tar}", f"sha256:{packed}", self.target.tell())
+        return OciLayer(f"sha256:{tar}", f"sha256:{packed}", self.target.tell())
 
     def _submit(self, block: bytes) -> None:
         self.waiting.append(self.pool.submit(_member, block))
@@ -80,7 +80,7 @@ def _member(block: bytes) -> bytes:
     return HEADER + body + struct.pack("<II", zlib.crc32(block), len(block))
 
 
-def write(root: Path, names: Iterable[str], target: Path, progress: Progress) -> Layer:
+def write(root: Path, names: Iterable[str], target: Path, progress: Progress) -> OciLayer:
     """Write what `names` says, paths below `root`, as a layer into the file `target`."""
     with target.open("wb") as file, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         packed = Gzip(file, pool, progress)

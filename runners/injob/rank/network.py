@@ -15,7 +15,7 @@ import socket
 from collections.abc import MutableMapping, Sequence
 
 from .. import failure_kinds as kinds
-from ..interfaces import LOOPBACK, Address, addresses_of, resolve, source_towards
+from ..interfaces import LOOPBACK, InterfaceAddress, addresses_of, resolve, source_towards
 from .problems import Problem
 from .reports import Inbox
 from .startup import RAS_ADDRESS
@@ -28,7 +28,10 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def listening(
-    own: Sequence[Address], names: Sequence[str], others: Sequence[str], wanted: Sequence[str]
+    own: Sequence[InterfaceAddress],
+    names: Sequence[str],
+    others: Sequence[str],
+    wanted: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """Return the addresses that others should use to reach this host, and its other ones.
 
@@ -44,17 +47,17 @@ def listening(
     return (first, rest) if first else (rest, [])
 
 
-def with_address(own: Sequence[Address], address: str) -> str:
+def with_address(own: Sequence[InterfaceAddress], address: str) -> str:
     """Return the interface that has this address; empty when none has."""
     return next((one.name for one in own if one.address == address), "")
 
 
-def first_address(own: Sequence[Address], name: str) -> str:
+def first_address(own: Sequence[InterfaceAddress], name: str) -> str:
     """Return the address that Gloo takes of an interface: the first that the kernel lists."""
     return next((one.address for one in own if one.name == name), "")
 
 
-def chosen(own: Sequence[Address], wanted: Sequence[str], better: str) -> str:
+def chosen(own: Sequence[InterfaceAddress], wanted: Sequence[str], better: str) -> str:
     """Return the wanted interface that this host has; `better` if it is among them, else the first.
 
     Empty when the host has none of them, or none with an address.
@@ -63,7 +66,7 @@ def chosen(own: Sequence[Address], wanted: Sequence[str], better: str) -> str:
     return better if better in present else next(iter(present), "")
 
 
-def name_leads_to(own: Sequence[Address], name: str) -> str:
+def name_leads_to(own: Sequence[InterfaceAddress], name: str) -> str:
     """Return the address of this host that Gloo takes for `name`, loopback included; or none.
 
     It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
@@ -72,7 +75,9 @@ def name_leads_to(own: Sequence[Address], name: str) -> str:
     return next((one for one in addresses_of(name) if one in mine or one.startswith("127.")), "")
 
 
-def misleading(own: Sequence[Address], interface: str, address: str, one_host: bool) -> bool:
+def misleading(
+    own: Sequence[InterfaceAddress], interface: str, address: str, one_host: bool
+) -> bool:
     """Whether `address`, to which the host's name leads, is not where Gloo should talk."""
     if one_host or not address:
         return not address
@@ -80,7 +85,7 @@ def misleading(own: Sequence[Address], interface: str, address: str, one_host: b
 
 
 def surely_misleading(
-    own: Sequence[Address], address: str, wanted: Sequence[str], one_host: bool
+    own: Sequence[InterfaceAddress], address: str, wanted: Sequence[str], one_host: bool
 ) -> bool:
     """Whether the name's address is wrong whichever (wanted) interface turns out to be right."""
     if one_host:
@@ -89,7 +94,7 @@ def surely_misleading(
     return all(misleading(own, name, address, one_host) for name in names)
 
 
-def usable(own: Sequence[Address]) -> set[str]:
+def usable(own: Sequence[InterfaceAddress]) -> set[str]:
     """Return the names of the interfaces through which other hosts may be reached."""
     return {one.name for one in own if one.usable}
 

@@ -21,7 +21,7 @@ from .problems import Problem
 from .reports import Inbox, RankReport
 from .usage import node_use, summary
 from .weight_reports import WeightReports
-from .weights import LAST_TRACED, Result, WeightsVerdict
+from .weights import LAST_TRACED, WeightResult, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge, why_several
 
 if TYPE_CHECKING:
@@ -190,11 +190,11 @@ class Referee:
 
     def _judge_weights(self, over: bool) -> None:
         verdict, facts = self.weights.verdict(over)
-        if verdict.result is Result.DIFFERENT:
+        if verdict.result is WeightResult.DIFFERENT:
             self._refuse_weights(verdict, facts)
         elif over:
             print(weight_reports.line(verdict), flush=True)
-        if over or verdict.result is Result.DIFFERENT:
+        if over or verdict.result is WeightResult.DIFFERENT:
             weight_reports.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:

@@ -14,9 +14,9 @@ from . import HOROVOD, MPI, TENSORFLOW
 from .weights import (
     OPEN,
     SEVERITY,
-    Check,
     OptimizerReport,
-    Result,
+    WeightResult,
+    WeightSums,
     WeightsVerdict,
     judge,
     not_checked,
@@ -61,7 +61,7 @@ class WeightReports:
         traces = fields.get("traces", {})
         report.traces.update({int(step): int(sum_) for step, sum_ in traces.items()})
         if "checksums" in fields:
-            report.checks[int(fields["step"])] = Check(fields["checksums"], fields["values"])
+            report.checks[int(fields["step"])] = WeightSums(fields["checksums"], fields["values"])
         for name in ("shapes", "names", "sharded", "may_differ", "processor", "losses", "facts"):
             if name in fields:
                 setattr(report, name, fields[name])
@@ -84,9 +84,9 @@ class WeightReports:
 
 def line(verdict: WeightsVerdict) -> str:
     """Return the line for the end of the log."""
-    if verdict.result is Result.EQUAL:
+    if verdict.result is WeightResult.EQUAL:
         return f"runner: weights equal on all ranks ({verdict.text})"
-    if verdict.result is Result.COPIES:
+    if verdict.result is WeightResult.COPIES:
         return (
             f"runner: weights equal on all ranks\nrunner: warning: {verdict.text}: each rank "
             "should read its own part of the data (DistributedSampler, shard)"

@@ -27,7 +27,7 @@ ROUNDING_OF_MIXED_PROCESSORS = 1e-2  # which sums up over the steps
 
 
 @dataclass(frozen=True)
-class Check:
+class WeightSums:
     """Of each parameter a checksum, and some values."""
 
     checksums: Sequence[int]
@@ -53,14 +53,14 @@ class OptimizerReport:
     may_differ: str = ""
     processor: str = ""
     traces: dict[int, int] = field(default_factory=dict)
-    checks: dict[int, Check] = field(default_factory=dict)
+    checks: dict[int, WeightSums] = field(default_factory=dict)
     steps: int | None = None
     changed: bool = False
     losses: Sequence[float] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Result(Enum):
+class WeightResult(Enum):
     """OPEN: nothing is known yet."""
 
     OPEN = "open"
@@ -71,7 +71,13 @@ class Result(Enum):
 
 
 # The worst comes last
-SEVERITY = (Result.EQUAL, Result.COPIES, Result.OPEN, Result.NOT_CHECKED, Result.DIFFERENT)
+SEVERITY = (
+    WeightResult.EQUAL,
+    WeightResult.COPIES,
+    WeightResult.OPEN,
+    WeightResult.NOT_CHECKED,
+    WeightResult.DIFFERENT,
+)
 
 
 @dataclass(frozen=True)
@@ -81,14 +87,14 @@ class WeightsVerdict:
     `partly` is whether others are equal, `from_start` whether the first step found them different.
     """
 
-    result: Result
+    result: WeightResult
     text: str = ""
     parameter: str = ""
     partly: bool = False
     from_start: bool = False
 
 
-OPEN = WeightsVerdict(Result.OPEN)
+OPEN = WeightsVerdict(WeightResult.OPEN)
 
 
 @contextlib.contextmanager
@@ -109,7 +115,7 @@ def told_if_it_fails(
 
 
 def not_checked(reason: str) -> WeightsVerdict:
-    return WeightsVerdict(Result.NOT_CHECKED, reason)
+    return WeightsVerdict(WeightResult.NOT_CHECKED, reason)
 
 
 def judge(reports: Sequence[OptimizerReport], size: int, over: bool) -> WeightsVerdict:
@@ -131,7 +137,7 @@ def judge(reports: Sequence[OptimizerReport], size: int, over: bool) -> WeightsV
     if not verdicts:
         return not_checked("each rank has a process group of its own")
     worst = max(verdicts, key=lambda one: SEVERITY.index(one.result))
-    if worst.result in (Result.EQUAL, Result.COPIES) and len(groups) > 1:
+    if worst.result in (WeightResult.EQUAL, WeightResult.COPIES) and len(groups) > 1:
         return not_checked(f"equal within each of {len(groups)} process groups")
     return worst
 
@@ -189,8 +195,8 @@ def _equal(reports: Sequence[OptimizerReport], step: int) -> WeightsVerdict:
     first = next(iter(losses))
     if len(losses) == 1 and len(first) == 3 and len(set(first)) > 1:
         text = f"the first three losses are equal on all ranks too: {len(reports)} copies of one"
-        return WeightsVerdict(Result.COPIES, f"{text} training")
-    return WeightsVerdict(Result.EQUAL, _after(reports, step))
+        return WeightsVerdict(WeightResult.COPIES, f"{text} training")
+    return WeightsVerdict(WeightResult.EQUAL, _after(reports, step))
 
 
 def _after(reports: Sequence[OptimizerReport], step: int) -> str:
@@ -214,7 +220,7 @@ def _difference(reports: Sequence[OptimizerReport], step: int, over: bool) -> We
     names = next((one.names for one in reports if one.names), ())
     name = names[place] if place < len(names) else f"parameter {place}"
     return WeightsVerdict(
-        Result.DIFFERENT,
+        WeightResult.DIFFERENT,
         f"the ranks train different models: {_after(reports, step)} {name} differs",
         name,
         partly=min(gaps) <= tolerance,
@@ -222,7 +228,7 @@ def _difference(reports: Sequence[OptimizerReport], step: int, over: bool) -> We
     )
 
 
-def differences(checks: Sequence[Check]) -> list[float]:
+def differences(checks: Sequence[WeightSums]) -> list[float]:
     """Return how much each parameter differs, relative to the mean of its values."""
     gaps = []
     for place, sums in enumerate(zip(*(one.checksums for one in checks))):

@@ -23,7 +23,7 @@ INTERRUPTED = 130
 SCRIPT = 2  # words of the command line that are salloc's command
 
 
-class Allocation:
+class TerminalAllocation:
     """One allocation: waits for it, tells of it, gives the terminal to its script."""
 
     def __init__(self, draft: Draft, listener: Listener) -> None:

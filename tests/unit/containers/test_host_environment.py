@@ -25,7 +25,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
 from runners.core.site import Site
 from runners.images import inspect
 from runners.images.facts import environment
-from runners.images.inspect import Fact
+from runners.images.inspect import ImageFact
 from runners.planning.case import Case
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -300,8 +300,8 @@ def test_doctor_and_inspect_see_its_label_without_running_it(tmp_path: Path) -> 
     environment.write_labels(tmp_path, LABELS, (), "")
     found = inspect.inspect(tmp_path)
     assert found.problem is None
-    assert found.facts["horovod.controllers"] == Fact("mpi,gloo", "label")
-    assert found.facts["format"] == Fact("folder", "file")
+    assert found.facts["horovod.controllers"] == ImageFact("mpi,gloo", "label")
+    assert found.facts["format"] == ImageFact("folder", "file")
 
 
 def test_its_modules_are_loaded_unless_the_user_names_others(

@@ -9,8 +9,8 @@ import pytest
 from containers import build_modes
 from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
-from runners.doctor.checks.container import Container, ContainerStart
-from runners.doctor.checks.slurm import Slurm
+from runners.doctor.checks.container import ContainerFacts, ContainerStart
+from runners.doctor.checks.slurm import SlurmFacts
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
 
@@ -45,7 +45,7 @@ WELL = {
     "TaskPlugin": "task/affinity,task/cgroup",
     "AccountingStorageType": "accounting_storage/slurmdbd",
 }
-FINE = Slurm(PING, Answer("scontrol show config"), Answer("sacct"), Answer("munge"), WELL)
+FINE = SlurmFacts(PING, Answer("scontrol show config"), Answer("sacct"), Answer("munge"), WELL)
 CPU = Partition("cpu", 4, 32, gpus=(("A100", 4),), time_limit="1-00:00:00", default=True)
 
 
@@ -81,7 +81,7 @@ def dumb(command: str) -> Answer:
     ],
 )
 def test_what_is_wrong_with_slurm(
-    site: Site, facts: Slurm, name: str, state: str, words: str
+    site: Site, facts: SlurmFacts, name: str, state: str, words: str
 ) -> None:
     found = named(slurm.check(site, facts), name)
     assert found.state == state
@@ -98,7 +98,7 @@ def test_a_machine_without_slurm_is_no_fault() -> None:
 
 MODE = build_modes.Mode("fakeroot with subordinate ids", ("--fakeroot",), "uid map: 0 1000 1", True)
 TOOLS = {"squashfuse": "/usr/bin/squashfuse_ll", "newuidmap": "/usr/bin/newuidmap"}
-HERE = Container(
+HERE = ContainerFacts(
     command="/usr/bin/apptainer",
     version=Answer("apptainer --version", "apptainer version 1.4.5\n"),
     setuid=False,
@@ -136,7 +136,9 @@ def test_a_good_runtime_is_all_ok() -> None:
         (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
     ],
 )
-def test_what_is_wrong_with_the_runtime(facts: Container, name: str, state: str, fix: str) -> None:
+def test_what_is_wrong_with_the_runtime(
+    facts: ContainerFacts, name: str, state: str, fix: str
+) -> None:
     found = named(container.check(facts), name)
     assert found.state == state
     assert fix in told(found)

@@ -11,12 +11,12 @@ import pytest
 
 from runners.doctor import timed, transport_log
 from runners.doctor.checks import container, scratch
-from runners.doctor.checks.network import Network
+from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
 from runners.images import container_runtime
 from runners.injob import interfaces, trial
-from runners.injob.interfaces import Address, Interface, Port
+from runners.injob.interfaces import Interface, InterfaceAddress, Port
 
 
 def tree(root: Path, files: dict[str, str]) -> str:
@@ -99,8 +99,8 @@ def test_interfaces_are_read(tmp_path: Path) -> None:
     files = {f"ens1/{name}": text for name, text in ETHERNET.items()}
     files["ens1/device/driver"] = "-> ../../../drivers/mlx5_core"
     down = {"ib0/type": "32", "ib0/flags": "0x1002", "ib0/speed": "-1"}
-    six = [Address("ens1", "fd00::2")]
-    six += [Address("ens1", "fe80::1122")]
+    six = [InterfaceAddress("ens1", "fd00::2")]
+    six += [InterfaceAddress("ens1", "fe80::1122")]
     found = interfaces.interfaces(tree(tmp_path / "net", {**files, **down}), six)
     assert found == [
         Interface("ens1", "ethernet", True, True, 25000, ("fd00::2",), "mlx5_core"),
@@ -154,7 +154,7 @@ def test_ports_are_read(tmp_path: Path) -> None:
 
 
 def test_the_fastest_fabric_comes_first() -> None:
-    there = Network(
+    there = NodeNetwork(
         "n1",
         "10.0.0.1",
         (Interface("hsn0", "slingshot", True, True, 200000, ("10.1.0.1",)),),

@@ -11,11 +11,11 @@ from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
 from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.checks.gpu import Gpu
-from runners.doctor.checks.network import Network
+from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.timed import Answer
-from runners.images.inspect import Fact, Inspection
+from runners.images.inspect import ImageFact, Inspection
 from runners.injob.interfaces import Interface, Port
 
 from .test_checks import dumb, named, states, told
@@ -46,7 +46,7 @@ IB = Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0)
 
 
 def test_a_good_network_is_all_ok() -> None:
-    found = network.check(Network("n1", "10.77.0.2", (ETH,), (IB,)))
+    found = network.check(NodeNetwork("n1", "10.77.0.2", (ETH,), (IB,)))
     assert states(found) == {"fabric": OK, "interfaces": OK}
     assert named(found, "fabric").says == "infiniband"
 
@@ -54,20 +54,20 @@ def test_a_good_network_is_all_ok() -> None:
 @pytest.mark.parametrize(
     ("facts", "name", "says", "fix"),
     [
-        (Network("n1", "10.0.0.1", (ETH, DEAD)), "dead interfaces", "eth1", "eth0"),
-        (Network("n1", "10.0.0.1"), "interfaces", "none", "ip address"),
-        (Network("n1", "127.0.1.1", (ETH,)), "host name", "loopback", "--network-interfaces"),
-        (Network("n1", "", (ETH,)), "host name", "does not resolve", "getent"),
-        (Network("n1", None, (ETH,)), "host name", "within 5 s", "getent"),
+        (NodeNetwork("n1", "10.0.0.1", (ETH, DEAD)), "dead interfaces", "eth1", "eth0"),
+        (NodeNetwork("n1", "10.0.0.1"), "interfaces", "none", "ip address"),
+        (NodeNetwork("n1", "127.0.1.1", (ETH,)), "host name", "loopback", "--network-interfaces"),
+        (NodeNetwork("n1", "", (ETH,)), "host name", "does not resolve", "getent"),
+        (NodeNetwork("n1", None, (ETH,)), "host name", "within 5 s", "getent"),
         (
-            Network("n1", "10.0.0.1", (ETH,), (IB, replace(IB, device="mlx5_1", state="DOWN"))),
+            NodeNetwork("n1", "10.0.0.1", (ETH,), (IB, replace(IB, device="mlx5_1", state="DOWN"))),
             "ports",
             "mlx5_1:1",
             "NCCL_IB_HCA==mlx5_0:1",
         ),
     ],
 )
-def test_what_is_wrong_with_the_network(facts: Network, name: str, says: str, fix: str) -> None:
+def test_what_is_wrong_with_the_network(facts: NodeNetwork, name: str, says: str, fix: str) -> None:
     found = named(network.check(facts), name)
     assert found.state == WARNING
     assert says in found.says
@@ -151,7 +151,7 @@ def inspection(**facts: str) -> Inspection:
     """Return an inspection with these facts and enough others."""
     given = {"horovod.version": "0.28.1", "architecture": "amd64", "glibc.version": "2.36"}
     names = {**given, **{name.replace("_", "."): text for name, text in facts.items()}}
-    return Inspection({name: Fact(text, "label") for name, text in names.items()})
+    return Inspection({name: ImageFact(text, "label") for name, text in names.items()})
 
 
 def test_facts_of_an_image() -> None:

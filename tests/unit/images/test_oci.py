@@ -53,7 +53,7 @@ def tree(folder: Path, names: list[str]) -> Path:
     return folder
 
 
-def packed(root: Path, target: Path) -> oci_layer.Layer:
+def packed(root: Path, target: Path) -> oci_layer.OciLayer:
     return oci_layer.write(root, oci_layer.below(root, "opt"), target, Quiet())
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from runners.injob import failure_kinds as kinds
 from runners.injob import interfaces
-from runners.injob.interfaces import Address, is_loopback, own_addresses
+from runners.injob.interfaces import InterfaceAddress, is_loopback, own_addresses
 from runners.injob.rank import network, reports
 from runners.injob.rank.problems import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol
@@ -625,10 +625,10 @@ def test_many_missing_ranks_are_counted() -> None:
 
 
 OWN = [
-    Address("lo", "127.0.0.1"),
-    Address("eth0", "10.1.0.2"),
-    Address("ib0", "10.2.0.2"),
-    Address("ib0", "fd0::2"),
+    InterfaceAddress("lo", "127.0.0.1"),
+    InterfaceAddress("eth0", "10.1.0.2"),
+    InterfaceAddress("ib0", "10.2.0.2"),
+    InterfaceAddress("ib0", "fd0::2"),
 ]
 
 
@@ -688,4 +688,4 @@ def test_names_that_mislead_whatever_the_way(
 
 
 def test_interfaces_that_lead_to_others() -> None:
-    assert network.usable([*OWN, Address("usb0", "fe80::1")]) == {"eth0", "ib0"}
+    assert network.usable([*OWN, InterfaceAddress("usb0", "fe80::1")]) == {"eth0", "ib0"}

@@ -12,7 +12,7 @@ import pytest
 from runners.injob import run_files
 from runners.injob.rank import weight_reports
 from runners.injob.rank.weight_reports import WeightReports, cause_of
-from runners.injob.rank.weights import END, LAST_TRACED, Result, WeightsVerdict
+from runners.injob.rank.weights import END, LAST_TRACED, WeightResult, WeightsVerdict
 
 TRACED = [1, *range(4, LAST_TRACED + 1)]
 
@@ -30,9 +30,9 @@ def fields(rank: int, sum_: int, process: int = 0, **more: Any) -> dict[str, Any
 def test_reports_of_all_ranks_are_put_together() -> None:
     reports = WeightReports()
     reports.hear(fields(0, 1))
-    assert reports.verdict(over=False)[0].result is Result.OPEN
+    assert reports.verdict(over=False)[0].result is WeightResult.OPEN
     reports.hear(fields(1, 2, facts={"ddp": 1}))
-    assert reports.verdict(over=False)[0].result is Result.DIFFERENT
+    assert reports.verdict(over=False)[0].result is WeightResult.DIFFERENT
 
 
 def test_ranks_that_were_started_again_are_not_compared_with_their_former_selves() -> None:
@@ -40,9 +40,9 @@ def test_ranks_that_were_started_again_are_not_compared_with_their_former_selves
     reports.hear(fields(0, 1, process=10))
     reports.hear(fields(1, 1, process=20))
     reports.hear(fields(0, 2, process=11))
-    assert reports.verdict(over=False)[0].result is Result.OPEN
+    assert reports.verdict(over=False)[0].result is WeightResult.OPEN
     reports.hear(fields(1, 2, process=21))
-    assert reports.verdict(over=True)[0].result is Result.EQUAL
+    assert reports.verdict(over=True)[0].result is WeightResult.EQUAL
 
 
 def test_the_worst_of_several_optimizers_counts() -> None:
@@ -50,7 +50,7 @@ def test_the_worst_of_several_optimizers_counts() -> None:
     for rank in (0, 1):
         reports.hear(fields(rank, 1))
         reports.hear(fields(rank, 5 + rank, optimizer="torch 1"))
-    assert reports.verdict(over=False)[0].result is Result.DIFFERENT
+    assert reports.verdict(over=False)[0].result is WeightResult.DIFFERENT
 
 
 def test_a_check_that_failed_is_said() -> None:
@@ -85,7 +85,7 @@ def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
     assert not (tmp_path / "weights.json").exists()
 
 
-DIFFERENT = WeightsVerdict(Result.DIFFERENT, parameter="head.bias")
+DIFFERENT = WeightsVerdict(WeightResult.DIFFERENT, parameter="head.bias")
 
 
 @pytest.mark.parametrize(

@@ -7,30 +7,30 @@ from dataclasses import replace
 import pytest
 
 from runners.jobs import rank_samples
-from runners.jobs.rank_samples import Frame, RankSample
+from runners.jobs.rank_samples import RankSample, StackFrame
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
-MAIN = Frame("/work/train.py", 40, "<module>")
+MAIN = StackFrame("/work/train.py", 40, "<module>")
 REDUCES = (
-    Frame(f"{SITE}/horovod/torch/mpi_ops.py", 1288, "synchronize"),
-    Frame("/work/train.py", 12, "step"),
+    StackFrame(f"{SITE}/horovod/torch/mpi_ops.py", 1288, "synchronize"),
+    StackFrame("/work/train.py", 12, "step"),
     MAIN,
 )
 BACKWARD = (
-    Frame(f"{SITE}/torch/autograd/graph.py", 865, "_engine_run_backward"),
-    Frame("/work/train.py", 14, "step"),
+    StackFrame(f"{SITE}/torch/autograd/graph.py", 865, "_engine_run_backward"),
+    StackFrame("/work/train.py", 14, "step"),
     MAIN,
 )
-SLEEPS = (Frame("/work/train.py", 8, "step"), MAIN)
+SLEEPS = (StackFrame("/work/train.py", 8, "step"), MAIN)
 LOADS = (
-    Frame("/usr/lib/python3.11/selectors.py", 415, "select"),
-    Frame(f"{SITE}/torch/utils/data/dataloader.py", 1251, "_try_get_data"),
-    Frame("/work/train.py", 10, "step"),
+    StackFrame("/usr/lib/python3.11/selectors.py", 415, "select"),
+    StackFrame(f"{SITE}/torch/utils/data/dataloader.py", 1251, "_try_get_data"),
+    StackFrame("/work/train.py", 10, "step"),
     MAIN,
 )
 STEP = (
-    Frame(f"{SITE}/tensorflow/python/eager/execute.py", 53, "quick_execute"),
-    Frame("/work/train.py", 9, "step"),
+    StackFrame(f"{SITE}/tensorflow/python/eager/execute.py", 53, "quick_execute"),
+    StackFrame("/work/train.py", 9, "step"),
 )
 SOURCE = {"/work/train.py:8": "time.sleep(600)", "/work/train.py:12": "hvd.allreduce(loss)"}
 

@@ -168,7 +168,7 @@ def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
         '{"rank": 1, "host": "n2", "state": "S", "busy": 0.5, "wakes": 3, "steps": 9, "stacks": '
         '[[{"file": "/a.py", "line": 8, "name": "f"}]], "source": {"/a.py:8": "sleep()"}}'
     )
-    stack = (rank_samples.Frame("/a.py", 8, "f"),)
+    stack = (rank_samples.StackFrame("/a.py", 8, "f"),)
     one = RankSample(1, "n2", "S", 0.5, 3, 9, (stack,), {"/a.py:8": "sleep()"})
     other = line.replace('"rank": 1', '"rank": 0')
     text = f"""

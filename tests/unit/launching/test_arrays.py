@@ -27,7 +27,7 @@ from runners.launching import submit, suggest
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
 from runners.settings import sweep
-from runners.settings.sweep import Variant
+from runners.settings.sweep import SweepRun
 from runners.submit import dependency, job_array, launch
 
 from ..script.test_render import IMAGE, SITE, SPEC
@@ -57,7 +57,7 @@ def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
 
 
 def test_the_throttle() -> None:
-    assert sweep.variants("0-9%4", ()) == ([Variant(task) for task in range(10)], 4)
+    assert sweep.variants("0-9%4", ()) == ([SweepRun(task) for task in range(10)], 4)
     asked = sweep.variants("%2", ("a=1,2,3",))
     assert (len(asked.variants), asked.at_once) == (3, 2)
     assert command._several(None, ()) is None
@@ -123,7 +123,7 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     drafts = submit.drafts_of(one, asked.variants, before)
     assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
     assert " --seed 7 --base-lr=2\n" in drafts[1].text
-    (seventh,) = submit.drafts_of(one, [Variant(7)], before)
+    (seventh,) = submit.drafts_of(one, [SweepRun(7)], before)
     assert alone(seventh) == (
         "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
     )

@@ -9,9 +9,12 @@ from typing import Any
 from runners.core.job_record import Job, JobPaths
 from runners.scale.measure import Measured
 from runners.scale.report import StudyReport, build
-from runners.scale.study_request import Size, StudyRequest, Variant
+from runners.scale.study_request import Size, StudyRequest, StudyVariant
 
-GLOO, MPI = Variant("gloo", (("controller", "gloo"),)), Variant("mpi", (("controller", "mpi"),))
+GLOO, MPI = (
+    StudyVariant("gloo", (("controller", "gloo"),)),
+    StudyVariant("mpi", (("controller", "mpi"),)),
+)
 
 
 def run(ranks: int, rate: float, repeat: int = 1, variant: str = "", **more: Any) -> Measured:

@@ -16,7 +16,7 @@ import pytest
 from runners.core.errors import UsageError
 from runners.scale import page, plot, results
 from runners.scale.measure import Measured
-from runners.scale.report import Failed, build, known_references, references
+from runners.scale.report import FailedPoint, build, known_references, references
 
 from .scaled import GLOO, question, report, run
 
@@ -56,7 +56,7 @@ class Checked(HTMLParser):
 
 def test_the_page_is_whole_and_alone_and_names_from_outside_are_text() -> None:
     evil = "<script>alert(1)</script>"
-    failed = [Failed(evil, f"rank 1@n1: {evil}")]
+    failed = [FailedPoint(evil, f"rank 1@n1: {evil}")]
     names = {"failed": failed, "command": f"runner {evil}"}
     shown = report(references=references(["all"]), waiting=2, **names)
     text = page.html(shown, 0)

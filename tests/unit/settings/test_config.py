@@ -74,7 +74,10 @@ def test_a_module_takes_the_place_of_a_sites_of_its_name(
     mine: list[str], loaded: list[str]
 ) -> None:
     site = ["gcc/10", "singularity/3.11.0|apptainer", "cuda"]
-    layers = [config.Layer(SITE, {"module": site}, "site x"), config.Layer(FLAG, {"module": mine})]
+    layers = [
+        config.ConfigLayer(SITE, {"module": site}, "site x"),
+        config.ConfigLayer(FLAG, {"module": mine}),
+    ]
     merged = config.merge(layers)
     assert merged.get("module") == loaded
     assert sorted(str(each.value) for each in merged.given) == sorted(loaded)

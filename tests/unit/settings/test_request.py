@@ -18,7 +18,9 @@ TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
 
 def spec(**settings: Any) -> JobSpec:
     flags = {name.replace("_", "-"): value for name, value in settings.items()}
-    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, flags)])
+    merged = config.merge(
+        [config.ConfigLayer(DEFAULT, config.DEFAULTS), config.ConfigLayer(FLAG, flags)]
+    )
     return request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
 
 
@@ -100,16 +102,16 @@ def test_a_request_is_a_value() -> None:
 
 @pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
 def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: int | None) -> None:
-    recipe = config.Layer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
-    flags = config.Layer(FLAG, {"gpus-per-node": gpus} if gpus else {})
-    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), recipe, flags])
+    recipe = config.ConfigLayer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
+    flags = config.ConfigLayer(FLAG, {"gpus-per-node": gpus} if gpus else {})
+    merged = config.merge([config.ConfigLayer(DEFAULT, config.DEFAULTS), recipe, flags])
     asked = request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
     assert asked.resources.cpus_per_task == expected
 
 
 def test_a_session_is_one_task_whatever_its_gpus() -> None:
     merged = config.merge(
-        [config.Layer(DEFAULT, config.DEFAULTS), config.Layer(FLAG, {"gres": "gpu:2"})]
+        [config.ConfigLayer(DEFAULT, config.DEFAULTS), config.ConfigLayer(FLAG, {"gres": "gpu:2"})]
     )
     asked = request.job_spec(
         merged, ImageInfo(Path("/images/a.sif")), Trainer("jupyter", None, None)
@@ -118,10 +120,10 @@ def test_a_session_is_one_task_whatever_its_gpus() -> None:
 
 
 def test_what_was_not_typed_has_a_reason() -> None:
-    preset = config.Layer(PRESET, {"cpus-per-task": 2, "time": "30"}, "recipe torch_mnist")
-    own = config.Layer(PROJECT, {"controller": "mpi"}, "runner.toml")
-    flags = config.Layer(FLAG, {"time": "5"})
-    merged = config.merge([config.Layer(DEFAULT, config.DEFAULTS), preset, own, flags])
+    preset = config.ConfigLayer(PRESET, {"cpus-per-task": 2, "time": "30"}, "recipe torch_mnist")
+    own = config.ConfigLayer(PROJECT, {"controller": "mpi"}, "runner.toml")
+    flags = config.ConfigLayer(FLAG, {"time": "5"})
+    merged = config.merge([config.ConfigLayer(DEFAULT, config.DEFAULTS), preset, own, flags])
     assert merged.presets == {"cpus-per-task"}
     assert {"cpus-per-task", "nodes"} < merged.unasked
     assert "controller" not in merged.unasked

@@ -14,7 +14,7 @@ from runners.core.errors import Refused, UsageError
 from runners.core.site import Partition, Site
 from runners.settings import config
 from runners.sites import create_profile, load
-from runners.sites.create_profile import Fact
+from runners.sites.create_profile import ProfileFact
 
 from .profiles import SHIPPED, environment
 from .profiles import write as write_file
@@ -87,7 +87,7 @@ def test_without_a_default_partition_one_is_required() -> None:
     ["plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True],
 )
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
-    text = create_profile.tables([Fact(("env", "a key"), value, "s")], TODAY)
+    text = create_profile.tables([ProfileFact(("env", "a key"), value, "s")], TODAY)
     table = config.read_toml(write_file(tmp_path, "p", text))
     assert table["env"]["a key"] == (list(value) if isinstance(value, tuple) else value)
 

@@ -243,7 +243,7 @@ def test_the_sites_settings_lie_between_preset_and_user(
 def test_the_sites_way_to_ask_gives_way_to_the_users(
     tmp_path: Path, flags: dict[str, object], kept: set[str]
 ) -> None:
-    layers = config.site_layers(shipped("polaris"), [config.Layer(FLAG, flags)])
+    layers = config.site_layers(shipped("polaris"), [config.ConfigLayer(FLAG, flags)])
     names = {name for layer in layers for name in layer.values}
     assert names & {"gpus-per-node", "ntasks-per-node", "cpus-per-task"} == kept
 

@@ -39,14 +39,14 @@ from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
-from runners.submit.private_folder import Address
+from runners.submit.private_folder import ServerAddress
 from runners.submit.sessions import session, terminal
 
 from .. import scripts
 
 TOKEN = "t0ken-Of_a_session"
 PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
-FOUND = Address("n1", "10.77.0.2", 43210, "/lab", False)
+FOUND = ServerAddress("n1", "10.77.0.2", 43210, "/lab", False)
 
 
 def plan(**changed: Any) -> Plan:
