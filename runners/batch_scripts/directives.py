@@ -187,8 +187,8 @@ def head(text: str) -> Iterator[tuple[int, str]]:
 def late(comments: Mapping[int, str], text: str, job: Directives) -> tuple[int, ...]:
     first = len(list(head(text)))
     marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
-    found = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
-    return tuple(n for n, line, m in found if n > first and line[len(m) :].lstrip()[:1] == "-")
+    marked = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
+    return tuple(n for n, line, m in marked if n > first and line[len(m) :].lstrip()[:1] == "-")
 
 
 def _add(job: Directives, text: str, line: int) -> None:

@@ -160,9 +160,9 @@ def _conda_folder(script: Script, name: str) -> Path | None:
     for command in script.content.commands:
         for word in command.words:
             for end in ("/etc/profile.d/conda.sh", "/bin/conda", "/bin/activate"):
-                root, found, _ = word.text.partition(end)
+                root, separator, _ = word.text.partition(end)
                 venv = end == "/bin/activate" and "conda" not in root.lower()
-                if found and not venv and command.name in ("source", ".", "conda", "eval"):
+                if separator and not venv and command.name in ("source", ".", "conda", "eval"):
                     return Path(os.path.expandvars(root)) / "envs" / name
     return None
 

@@ -48,8 +48,8 @@ def as_text(report: ScriptReport) -> Iterator[str]:
     for key, heading in HEADINGS.items():
         lines = [f"  {_place(note.line)}{note.text}" for note in report.notes[key]]
         blocks.append([heading, *lines] if lines else [])
-    found = [f"  {line}" for line in findings_as_text(report.findings)]
-    blocks.append(["findings:", *found] if found else [])
+    findings = [f"  {line}" for line in findings_as_text(report.findings)]
+    blocks.append(["findings:", *findings] if findings else [])
     for number, block in enumerate(filter(None, blocks)):
         yield from ("", *block) if number else block
 

@@ -41,16 +41,16 @@ class Script:
     @cached_property
     def steps(self) -> tuple[JobStep, ...]:
         """What starts a training; a program of the first node beside it, or a server, is none."""
-        found = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
-        _add_images(found)
-        found = [step for step in found if step.starts]
-        launched = any(step.layers for step in found)
-        waits = any(not step.command.background for step in found)
-        beside = [s for s in found if launched and s.command.background]
+        listed = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
+        _add_images(listed)
+        listed = [step for step in listed if step.starts]
+        launched = any(step.layers for step in listed)
+        waits = any(not step.command.background for step in listed)
+        beside = [s for s in listed if launched and s.command.background]
         beside = [s for s in beside if not s.layers or (waits and not s.python)]
-        found = _first_parts([step for step in found if step not in beside])
-        _contain(found, self.job, self.folder)
-        return tuple(found)
+        listed = _first_parts([step for step in listed if step not in beside])
+        _contain(listed, self.job, self.folder)
+        return tuple(listed)
 
     @cached_property
     def clusters(self) -> list[Command]:
@@ -92,10 +92,10 @@ class Script:
         return any(command.name in names for command in self.content.commands)
 
 
-def _first_parts(found: Sequence[JobStep]) -> list[JobStep]:
+def _first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
     """Return steps with the first one alone of the parts of each launch."""
     kept = list[JobStep]()
-    for step in found:
+    for step in steps:
         before = (each for each in reversed(kept) if step.part and each.part)
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
@@ -119,11 +119,11 @@ def module_command(command: Command) -> tuple[str, list[Word]]:
     return (words[0].text, words[1:]) if named else ("load", words)
 
 
-def _add_images(found: list[JobStep]) -> None:
+def _add_images(steps: list[JobStep]) -> None:
     """Give the steps that enter a container of --container-name its image."""
     images: dict[str, Word] = {}
     instances = dict[str, tuple[Word, Sequence[Option]]]()
-    for step in found:
+    for step in steps:
         if step.names[1:3] == ["instance", "start"] and step.names[0] in programs.APPTAINER:
             read_ = programs.read(step.program[3:], programs.OPTIONS["apptainer"])
             image, name_ = [*read_.rest, literal(""), literal("")][:2]
@@ -143,9 +143,9 @@ def _add_images(found: list[JobStep]) -> None:
                 step.problems.append((step.line, text))
 
 
-def _contain(found: list[JobStep], job: Directives, folder: Path) -> None:
+def _contain(steps: list[JobStep], job: Directives, folder: Path) -> None:
     given = [each for each in job.options if each.name.startswith("container-")]
-    for step in found:
+    for step in steps:
         name = step.starter.text("environment") or job.text("environment")
         own = [*_defined(name, folder, step.line), *given]
         images = [each.value for each in own if each.name == "container-image" and each.value]

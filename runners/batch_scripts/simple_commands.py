@@ -273,16 +273,16 @@ class SimpleReader:
 
 def assigned(nodes: Sequence[Node]) -> set[str]:
     """Return the names of the variables that commands set, but not for one command alone."""
-    found, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
+    names, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
     for node in (each for top in nodes for each in syntax.below(top)):
         text, above = syntax.source(node), node.parent.type if node.parent else ""
         if node.type == "variable_assignment" and above != "command":
-            found.add(syntax.field(node, "name").partition("[")[0])
+            names.add(syntax.field(node, "name").partition("[")[0])
         elif node.type == "command" and text.startswith("let "):
-            found |= assigned([syntax.parse(f"(({text[4:]}))")])
+            names |= assigned([syntax.parse(f"(({text[4:]}))")])
         elif node.type in sums and _assigns(node):
-            found.add(syntax.source(next(syntax.below(node, "variable_name", "word"), node)))
-    return found
+            names.add(syntax.source(next(syntax.below(node, "variable_name", "word"), node)))
+    return names
 
 
 def _below(folder: Word | None, target: Word) -> Word:

@@ -61,11 +61,11 @@ def _horovodrun(draft: LaunchLine, option: Option) -> None:
 
 def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
     """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
-    found = [n for n, word in enumerate(words) if word.has(LOOKUP)]
+    places = [n for n, word in enumerate(words) if word.has(LOOKUP)]
     array, percent, limit = job.text("array").partition("%")
-    if len(found) != 1:
+    if len(places) != 1:
         return words
-    place, word = found[0], words[found[0]]
+    place, word = places[0], words[places[0]]
     values = word.unknown[0].values
     each_once = (f"0-{len(values) - 1}", ",".join(map(str, range(len(values)))))
     name, equals, _ = word.text.partition("=")

@@ -226,8 +226,8 @@ class _Reader(JobStep):
         elif name in programs.RUNNING and rest and rest[0].text == "run":
             read_ = programs.read(rest[1:], programs.RUNNING[name])
             rest = list(read_.rest)
-            found = literal(name, first.line) if name in programs.FINDERS else None
-            self.environment = found or read_.get("name", "prefix")
+            finder_folder = literal(name, first.line) if name in programs.FINDERS else None
+            self.environment = finder_folder or read_.get("name", "prefix")
             if name == "uv":
                 self._of_uv(read_, first.line)
             if self.image is not None:

@@ -95,7 +95,7 @@ def host(facts: Facts) -> str:
     return facts.first.host if facts.first else "NODE"
 
 
-def place(facts: Facts) -> tuple[Line, str, int] | None:
+def user_line(facts: Facts) -> tuple[Line, str, int] | None:
     """Return the user's own line that was being run at the end: its evidence, file and number."""
     worker = facts.first.worker if facts.first else None
     label = "" if worker is None else f"[rank{worker}]: "
@@ -112,7 +112,7 @@ def own_code(facts: Facts) -> tuple[Line, ...]:
 
     Where the record has the traceback, that is shown as a whole.
     """
-    own = None if facts.record and facts.record.traceback else place(facts)
+    own = None if facts.record and facts.record.traceback else user_line(facts)
     last = facts.log.last
     return last[last.index(own[0]) :][:2] if own else ()
 

@@ -10,7 +10,7 @@ from shlex import quote
 from ..core.remedy import Remedy, advice, change, command, together
 from ..settings import trainers
 from .facts import Facts
-from .findings import host, place
+from .findings import host, user_line
 
 AGAIN = change()  # as a fix: the same command once more
 FETCH = advice("download it here, where there is a network, and give its folder: --data FOLDER")
@@ -22,7 +22,7 @@ KERAS_3 = re.compile(r"\s*(?:import|from) keras\b")
 
 def edit(facts: Facts) -> Remedy:
     """Return the fix of a fault in the user's own code: open it there, then launch again."""
-    where = place(facts)
+    where = user_line(facts)
     if not where:
         return logs(facts)
     return change(first=f"{EDITOR} +{where[2]} {quote(where[1])}")
@@ -120,7 +120,7 @@ def keras_2(facts: Facts) -> Remedy | None:
 
     None where that variable was set and there is no import to change.
     """
-    where = place(facts)
+    where = user_line(facts)
     file = Path(where[1]) if where else None
     if file and file.is_file():
         for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):

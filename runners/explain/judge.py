@@ -24,7 +24,7 @@ from . import (
 )
 from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
-from .findings import place
+from .findings import user_line
 from .fixes import edit
 
 # What only repeats an error, or names its family
@@ -143,4 +143,4 @@ def _fixed_by(fix: Remedy | None, facts: Facts) -> str:
     """Return who can do what a fix says."""
     if fix and fix.kind == LAUNCH and any(name == "exclude" for name, _ in fix.options):
         return NOBODY
-    return AUTHOR if place(facts) and fix == edit(facts) else YOU
+    return AUTHOR if user_line(facts) and fix == edit(facts) else YOU

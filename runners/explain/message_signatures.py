@@ -20,7 +20,7 @@ from ..injob import failure_kinds as kinds
 from ..settings.config import read_toml
 from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
 from .facts import Facts
-from .findings import as_sure_as_told, host, own_code, place, record_of, signal_of, who
+from .findings import as_sure_as_told, host, own_code, record_of, signal_of, user_line, who
 from .first_failure import as_logged
 from .fixes import REMEDIES, edit, exclude, logs
 from .searched_text import Text, text_of
@@ -144,11 +144,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 @cache
 def _needed(pattern: str) -> tuple[str, ...]:
     """Return words of which a text that matches has one: to look for them takes less time."""
-    depth, found, words = 0, [], [""]
+    depth, parts, words = 0, [], [""]
     for part in () if "(?i" in pattern else PART.findall(pattern):
         depth += {"(": 1, ")": -1}.get(part, 0)
         if depth == 0 and part == "|":
-            found.append(max(words, key=len))
+            parts.append(max(words, key=len))
             words = [""]
         elif depth == 0 and (character := PLAIN.fullmatch(part)):
             words[-1] += character[0][-1]
@@ -156,25 +156,25 @@ def _needed(pattern: str) -> tuple[str, ...]:
             if part[0] in "?*{":  # the character before it may be missing
                 words[-1] = words[-1][:-1]
             words.append("")
-    return (*found, max(words, key=len))
+    return (*parts, max(words, key=len))
 
 
 def _match(entry: MessageSignature, text: str) -> Match | None:
-    found = []
+    matches = []
     for pattern in entry.match:
         possible = any(word in text for word in _needed(pattern))
         one = _compiled(pattern).search(text) if possible else None
         if one is None:
             return None
-        found.append(one)
+        matches.append(one)
     if any(_compiled(pattern).search(text) for pattern in entry.unless):
         return None
-    groups = {"0": found[0][0]}
-    for one in found:
+    groups = {"0": matches[0][0]}
+    for one in matches:
         groups.update(one.groupdict(""))
     named = {name.rstrip(DIGITS) or name: "" for name in groups}
     named.update((name.rstrip(DIGITS) or name, value) for name, value in groups.items() if value)
-    return Match(entry, min(one.start() for one in found), found[0][0], named)
+    return Match(entry, min(one.start() for one in matches), matches[0][0], named)
 
 
 def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Explanation | None:
@@ -250,7 +250,7 @@ def _remedy(entry: MessageSignature, named: Mapping[str, str], facts: Facts) -> 
         return change(options, leave_out=entry.leave_out)
     if entry.fixed_by == NOBODY:
         return change(exclude=named["node"]) if named.get("node") else exclude(facts)
-    return edit(facts) if entry.fixed_by == AUTHOR and place(facts) else None
+    return edit(facts) if entry.fixed_by == AUTHOR and user_line(facts) else None
 
 
 def _tell(entry: MessageSignature, named: Mapping[str, str]) -> str:

@@ -65,13 +65,13 @@ class Text:
     def log(self) -> str:
         return "\n".join(line.text for line in self.lines)
 
-    def lines_with(self, found: str) -> tuple[Line, ...]:
+    def lines_with(self, text: str) -> tuple[Line, ...]:
         """Return the first and the last line of the log in which something was found; or none."""
-        at = self.log.find(found)
-        if at < 0 or found in self.error:
+        at = self.log.find(text)
+        if at < 0 or text in self.error:
             return ()
         starts = list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
-        ends = {bisect_right(starts, place) - 1 for place in (at, at + len(found))}
+        ends = {bisect_right(starts, place) - 1 for place in (at, at + len(text))}
         return tuple(self.lines[end] for end in sorted(ends))
 
 
@@ -140,8 +140,8 @@ def _start(lines: list[str], end: int) -> int:
 
 def _label(line: str) -> str:
     """Return whose line it is; its time, where a line has one, is another on each."""
-    found = LABEL.match(line)
-    return TIME_OF_LINE.sub("", found[0]).strip() if found else ""
+    match = LABEL.match(line)
+    return TIME_OF_LINE.sub("", match[0]).strip() if match else ""
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -11,8 +11,8 @@ __all__ = ["RULES", "findings"]
 
 def findings(script: Script) -> list[ScriptFinding]:
     """Return what is wrong by line; of a code the first finding of each line."""
-    found: dict[tuple[int, str], ScriptFinding] = {}
+    first: dict[tuple[int, str], ScriptFinding] = {}
     for code, check in RULES.items():
         for line, what, right in check(script):
-            found.setdefault((line, code), ScriptFinding(line, code, what, right))
-    return sorted(found.values())
+            first.setdefault((line, code), ScriptFinding(line, code, what, right))
+    return sorted(first.values())

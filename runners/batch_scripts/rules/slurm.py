@@ -124,12 +124,12 @@ def shebang(script: Script) -> Places:
 @rule
 def misspelt_directive(script: Script) -> Places:
     for line, text in script.content.comments.items():
-        found = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
-        letters, mark = Counter(found[1].upper() if found else ""), Counter("SBATCH")
+        match = MARK.match(text) if script.job.scheduler in ("", "slurm") else None
+        letters, mark = Counter(match[1].upper() if match else ""), Counter("SBATCH")
         differ = [*(letters - mark).elements(), *(mark - letters).elements()]
-        plain = found is None or found[1] in ("SBATCH", "Batch") or found[1].islower()
-        if found and not plain and differ in ([], *map(list, "SBATCH")):
-            yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[found.end(1) :]}"
+        plain = match is None or match[1] in ("SBATCH", "Batch") or match[1].islower()
+        if match and not plain and differ in ([], *map(list, "SBATCH")):
+            yield line, f"{text} is ignored: it is a comment", f"#SBATCH{text[match.end(1) :]}"
     for line, text in directives.head(script.text) if script.job.scheduler == "slurm" else ():
         name = "".join(re.findall(r"^#SBATCH\s+--([a-z-]+_[a-z_-]+)", text))
         if name and name not in ("cpu_bind", "mem_bind"):

@@ -57,7 +57,7 @@ FAULTS = (
 
 
 @dataclass(frozen=True)
-class Signature:
+class ImageSignature:
     """The outcome of a check.
 
     `signers` are the fingerprints of those who signed it, all of them checked; `message`,
@@ -71,17 +71,17 @@ class Signature:
     remedy: str = ""
 
 
-def check(path: Path) -> Signature:
+def check(path: Path) -> ImageSignature:
     """Let the runtime check all signatures of a SIF, by the keys of its own keyring.
 
     Raises sif.SifError for an incomplete SIF file, SystemFault when nothing answers.
     """
     signers = claimed(path)
     if not signers:
-        return Signature(UNSIGNED)
+        return ImageSignature(UNSIGNED)
     argv = [container_runtime.command(), "verify", "--json", "--local", str(path)]
     done = shell.run(argv, timeout=60 + path.stat().st_size / BYTES_PER_SECOND)
-    return _bad(done.err, signers) if done.code else Signature(SIGNED, verified(done.out))
+    return _bad(done.err, signers) if done.code else ImageSignature(SIGNED, verified(done.out))
 
 
 def claimed(path: Path) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def verified(text: str) -> tuple[str, ...]:
     )
 
 
-def _bad(text: str, signers: tuple[str, ...]) -> Signature:
+def _bad(text: str, signers: tuple[str, ...]) -> ImageSignature:
     fatal = FATAL.search(text)
     words = fatal.group(1) if fatal else text.strip()
     by = ", ".join(named(signer) for signer in signers)
@@ -109,7 +109,7 @@ def _bad(text: str, signers: tuple[str, ...]) -> Signature:
         (found[1:] for found in FAULTS if re.search(found[0], words)), ("its check failed", AGAIN)
     )
     evidence = f"{words}\nit names {by}"
-    return Signature(BAD, (), message, evidence, remedy.format(" ".join(signers)))
+    return ImageSignature(BAD, (), message, evidence, remedy.format(" ".join(signers)))
 
 
 def known_keys(secret: bool = False) -> list[tuple[str, str]]:
@@ -130,7 +130,7 @@ def named(fingerprint: str) -> str:
     return f"{fingerprint} ({name})" if name else f"{fingerprint} (not in the keyring)"
 
 
-def sign(image: Path, wanted: str = "") -> Signature:
+def sign(image: Path, wanted: str = "") -> ImageSignature:
     """Sign with the key that `wanted` names, or the only one; return who has signed now.
 
     Raises UsageError for a key or passphrase that is wrong, Refused where it cannot be signed,
@@ -178,7 +178,7 @@ def choose(keys: list[tuple[str, str]], wanted: str) -> int:
     raise UsageError(f"--key {wanted} is not one of your keys", listed_keys, "--key FINGERPRINT")
 
 
-def _sign(image: Path, number: int) -> Signature:
+def _sign(image: Path, number: int) -> ImageSignature:
     done = shell.ask([container_runtime.command(), "sign", "--keyidx", str(number), str(image)])
     if "checksum failure" in done.err:
         raise UsageError("the passphrase is wrong", remedy="try again")
