@@ -10,6 +10,7 @@ import pytest
 from runners.batch_scripts import report, script
 from runners.cli.train.launch import launch_command
 
+from ..tables import each
 from .scripts import line, lines, read, said
 
 HEAD = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n"
@@ -376,10 +377,18 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), LINES.values(), ids=LINES)
+@each(LINES)
 def test_a_step(text: str, expected: str) -> None:
-    made = line(HEAD + text).replace(f"{IN_HEAD} ", "")
-    assert made.removeprefix("cd /data/me && runner launch ") == expected
+    made = line(HEAD + text)
+    assert made.replace(f"{IN_HEAD} ", "").removeprefix("cd /data/me && runner launch ") == expected
+    is_taken(made)
+
+
+def is_taken(made: str) -> None:
+    """Check that `runner launch` takes the line."""
+    words = shlex.split(made.rpartition("runner launch ")[2])
+    context = launch_command.make_context("launch", words, resilient_parsing=True)
+    assert context.params["trainer"]
 
 
 # Whole scripts: directives and launchers make the counts.
@@ -817,19 +826,10 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), WHOLE.values(), ids=WHOLE)
+@each(WHOLE)
 def test_a_whole_script(text: str, expected: str) -> None:
     assert line(text) == expected
-
-
-@pytest.mark.parametrize(
-    "made",
-    [*(line(text) for text, _ in WHOLE.values()), *(line(HEAD + t) for t, _ in LINES.values())],
-)
-def test_runner_launch_takes_the_line(made: str) -> None:
-    words = shlex.split(made.rpartition("runner launch ")[2])
-    context = launch_command.make_context("launch", words, resilient_parsing=True)
-    assert context.params["trainer"]
+    is_taken(expected)
 
 
 def test_what_ssh_does_not_pass_on_is_told() -> None:
@@ -1180,7 +1180,7 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize(("text", "place", "note"), OPEN.values(), ids=OPEN)
+@each(OPEN)
 def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
     report = read(text.format(run=RUN))
     assert place in report.drafts[0].text
@@ -1492,46 +1492,48 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize(("text", "note"), LOST.values(), ids=LOST)
+@each(LOST)
 def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> None:
     assert any(each.startswith(note) for each in said(text, "lost")), said(text, "lost")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "several parts",
-        "a heterogeneous job",
-        "PBS's parts",
-        "options by variable",
-        "a runscript",
-        "an unknown option",
-        "an input",
-        "an input before the command",
-        "an input by a pipe",
-        "an input by a text",
-        "an input of the first rank",
-        "several programs",
-        "the rounds of a loop",
-        "a container that was not made",
-        "a cluster of its own",
-        "an agent in an environment of the container",
-        "a step of another job",
-        "an option without its value",
-        "an instance of an image that something else starts",
-        "a container of docker that runs already",
-        "a word that differs from node to node",
-        "a sum that differs from node to node",
-        "rounds with other words",
-        "a loop that starts two programs",
-        "a launcher within ssh",
-        "a step of Slurm within ssh",
-        "a process on the first node by ssh",
-        "a service of docker compose",
-    ],
+@each(
+    {
+        name: LOST[name][0]
+        for name in (
+            "several parts",
+            "a heterogeneous job",
+            "PBS's parts",
+            "options by variable",
+            "a runscript",
+            "an unknown option",
+            "an input",
+            "an input before the command",
+            "an input by a pipe",
+            "an input by a text",
+            "an input of the first rank",
+            "several programs",
+            "the rounds of a loop",
+            "a container that was not made",
+            "a cluster of its own",
+            "an agent in an environment of the container",
+            "a step of another job",
+            "an option without its value",
+            "an instance of an image that something else starts",
+            "a container of docker that runs already",
+            "a word that differs from node to node",
+            "a sum that differs from node to node",
+            "rounds with other words",
+            "a loop that starts two programs",
+            "a launcher within ssh",
+            "a step of Slurm within ssh",
+            "a process on the first node by ssh",
+            "a service of docker compose",
+        )
+    }
 )
-def test_no_line_where_the_step_is_not_understood(name: str) -> None:
-    assert not any(draft.possible for draft in read(LOST[name][0]).drafts)
+def test_no_line_where_the_step_is_not_understood(text: str) -> None:
+    assert not any(draft.possible for draft in read(text).drafts)
 
 
 def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
@@ -1570,7 +1572,7 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), INSIDE.values(), ids=INSIDE)
+@each(INSIDE)
 def test_a_program_in_an_image_that_is_not_apptainers(text: str, expected: str) -> None:
     head = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
     made = line(f"{head}srun --container-image=i.sqsh {text}")

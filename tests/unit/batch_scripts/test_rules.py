@@ -10,6 +10,7 @@ from runners.batch_scripts.rules import RULES
 from runners.core.site import Partition, Profile, Rules, Site
 from tests import documents
 
+from ..tables import each
 from .scripts import codes, found, read
 
 CLUSTER = Site(partitions=(Partition("short", time_limit="1-00:00:00", default=True),))
@@ -34,9 +35,8 @@ def test_each_rule_has_its_page() -> None:
 
 
 # mpi-plugin needs an image: tests/real/test_batch_scripts.py.
-@pytest.mark.parametrize("code", sorted(set(examples()) - {"mpi-plugin"}))
-def test_the_examples_of_the_documentation(code: str) -> None:
-    wrong, right = examples()[code]
+@each({code: (code, *shown) for code, shown in examples().items() if code != "mpi-plugin"})
+def test_the_examples_of_the_documentation(code: str, wrong: str, right: str) -> None:
     assert code in codes(wrong, CLUSTER)
     assert codes(right, CLUSTER) == set()
 
@@ -162,7 +162,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+@each(RIGHT)
 def test_no_false_finding(text: str) -> None:
     assert codes(text) == set()
 
@@ -294,7 +294,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "finding"), WRONG.values(), ids=WRONG)
+@each(WRONG)
 def test_other_forms_of_a_mistake(text: str, finding: tuple[int, str]) -> None:
     assert finding in found(text)
 

@@ -188,13 +188,13 @@ def test_bad_npz(tmp_path: Path, content: bytes, fault: str) -> None:
     assert str(tmp_path) in text
 
 
-@pytest.mark.parametrize("place", range(0, 1200, 37))
-def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path, place: int) -> None:
-    content = bytearray(npz())
-    content[place % len(content)] ^= 0x5A
-    (tmp_path / "mnist.npz").write_bytes(content)
-    with contextlib.suppress(UserError):  # any other error fails the test
-        assert digits.load(str(tmp_path)).x_train.shape == (12, 5, 4)
+def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path) -> None:
+    for place in range(0, 1200, 37):
+        content = bytearray(npz())
+        content[place % len(content)] ^= 0x5A
+        (tmp_path / "mnist.npz").write_bytes(content)
+        with contextlib.suppress(UserError):  # any other error fails the test
+            assert digits.load(str(tmp_path)).x_train.shape == (12, 5, 4), place
 
 
 # The split of scikit-learn's digits

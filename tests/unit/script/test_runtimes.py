@@ -111,16 +111,17 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
     assert done.stdout.startswith('/a"b`id`$(id)\\$:')
 
 
-@pytest.mark.parametrize("value", HOSTILE)
 @pytest.mark.parametrize("forced", [True, False])
-def test_values_of_variables_stay_as_they_are(value: str, forced: bool) -> None:
-    made = replace(
-        scripts.jobs()["neuron"], variables=(Variable("V", value, "", Where.JOB, forced),)
-    )
+def test_values_of_variables_stay_as_they_are(forced: bool) -> None:
+    values = {f"V{number}": text for number, text in enumerate(HOSTILE)}
+    variables = tuple(Variable(*each, "", Where.JOB, forced) for each in values.items())
+    made = replace(scripts.jobs()["neuron"], variables=variables)
     text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
-    show = f'{text}\nprintf %s "$V"'
-    assert _bash(show, {}) == value
-    assert _bash(show, {"V": "the user's"}) == (value if forced else "the user's")
+    show = "\n".join((text, *(f'printf "%s\\0" "${name}"' for name in values)))
+    assert _bash(show, {}).split("\0")[:-1] == HOSTILE
+    users = dict.fromkeys(values, "the user's")
+    expected = values if forced else users
+    assert _bash(show, users).split("\0")[:-1] == [*expected.values()]
 
 
 def test_a_default_of_the_image_gives_way_to_the_users_own() -> None:
