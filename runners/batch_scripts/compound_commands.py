@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -15,6 +16,7 @@ from .words import ADDRESS, BRANCH, Word, literal
 
 LOOP = "the loop of line"
 IN_HEREDOC = ("pipeline", "list", "command")  # behind << on its line
+QUOTE = re.compile(r'(\\*)"')  # in a here-document, where no backslash stands for it
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
@@ -102,7 +104,7 @@ class _Reader(SimpleReader):
         self.content.embedded += [n for n, each in lines if each.startswith(self.marks)][:1]
         if mark[:1] in "'\"\\":
             return literal(text, self.offset + first + 1)
-        quoted = text.replace('\\"', '\\\\\\"') if '\\"' in text else text.replace('"', '\\"')
+        quoted = QUOTE.sub(lambda found: "\\\\" * ((len(found[1]) + 1) // 2) + '\\"', text)
         string = next(syntax.below(syntax.parse(f'"{quoted}"'), "string"), None)
         if string is None or string.end_byte != len(quoted.encode()) + 2:
             return None

@@ -167,6 +167,7 @@ class JobStep:
         )
         asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
         helps = helps or (is_python(first) and names[1:2] in asks)
+        helps = helps or (first in SHELLS and not names[1:] and not self.command.inputs)
         helps = helps or "setup.py" in names or self.command.text.endswith(" --version")
         if self.starter.name == "ssh":
             within = self.container or sum(layer.kind == "starter" for layer in self.layers) > 1

@@ -62,6 +62,10 @@ LINES = {
         "--image image.sif -- bash -c 'L=('\"'\"'--a 1'\"'\"' '\"'\"'--a 2'\"'\"'); exec python"
         " t.py --b=1 ${L[$SLURM_ARRAY_TASK_ID]}'",
     ),
+    "quotes in a here-document": (
+        f'{RUN} bash << E\npython t.py "a \\"b\\""\nE',
+        "--image image.sif t.py -- 'a \"b\"'",
+    ),
     "a login shell": (
         f"{RUN} bash -lc 'module load a && python t.py'",
         "--image image.sif -- bash -lc 'module load a && python t.py'",
@@ -1219,6 +1223,10 @@ LOST = {
     "a file that a here-document writes": (
         f"cat << E > a.sh\nx\nE\n{RUN} python t.py",
         "1: cat: write a.sh before the launch",
+    ),
+    "a shell for a person": (
+        "srun --pty bash",
+        "1: srun --pty bash: what it starts is not known",
     ),
     "a limit of the shell": (
         f"ulimit -n 4096\n{RUN} python t.py",
