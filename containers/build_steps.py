@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from runners.core import progress
+from runners.core.progress import Progress
 from runners.core.text import human_size
 
 WIDTH = 60  # of a log's last line
 Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
 
 
-class BuildProgress(progress.Progress, Protocol):
-    """Who shows a build to people."""
+class BuildProgress(Progress):
+    """Shows a build to people; this one shows nothing."""
 
-    def phase(self, name: str, status: Status = str) -> AbstractContextManager[None]: ...
+    def phase(self, name: str, status: Status = str) -> AbstractContextManager[None]:
+        """Show what is done until it ends."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)

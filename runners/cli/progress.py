@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from containers.build_steps import Status
+from containers.build_steps import BuildProgress, Status
 
 from ..core.progress import Progress
 from ..core.text import human_size
@@ -77,7 +77,7 @@ def phases() -> Lines:
     return Spinner() if watched() else Lines()
 
 
-class Lines:
+class Lines(BuildProgress):
     """One line for each step, and one every ten seconds of a long one."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Spinner(Lines):
         self.say(f"{name}: {time.monotonic() - began:.0f} s")
 
 
-class Bar:
+class Bar(Progress):
     """A bar with bytes, rate and time; without a total it only moves."""
 
     def __init__(self, bars: Bars) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 
-class Progress(Protocol):
-    """Told of each step; `total` and `done` are bytes, `total` None where nobody knows."""
+class Progress:
+    """Told of each step; `total` and `done` are bytes, `total` None where nobody knows.
+
+    This one says nothing.
+    """
 
     def say(self, text: str) -> None:
         """Tell one thing that stays to be read."""
@@ -19,19 +21,6 @@ class Progress(Protocol):
         """So much of the step is done."""
 
 
-class Silent:
-    """Progress that nobody looks at."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def begin(self, what: str, total: int | None = None) -> None:
-        pass
-
-    def at(self, done: int) -> None:
-        pass
-
-
 class Listener:
     """Told what a launch does before it submits. This one says nothing."""
 
@@ -40,4 +29,4 @@ class Listener:
 
     def progress(self) -> AbstractContextManager[Progress]:
         """Show work that counts bytes."""
-        return nullcontext(Silent())
+        return nullcontext(Progress())

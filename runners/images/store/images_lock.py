@@ -15,7 +15,7 @@ from typing import Annotated
 from ...core import atomic, digest, disk_space
 from ...core.errors import Refused
 from ...core.locks import exclusive
-from ...core.progress import Silent
+from ...core.progress import Progress
 from ...core.toml_check import Rule, check, made, toml
 from ...settings import config
 from ..reference import Digest, is_image_name
@@ -78,7 +78,7 @@ def record(path: Path, entry: LockedImage) -> None:
     cannot be written.
     """
     lock = store.pulls() / f"{digest.of_text(str(path))[:16]}.lock"
-    with disk_space.writing(path), exclusive(lock, Silent(), "pulls too"):
+    with disk_space.writing(path), exclusive(lock, Progress(), "pulls too"):
         others = [other for other in read(path) if other.name != entry.name]
         atomic.write_text(path, text([*others, entry]))
 

@@ -18,9 +18,7 @@ from runners.data.catalogue import CatalogueEntry, DatasetFile
 from runners.data.check import DatasetCheck
 from runners.data.synth import CIFAR_FOLDER, CIFAR_PIXELS
 
-from .test_fetch import Quiet
-
-QUIET: Progress = Quiet()
+QUIET = Progress()
 SMALL = synth.SyntheticSpec(60, size=8)
 
 

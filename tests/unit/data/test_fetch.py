@@ -16,6 +16,7 @@ import pytest
 
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
+from runners.core.progress import Progress
 from runners.data import catalogue, check, fetch, manifest
 from runners.data.catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
@@ -23,7 +24,7 @@ from tests import faulty
 CONTENT = bytes(range(256)) * 400
 
 
-class Quiet:
+class Quiet(Progress):
     """Progress that only remembers what was said."""
 
     def __init__(self) -> None:
@@ -31,12 +32,6 @@ class Quiet:
 
     def say(self, text: str) -> None:
         self.said.append(text)
-
-    def begin(self, what: str, total: int | None = None) -> None:
-        pass
-
-    def at(self, done: int) -> None:
-        pass
 
 
 class Web:

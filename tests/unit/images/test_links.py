@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from runners.core import untrusted_folder
 from runners.core.errors import Refused, RunnerError
+from runners.core.progress import Progress
 from runners.data import fetch
 from runners.images.facts import image_labels
 from runners.images.registry import oci, oci_layer
@@ -28,14 +29,6 @@ SECRET = b'{"secret": "of the user"}'
 FUZZ = settings(
     deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-class Quiet:
-    """A progress that nobody watches."""
-
-    def say(self, text: str) -> None: ...
-    def begin(self, what: str, total: int | None = None) -> None: ...
-    def at(self, done: int) -> None: ...
 
 
 @pytest.fixture
@@ -75,7 +68,7 @@ def test_a_pipe_is_refused_at_once(root: Path) -> None:
 
 def layer(root: Path, target: Path) -> dict[str, tarfile.TarInfo]:
     names = oci_layer.below(root, *untrusted_folder.names(root))
-    oci_layer.write(root, names, target, Quiet())
+    oci_layer.write(root, names, target, Progress())
     with tarfile.open(target) as tar:
         return {member.name: member for member in tar}
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import Refused, SystemFault
+from runners.core.progress import Progress
 from runners.images import reference
 from runners.images.push import upload
 from runners.images.registry import oci, oci_layer
@@ -23,14 +24,6 @@ from runners.images.registry.api import Blob, Registry
 from runners.images.registry.oci import Layout
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
-
-
-class Quiet:
-    """A progress that nobody watches."""
-
-    def say(self, text: str) -> None: ...
-    def begin(self, what: str, total: int | None = None) -> None: ...
-    def at(self, done: int) -> None: ...
 
 
 def tree(folder: Path, names: list[str]) -> Path:
@@ -54,7 +47,7 @@ def tree(folder: Path, names: list[str]) -> Path:
 
 
 def packed(root: Path, target: Path) -> oci_layer.OciLayer:
-    return oci_layer.write(root, oci_layer.below(root, "opt"), target, Quiet())
+    return oci_layer.write(root, oci_layer.below(root, "opt"), target, Progress())
 
 
 def test_a_layer_of_the_same_files_is_the_same(tmp_path: Path) -> None:
@@ -174,7 +167,7 @@ def layout(folder: Path) -> Layout:
 
 def push(store: Store, made: Layout) -> None:
     found = reference.parse(f"docker://{store.host}/team/train:v1")
-    upload(Registry(found, plain=True, action="pull,push"), made, Quiet())
+    upload(Registry(found, plain=True, action="pull,push"), made, Progress())
 
 
 @pytest.mark.parametrize("expires", [False, True])

@@ -15,6 +15,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
+from runners.core.progress import Progress
 from runners.core.text import utc
 from runners.images.store import images_lock, in_use, store
 from runners.images.store.store import Stored
@@ -22,7 +23,7 @@ from runners.images.store.store import Stored
 from ..core.test_sif import make_sif
 
 
-class Silent:
+class Silent(Progress):
     """Progress that keeps what was said."""
 
     def __init__(self) -> None:
@@ -33,9 +34,6 @@ class Silent:
 
     def begin(self, what: str, total: int | None = None) -> None:
         self.said.append(what)
-
-    def at(self, done: int) -> None:
-        pass
 
 
 @pytest.fixture
