@@ -91,17 +91,16 @@ def detect(path: Path, env: Mapping[str, str]) -> Detect:
     Of a chain of files those of others are checked as a whole; ours the tests have checked, and all
     of them are read by each launch. Raises UsageError as `profile` does.
     """
-    tables = _read(path, env, trusted=SHIPPED)
+    tables = parts(path, env, trusted=SHIPPED)
     own: Detect = made(OF_FILE["detect"], table(tables).get("detect", {}))
     return own
 
 
-def parts(path: Path, env: Mapping[str, str]) -> dict[Path, Table]:
-    """Return what the file and its bases say, checked, the outermost base first."""
-    return _read(path, env)
+def parts(path: Path, env: Mapping[str, str], trusted: Path | None = None) -> dict[Path, Table]:
+    """Return what the file and its bases say, the outermost base first.
 
-
-def _read(path: Path, env: Mapping[str, str], trusted: Path | None = None) -> dict[Path, Table]:
+    They are checked, but for those in a `trusted` folder.
+    """
     chain: dict[Path, Table] = {}
     following: Path | None = path
     while following:
