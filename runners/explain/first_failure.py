@@ -6,7 +6,7 @@ Its error is looked for where its record has only what stands on top of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..injob import failure_kinds as kinds
@@ -26,7 +26,7 @@ ROOT_CAUSE = "Root Cause (first observed failure)"
 WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
 # As Python ends a traceback, and not `Error executing job`
 OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
-TRACEBACK = "Traceback (most recent call last)"
+TRACEBACK, IGNORED = "Traceback (most recent call last)", "Exception ignored in"
 ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 
 
@@ -108,7 +108,7 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
         return _with_error(first, record, told.text)
     if not _on_top(record, log):
         return first
-    lines = record.traceback or [line.text for line in log.last]
+    lines = record.traceback or [line.text for line in without_ignored(log.last)]
     worker = _worker(lines)
     first = replace(first, worker=worker)
     theirs = [line for line in lines if line.startswith(f"[rank{worker}]: ")]
@@ -132,7 +132,8 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     if code > 128 or (first and first.record):
         return first
     own = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
-    own = [line for line in own if OF_PYTHON.match(line.text) and not _ignored(line, log.last)]
+    ignored = {*log.last}.difference(without_ignored(log.last))
+    own = [line for line in own if OF_PYTHON.match(line.text) and line not in ignored]
     error = _error(line.text for line in own)
     if not error or kinds.of_lost_peer(error):
         return first
@@ -145,11 +146,14 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     return replace(told, record=record, evidence=(*told.evidence, str(line)))
 
 
-def _ignored(error: Line, lines: Sequence[Line]) -> bool:
-    """Whether Python says of an exception that it ignores it, as at the end of a process."""
-    before = [line.text for line in lines if line.number < error.number]
-    start = next((at for at in range(len(before) - 1, 0, -1) if TRACEBACK in before[at]), 0)
-    return start > 0 and "Exception ignored in" in before[start - 1]
+def without_ignored(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the lines without the exceptions that Python ignores, as at the end of a process."""
+    ignored = False
+    for line in lines:
+        if ignored or line.text.startswith(IGNORED):  # up to the exception's own line
+            ignored = line.text.startswith((IGNORED, TRACEBACK, " "))
+        else:
+            yield line
 
 
 def _with_error(first: FirstFailure, record: Failure, error: str) -> FirstFailure:

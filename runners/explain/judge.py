@@ -87,7 +87,7 @@ def judge(facts: Facts) -> Explanation:
     for one in signatures:
         if unsure and one in REPEATING:
             break
-        said = _asked(one, facts, logged)
+        said = _explained(one, facts, logged)
         if said and said.certainty != Certainty.UNSURE:
             return _completed(said, facts)
         unsure = unsure or said
@@ -96,18 +96,19 @@ def judge(facts: Facts) -> Explanation:
     return _completed(unsure or fallback.unknown(facts), facts)
 
 
-def _asked(one: Signature, facts: Facts, logged: Facts) -> Explanation | None:
-    """Return what a signature says of the log's first exception, or is surer of elsewhere in it.
+def _explained(one: Signature, facts: Facts, logged: Facts) -> Explanation | None:
+    """Return what a signature makes of the log's first exception, or is surer of elsewhere in it.
 
     Of a log without records all lines are searched, also those of what did no harm.
     """
     if one not in BY_MESSAGE or logged.first is facts.first:
         return one.ask(logged if one in BY_ERROR else facts)
-    said, other = one.ask(logged), one.ask(facts)
-    if other is None or other.certainty == Certainty.UNSURE:
-        return said
-    surer = said is None or SURENESS.index(other.certainty) < SURENESS.index(said.certainty)
-    return other if surer else said
+    by_exception, by_log = one.ask(logged), one.ask(facts)
+    if by_log is None or by_log.certainty == Certainty.UNSURE:
+        return by_exception
+    if by_exception is None:
+        return by_log
+    return min(by_exception, by_log, key=lambda each: SURENESS.index(each.certainty))
 
 
 def _nothing(facts: Facts) -> Explanation | None:

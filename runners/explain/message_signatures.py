@@ -184,16 +184,19 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
         return None
     text = text_of(facts)
     fit = matches(text, general, entries(facts.has_image, facts.job.scheduler == "slurm"))
-    fit = fit if facts.record and facts.record.file else _not_of_followers(fit, text, facts)
+    if facts.record is None or facts.record.guessed:
+        fit = _not_of_followers(fit, text, facts)
     best = next((one for one in fit if not only or one.entry.id in only), None)
     return _explanation(best, text, facts) if best else None
 
 
 def _not_of_followers(fit: list[Match], text: Text, facts: Facts) -> list[Match]:
-    """Return what a log without records says of itself, not of ranks that only lost another."""
+    """Return what lines say of the failure itself, not of ranks that only lost another by it."""
     lines = [(one, text.lines_with(one.found)) for one in fit]
     own = [one for one, of in lines if not any(kinds.of_lost_peer(line.text) for line in of)]
-    return own if own or as_logged(facts.first, facts.log) is not facts.first else fit
+    first = as_logged(facts.first, facts.log)
+    error = first.record.error if first and first.record else ""
+    return own if own or (error and not kinds.of_lost_peer(error)) else fit
 
 
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:

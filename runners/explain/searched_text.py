@@ -12,6 +12,7 @@ from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_RANK, TIME, plain
 from .facts import Facts, Line
 from .findings import CHAINED
+from .first_failure import TRACEBACK, without_ignored
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
@@ -39,8 +40,7 @@ VAGUE = re.compile(
 )
 LABEL = re.compile("^" + OF_RANK)
 TIME_OF_LINE = re.compile(TIME)
-TRACEBACK = "Traceback (most recent call last)"
-IGNORED = "Exception ignored in"  # by Python, as at the end of a process
+
 ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
 FRAME = re.compile(r'^\s+(?:File "|.*\b(?:environ\.get|getenv)\()')
 
@@ -102,12 +102,8 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *own, *last)}
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
-    ignored = False
-    for key in sorted(lines):
-        line = replace(lines[key], text=LABEL.sub("", lines[key].text)[:LONGEST_LINE])
-        if ignored or line.text.startswith(IGNORED):  # up to the exception's own line
-            ignored = line.text.startswith((IGNORED, TRACEBACK, " "))
-            continue
+    for each in without_ignored(lines[key] for key in sorted(lines)):
+        line = replace(each, text=LABEL.sub("", each.text)[:LONGEST_LINE])
         survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
         if survived or HARMLESS.search(line.text):
             continue

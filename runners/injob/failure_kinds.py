@@ -62,6 +62,8 @@ OF_A_LOST_PEER = (
     "gloo/transport/",
     "monitoredBarrier",
     "remote process exited or there was a network error",
+    "ncclRemoteError",
+    "Connection closed by remote peer",
     "NCCL communicator was aborted",
     "got error: Connection reset by peer",
     "got error: wait timeout",

@@ -147,3 +147,19 @@ srun: error: n1: task 0: Exited with exit code 1
 srun: error: n2: task 1: Terminated
 """
     assert explained(tmp_path, text).name == name
+
+
+def test_below_torchrun_what_python_ignores_is_no_error(tmp_path: Path) -> None:
+    """Each rank here is torchrun, whose summary stands on top of its workers' errors."""
+    tail = """Traceback (most recent call last):
+  File "/w/t.py", line 9, in <module>
+KeyError: 'lr'
+Exception ignored in: <function _ConnectionBase.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "/usr/lib/python3.10/multiprocessing/connection.py", line 132, in __del__
+OSError: [Errno 9] Bad file descriptor
+[rank3]: ncclRemoteError: A call failed possibly due to a network error
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:""".splitlines()
+    paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in tail))
+    leave(paths, 0, 1.0, problems.of_process(1, tail))
+    assert explain(paths, job, FAILED).name == "key-missing"
