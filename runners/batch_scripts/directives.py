@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ..core import gpus
@@ -19,26 +19,24 @@ MARKS: dict[str, str] = TABLES["directives"]["marks"]
 FOREIGN: dict[str, str] = TABLES["directives"]["foreign"]
 # Slurm's names of the options of others.
 PBS, COBALT, OF_CHUNKS = (TABLES["directives"][name] for name in ("pbs", "cobalt", "of_chunks"))
+WHOLE_NODES: list[dict[str, str]] = TABLES["directives"]["whole_nodes"]
 VARIABLES: dict[str, str] = TABLES["directives"]["variables"]  # of Slurm, and what gives them
 # A place that the script leaves open: <my account>, { account }.
 BLANK = re.compile(r"<([\w .'-]+)>|(?<![${])\{ *([\w(][\w .'/()*+=-]*?) *\}")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Directives(Lookup):
     """What a script asks of its scheduler ("" for none), by Slurm's long names where it has one.
 
-    `late` are directives after the first command, `unread` those not understood, with the reason.
+    `unread` are the lines of those not understood, with the reason; `hetjob` is the line of one
+    that makes the job heterogeneous.
     """
 
     scheduler: str = ""
-    options: list[Option] = field(default_factory=list)
-    late: tuple[int, ...] = ()
-    unread: list[tuple[int, str]] = field(default_factory=list)
+    options: Sequence[Option] = ()
+    unread: Sequence[tuple[int, str]] = ()
     hetjob: int = 0
-
-    def add(self, name: str, value: str, line: int) -> None:
-        self.options.append(Option(name, literal(value, line), line))
 
     @property
     def nodes(self) -> int | None:
@@ -117,12 +115,11 @@ class Directives(Lookup):
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other job is on the nodes: whole ones by the words of some sites."""
-        nersc = self.has("constraint") and self.text("qos") in ("regular", "debug", "premium")
-        jsc = any(each in self.text("partition") for each in ("booster", "dc-gpu"))
-        by_place = self.text("place").startswith(("excl", "scatter:excl"))
-        of_site = self.has("exclusive", "filesystems", "environment")  # ALCF and CSCS
-        return of_site or nersc or jsc or by_place or self.scheduler == "cobalt"
+        """Whether no other job is on the nodes."""
+        return self.scheduler == "cobalt" or any(
+            all(self.has(name) and re.search(form, self.text(name)) for name, form in row.items())
+            for row in WHOLE_NODES
+        )
 
     def given(self) -> Mapping[str, str]:
         """Return the variables of the job that the directives fix."""
@@ -146,32 +143,39 @@ class Directives(Lookup):
 def read(text: str) -> Directives:
     """Return what a script's directives ask for; those of the first kind that is there count."""
     mark = next((m for line in text.split("\n") for m in MARKS if _is(line, m)), "")
-    job = Directives(MARKS.get(mark, ""))
+    scheduler, hetjob = MARKS.get(mark, ""), 0
+    options, unread = list[Option](), list[tuple[int, str]]()
     for number, line in head(text) if mark else ():
-        words = line[len(mark) :].strip()
-        if not _is(line, mark):
-            continue
+        words = line[len(mark) :].strip() if _is(line, mark) else ""
         if words in ("hetjob", "packjob"):
-            job.hetjob = number
-        else:
-            _add(job, words, number)
-    _ranks_by_gpus(job)
-    if "+" in job.text("select"):
-        job.hetjob = job.line_of("select")
-    return job
+            hetjob = number
+        elif words:
+            more, problem = _options(words, number, scheduler)
+            options += more
+            unread += [(number, problem)] if problem else []
+    job = Directives(scheduler, options, unread, hetjob)
+    hetjob = job.line_of("select") if "+" in job.text("select") else hetjob
+    return replace(job, options=_with_ranks_by_gpus(job), hetjob=hetjob)
 
 
-def _ranks_by_gpus(job: Directives) -> None:
-    """Add the tasks that --ntasks-per-gpu, or --gpus with --gpus-per-task, asks for."""
+def _with_ranks_by_gpus(job: Directives) -> Sequence[Option]:
+    """Return the options, with the tasks that those of GPUs for each task ask for."""
     ranks, share = job.count("ntasks-per-gpu"), job.count("gpus-per-task")
     gpus_of_node, total = job.gpus_per_node, job.count("gpus") or 0
     if job.has("ntasks"):
-        return
+        return job.options
     if ranks and gpus_of_node and not job.has("ntasks-per-node"):
-        job.add("ntasks-per-node", str(ranks * gpus_of_node), job.line_of("ntasks-per-gpu"))
-        job.options = [each for each in job.options if each.name != "ntasks-per-gpu"]
-    elif share and total >= share:
-        job.add("ntasks", str(total // share), job.line_of("gpus-per-task"))
+        others = [each for each in job.options if each.name != "ntasks-per-gpu"]
+        line = job.line_of("ntasks-per-gpu")
+        return [*others, _option("ntasks-per-node", str(ranks * gpus_of_node), line)]
+    if share and total >= share:
+        tasks = _option("ntasks", str(total // share), job.line_of("gpus-per-task"))
+        return [*job.options, tasks]
+    return job.options
+
+
+def _option(name: str, value: str, line: int) -> Option:
+    return Option(name, literal(value, line), line)
 
 
 def _is(line: str, mark: str) -> bool:
@@ -184,43 +188,44 @@ def head(text: str) -> Iterator[tuple[int, str]]:
     return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), lines)
 
 
-def late(comments: Mapping[int, str], text: str, job: Directives) -> tuple[int, ...]:
+def late(comments: Mapping[int, str], text: str, scheduler: str) -> Iterator[int]:
+    """Return the lines of directives after the first command, which are ignored."""
     first = len(list(head(text)))
-    marks = [mark for mark, scheduler in MARKS.items() if scheduler == job.scheduler]
+    marks = [mark for mark, whose in MARKS.items() if whose == scheduler]
     marked = ((n, line, m) for n, line in comments.items() for m in marks if _is(line, m))
-    return tuple(n for n, line, m in marked if n > first and line[len(m) :].lstrip()[:1] == "-")
+    return (n for n, line, m in marked if n > first and line[len(m) :].lstrip()[:1] == "-")
 
 
-def _add(job: Directives, text: str, line: int) -> None:
+def _options(text: str, line: int, scheduler: str) -> tuple[list[Option], str]:
+    """Return the options of a directive, and why it is not understood."""
+    whole = BLANK.sub(r'"<\1\2>"', text)
     try:
-        whole = BLANK.sub(r'"<\1\2>"', text)
         words = [literal(word, line) for word in shlex.split(whole, comments=True)]
     except ValueError as error:
-        job.unread.append((line, f"{text}: {error}"))
-        return
-    read_ = programs.read(words, OPTIONS["srun" if job.scheduler == "slurm" else job.scheduler])
-    if read_.problem or read_.rest:
-        job.unread.append((line, read_.problem or f"{read_.rest[0].text}: no option"))
-    names = {"pbs": PBS, "cobalt": COBALT}.get(job.scheduler, {})
+        return [], f"{text}: {error}"
+    read_ = programs.read(words, OPTIONS["srun" if scheduler == "slurm" else scheduler])
+    unknown = f"{read_.rest[0].text}: no option" if read_.rest else ""
+    names, options = {"pbs": PBS, "cobalt": COBALT}.get(scheduler, {}), list[Option]()
     for option in read_.options:
-        if job.scheduler == "pbs" and option.name == "l":
-            _add_resources(job, option.text, line)
+        if scheduler == "pbs" and option.name == "l":
+            options += _resources(option.text, line)
         else:
-            job.options.append(replace(option, name=names.get(option.name, option.name)))
+            options.append(replace(option, name=names.get(option.name, option.name)))
+    return options, read_.problem or unknown
 
 
-def _add_resources(job: Directives, text: str, line: int) -> None:
-    """Add what PBS's -l asks for, under Slurm's names where the meaning is the same."""
+def _resources(text: str, line: int) -> Iterator[Option]:
+    """Yield what PBS's -l asks for, under Slurm's names where the meaning is the same."""
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name in ("select", "nodes") and "+" in value:
-            job.add("select", value, line)
+            yield _option("select", value, line)
         elif name in ("select", "nodes"):
             count, _, rest = value.partition(":")
-            job.add("nodes", count, line)
+            yield _option("nodes", count, line)
             for each in rest.split(":") if rest else ():
                 key, _, number = each.partition("=")
                 name = OF_CHUNKS.get(key, key) if number else "property"
-                job.add(name, number or key, line)
+                yield _option(name, number or key, line)
         else:
-            job.add("time" if name == "walltime" else name, value, line)
+            yield _option("time" if name == "walltime" else name, value, line)

@@ -189,7 +189,6 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     if content.faults and not content.commands:
         first, lines = content.faults[0], text.split("\n")
         raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])
-    job.late = directives.late(content.comments, text, job)
     return Script(text, job, content, site, windows, Path(name).parent)
 
 

@@ -107,8 +107,9 @@ def export_none(script: Script) -> Places:
 
 @rule
 def late_directive(script: Script) -> Places:
-    for line in script.job.late:
-        text = script.content.comments[line]
+    comments = script.content.comments
+    for line in directives.late(comments, script.text, script.job.scheduler):
+        text = comments[line]
         yield line, f"{text} is ignored: it stands after the first command", "move it to the top"
 
 
