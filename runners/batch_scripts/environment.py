@@ -73,7 +73,7 @@ def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     own = [step.environment, *map(activated, step.inner)]
     apptainer = step.container.name in APPTAINER
     more = {o.name for o in step.agent.options if not o.name.startswith(GIVEN)} - OF_COUNTS - PLAIN
-    for each in filter(None, own if step.agent and not step.direct else ()):
+    for each in filter(None, own if step.agent and not trainer.without_agent(step) else ()):
         if apptainer and each.text.startswith("/") and each.portable:
             draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
         elif more:
@@ -186,7 +186,7 @@ def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
         elif name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
             whose = "modules" if step.image is None else "image"
             draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
-        elif value.has(RUN) and step.agent and not step.direct:
+        elif value.has(RUN) and step.agent and not trainer.without_agent(step):
             draft.lose(line, f"{name}={value.text}: only the job knows it")
         else:
             _variable(draft, name, value, step.image is not None)

@@ -14,7 +14,9 @@ from .commands import Command
 from .compound_commands import LOOP
 from .draft import LaunchLine, Note
 from .environment import CONDAS, PLAIN, them
+from .launch_parts import is_part
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
+from .purpose import runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
@@ -46,10 +48,10 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     made.possible = not (problems or script.job.hetjob or cluster)
     for condition in command.conditions:
-        if step.part and (step.agent or LOOP in condition):
+        if is_part(step) and (step.agent or LOOP in condition):
             continue
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
-    for file in dict.fromkeys(step.scripts):
+    for file in dict.fromkeys(shell_scripts(step)):
         text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
         made.notes.append(Note(step.line, text))
     _left_out(made, step)
@@ -84,7 +86,7 @@ def _problems(step: JobStep) -> Iterator[Note]:
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
     for word in () if step.fed else command.inputs:
         yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
-    if named and command.background and command.loops and not step.part:
+    if named and command.background and command.loops and not is_part(step):
         yield Note(step.line, "the rounds of this loop run together")
 
 
@@ -122,7 +124,7 @@ def _left_out(draft: LaunchLine, step: JobStep) -> None:
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
     if placing and starter.name not in ("", "srun", "horovodrun"):
         draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
-    if step.part and starter.name == "ssh":
+    if is_part(step) and starter.name == "ssh":
         text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
         draft.leave_out(starter.line, text)
     outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
@@ -179,7 +181,7 @@ def _instead(command: Command, script: Script) -> str:
         return "it runs beside the training, which the launch does not"
     by_ssh = step.starter.name == "ssh"
     if first not in HELPERS and (by_ssh or not is_python(first)) and last not in TOOLS:
-        unread = "".join(f": {file} is not read" for file in step.scripts[:1])
+        unread = "".join(f": {file} is not read" for file in shell_scripts(step)[:1])
         return f"what it starts is not known here{unread}"
     words = [*step.program, *([command.folder] if command.folder else [])]
     own = [piece for word in words for piece in word.unknown]
@@ -208,7 +210,7 @@ def _known(command: Command, script: Script) -> bool:
         return not any(word.has(BRANCH, FILE) for word in command.words)
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
-    if step.part and step.python:
+    if is_part(step) and runs_python(step):
         return True
     if step.inner:
         return all(_known(each, script) for each in step.inner)
@@ -229,7 +231,7 @@ def of_loops(script: Script) -> Iterator[Note]:
     steps = script.steps
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
-    for line in sorted({s.command.loops for s in steps if not s.part} - {0}):
+    for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
         if any(word.has(BRANCH) for step in launches for word in step.program):

@@ -8,6 +8,7 @@ from ..core import gpus
 from ..settings.table import SETTINGS
 from .directives import Directives
 from .draft import LaunchLine, Note
+from .launch_parts import is_part
 from .programs import NAMES, OPTIONS, Option
 from .step import JobStep, Layer
 from .words import BRANCH, RUN, Word, literal, unknown
@@ -36,7 +37,7 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
                 text = f"--{option.name}={option.text}: this does not run in that image"
                 draft.lose(option.line, text)
     options = step.starter.options if step.starter.name == "srun" else ()
-    options = [each for each in options if not step.part or each.name not in OF_PART]
+    options = [each for each in options if not is_part(step) or each.name not in OF_PART]
     own = [each for each in options if each.name in (*OF_GPUS, "gres")]
     if any(each.name != "gres" or gpus.in_gres(each.text) for each in own):
         _drop_gpus(draft)
@@ -127,12 +128,12 @@ def _of_type(option: Option, kind: str) -> Option:
 
 def _counts(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     if step.agent:
-        _agents(draft, job, step.agent, Layer() if step.part else step.starter, step.part)
+        _agents(draft, job, step.agent, Layer() if is_part(step) else step.starter, is_part(step))
     elif step.remote:
         _nodes(draft, job)
         if not draft.has("nodes") and (job.nodes or 1) > 1:
             draft.add("nodes", job.nodes)
-        ranks = 1 if step.part else job.count("ntasks-per-node") or 1
+        ranks = 1 if is_part(step) else job.count("ntasks-per-node") or 1
         draft.add("ntasks-per-node", ranks)
         _cpus(draft, job, ranks, Layer())
     elif not step.starter:

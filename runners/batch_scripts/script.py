@@ -15,7 +15,9 @@ from . import directives, programs
 from .commands import Command, Content, Scope, exclude
 from .compound_commands import read_commands
 from .directives import Directives
+from .launch_parts import first_parts
 from .programs import Option
+from .purpose import runs_python, starts_training
 from .step import JobStep, Layer
 from .unwrap import unwrap
 from .words import Word, literal
@@ -43,12 +45,12 @@ class Script:
         """What starts a training; a program of the first node beside it, or a server, is none."""
         listed = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
         _add_images(listed)
-        listed = [step for step in listed if step.starts]
+        listed = [step for step in listed if starts_training(step)]
         launched = any(step.layers for step in listed)
         waits = any(not step.command.background for step in listed)
         beside = [s for s in listed if launched and s.command.background]
-        beside = [s for s in beside if not s.layers or (waits and not s.python)]
-        listed = _first_parts([step for step in listed if step not in beside])
+        beside = [s for s in beside if not s.layers or (waits and not runs_python(s))]
+        listed = first_parts([step for step in listed if step not in beside])
         _contain(listed, self.job, self.folder)
         return tuple(listed)
 
@@ -90,26 +92,6 @@ class Script:
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
-
-
-def _first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
-    """Return steps with the first one alone of the parts of each launch."""
-    kept = list[JobStep]()
-    for step in steps:
-        before = (each for each in reversed(kept) if step.part and each.part)
-        first = next((each for each in before if _together(each, step)), step)
-        if first is step:
-            kept.append(step)
-        if step.part and (step.varies or not first.same(step)) and not first.problems:
-            text = "it is started by hand on each node, with other words or variables on each"
-            first.problems.append((first.line, text))
-    return kept
-
-
-def _together(one: JobStep, other: JobStep) -> bool:
-    """Whether two parts are of one launch: those of one loop, and an agent beside it."""
-    loops = {one.command.loops, other.command.loops}
-    return len(loops) == 1 or bool(0 in loops and one.agent and other.agent)
 
 
 def module_command(command: Command) -> tuple[str, list[Word]]:

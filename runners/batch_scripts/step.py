@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .commands import Command
-from .programs import (
-    HELPERS,
-    LOOKING,
-    PLACE,
-    PREPARING,
-    SHELLS,
-    TOOLS,
-    WRAPPERS,
-    Options,
-    is_python,
-)
-from .words import BRANCH, Piece, Word
+from .programs import Options
+from .words import Piece, Word
 
 
 @dataclass(frozen=True)
@@ -63,21 +53,6 @@ class JobStep:
     prefix: list[Word] = field(default_factory=list)
 
     @property
-    def part(self) -> bool:
-        """Whether it starts the agent of one node, and like steps those of the others.
-
-        So does an ssh in a loop, whatever it starts.
-        """
-        numbered = self.agent.has("node-rank", "machine-rank")
-        if self.starter.name == "ssh":
-            return bool(self.command.loops) or numbered
-        told = self.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
-        counts = self.starter.count("nodes"), self.starter.count("ntasks")
-        one = 1 in counts and self.starter.has("nodelist", "relative")
-        several = numbered or (told and told.text != "1")
-        return bool(told and several and one)
-
-    @property
     def line(self) -> int:
         return self.command.line
 
@@ -97,14 +72,6 @@ class JobStep:
     def agent(self) -> Layer:
         return self.layer("agent")
 
-    @property
-    def direct(self) -> bool:
-        """Whether the ranks of its agent are the same without it, as far as its options tell."""
-        options = {option.name for option in self.agent.options}
-        shells = sum(layer.kind == "shell" for layer in self.layers)
-        plain = self.agent.name.startswith("torch") and shells < 2
-        return self.bare or (plain and options.isdisjoint(("max-restarts", "run-path")))
-
     def depth(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""
         return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
@@ -123,53 +90,6 @@ class JobStep:
     def variables(self) -> Mapping[str, Word]:
         return {**self.outside.exports, **self.command.given}
 
-    def same(self, other: JobStep) -> bool:
-        """Whether another part of a launch starts the same."""
-        return [word.text for word in self._told] == [word.text for word in other._told]
-
-    @property
-    def varies(self) -> bool:
-        """Whether what it starts differs from round to round of its loop."""
-        pieces = (piece for word in self._told for piece in word.unknown)
-        return any(p.kind == BRANCH and p.line >= self.command.loops for p in pieces)
-
-    @property
-    def _told(self) -> list[Word]:
-        """All that tells the trainer what to do, but not which rank it is."""
-        variables = {**self.outside.exports, **self.env}
-        own = [value for name, value in variables.items() if name not in PLACE]
-        return [*self.program, *(() if self.agent else self.shell), *own]
-
     @property
     def names(self) -> list[str]:
         return [word.text.rpartition("/")[2] for word in self.program[:3]]
-
-    @property
-    def python(self) -> bool:
-        words = [word.text for word in self.program]
-        words = words if "".join(self.names[:1]) in WRAPPERS else words[:1]
-        return any(is_python(w) or w.endswith(".py") for w in words) or bool(self.agent)
-
-    @property
-    def scripts(self) -> list[str]:
-        """The shell scripts that it runs, which are not read: `bash train.sh`, `./train.sh`."""
-        lists = [self.program, *(each.words for each in self.inner)]
-        shells = (words[1:] if words[0].text in SHELLS else words[:1] for words in lists if words)
-        files = (next((w.text for w in words if w.start[:1] != "-"), "") for words in shells)
-        return [file for file in files if file.endswith((".sh", ".bash"))]
-
-    @property
-    def starts(self) -> bool:
-        """Whether it starts a training, as far as the script tells."""
-        first, names = "".join(self.names[:1]), self.names
-        helps = first in HELPERS | LOOKING | PREPARING or (
-            names[1:2] == ["-m"] and names[-1] in TOOLS
-        )
-        asks = (["-c"], ["--version"], *([] if self.layers else [[]]))  # python < text
-        helps = helps or (is_python(first) and names[1:2] in asks)
-        helps = helps or (first in SHELLS and not names[1:] and not self.command.inputs)
-        helps = helps or "setup.py" in names or self.command.text.endswith(" --version")
-        if self.starter.name == "ssh":
-            within = self.container or sum(layer.kind == "starter" for layer in self.layers) > 1
-            return bool(self.program and self.part and not helps and (self.python or within))
-        return bool(self.program and not helps and (self.layers or self.python))

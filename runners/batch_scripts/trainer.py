@@ -10,6 +10,7 @@ from . import words as kinds
 from .directives import Directives
 from .draft import LaunchLine, Note
 from .programs import APPTAINER, NAMES, Option, is_python
+from .purpose import runs_python
 from .step import JobStep
 from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
 
@@ -87,9 +88,9 @@ def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
 
 def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
-    if step.agent and not (step.direct and step.image is not None):
+    if step.agent and not (without_agent(step) and step.image is not None):
         _go(draft, step)
-    if step.agent and not step.direct:
+    if step.agent and not without_agent(step):
         return False
     own = step.environment is not None and step.image is not None
     prepares = bool(step.agent) and (own or bool(step.shell and step.lead))
@@ -103,6 +104,14 @@ def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
     inside = _inside(step) is not None and not (step.agent and step.image is None)
     return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
+
+
+def without_agent(step: JobStep) -> bool:
+    """Whether the ranks of a step's agent are the same without it, as far as its options tell."""
+    options = {option.name for option in step.agent.options}
+    shells = sum(layer.kind == "shell" for layer in step.layers)
+    plain = step.agent.name.startswith("torch") and shells < 2
+    return step.bare or (plain and options.isdisjoint(("max-restarts", "run-path")))
 
 
 def _in_container(path: str, draft: LaunchLine) -> bool:
@@ -150,7 +159,7 @@ def _go(draft: LaunchLine, step: JobStep) -> None:
 def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
     pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
-    if words[0].text.endswith(".py") and step.python:
+    if words[0].text.endswith(".py") and runs_python(step):
         inside = step.agent and step.image is not None and not step.prefix
         own = step.environment if inside else None
         name = step.names[0] if is_python(step.names[0]) else "python"

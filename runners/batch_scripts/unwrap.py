@@ -10,6 +10,7 @@ from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
 from .expansion import restored
 from .programs import Options
+from .purpose import starts_training
 from .step import JobStep, Layer
 from .words import ADDRESS, BRANCH, RUN, Piece, Unknown, Word, join, literal, made, on_rank, root_of
 
@@ -295,5 +296,5 @@ def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
     idle = programs.PREPARING | programs.LOOKING | programs.FILTERS
     chosen = [each for each in commands if not each.within and each.name not in idle]
-    best = [c for c in chosen if unwrap(c).starts] or chosen or commands
+    best = [c for c in chosen if starts_training(unwrap(c))] or chosen or commands
     return best[-1] if best else None

@@ -9,6 +9,7 @@ from ...core.errors import RunnerError
 from ...core.progress import Listener
 from ...launching import gather
 from ..programs import APPTAINER, STARTERS, is_python, names
+from ..purpose import runs_python
 from ..script import Script
 from .rule import Places, rule
 
@@ -73,7 +74,7 @@ def contain_shared_memory(script: Script) -> Places:
         binds = [option.text for option in layer.all("bind", "mount")]
         binds += [value.text for name, value in step.variables.items() if "BIND" in name]
         bound = any("/dev/shm" in bind for bind in binds)
-        if layer.has("contain", "containall") and step.python and not bound:
+        if layer.has("contain", "containall") and runs_python(step) and not bound:
             what = "--contain gives 64 MB of /dev/shm: data loaders with workers fail"
             yield layer.line, what, "leave out --contain, or add --bind /dev/shm"
 
@@ -82,7 +83,7 @@ def contain_shared_memory(script: Script) -> Places:
 def runscript(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
-        program = step.python or any(each.kind != "container" for each in step.layers[1:])
+        program = runs_python(step) or any(each.kind != "container" for each in step.layers[1:])
         own = step.image is not None and step.image.text.startswith(SETS_UP)
         if layer.name in APPTAINER and step.action == "run" and program and not own:
             what = f"{layer.name} run depends on the image's runscript"

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from ...core.text import count
 from ..directives import Directives
+from ..launch_parts import is_part
+from ..purpose import runs_python
 from ..resources import ranks_of_agent
 from ..script import Script
 from ..step import JobStep, Layer
@@ -97,7 +99,7 @@ def _on_gpus(job: Directives, step: JobStep) -> Places:
     ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
     chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
     shared = chosen or starter.has("gres", "gpus", "gpus-per-node") or step.command.background
-    if not ranks or not there or not step.python or shared:
+    if not ranks or not there or not runs_python(step) or shared:
         return  # several steps share the GPUs
     if ranks > there:
         what = f"{ranks} ranks on each node share {count(there, 'GPU')}"
@@ -157,7 +159,7 @@ def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
         starter, rank = step.starter, step.command.exports.get("RANK")
         number = step.agent.get("node-rank", "machine-rank")
-        static = step.agent.text("rdzv-backend") in ("", "static") and not step.part
+        static = step.agent.text("rdzv-backend") in ("", "static") and not is_part(step)
         several = (starter.count("nodes") or script.job.nodes or 1) > 1
         if number and number.known == "0" and static and several and starter.name == "srun":
             what = "the node's number is that of the script's shell: each node takes itself for 0"
