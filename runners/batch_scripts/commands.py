@@ -8,7 +8,7 @@ from typing import Union
 
 from . import words as kinds
 from .programs import NAMES
-from .words import Unknown, Word, literal, unknown
+from .words import Unknown, Word, join, literal, unknown
 
 Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
@@ -26,32 +26,47 @@ BRANCH_OF = ", branch "
 
 
 @dataclass(frozen=True)
-class Command:
-    """One simple command, with its words expanded and what holds where it stands.
+class Surroundings:
+    """What holds around a command, by the compound commands that it is in.
 
-    `given` are the assignments before it, `exports` the exported variables, `folder` that of the
-    last cd, None for the one in which the script began. `conditions` say what decides whether it
-    runs. `pipe` are the commands that read its output, `inputs` its redirected files, `document`
-    its here-document. `within` is "substitution" for one in $(...), "test" for the condition of an
-    `if`. `facts` are variables that the directives fix, equal on all ranks; `functions` are the
-    texts of those that `export -f` hands on; `source` is its own.
+    `conditions` say what decides whether it runs, `loops` is the line of the outermost loop. `pipe`
+    are the commands that read its output, `inputs` its redirected files, `document` its
+    here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...) and
+    "test" in the condition of an `if`. `facts` are variables that the directives fix, equal on all
+    ranks. `joined`: it is in a && b or a | b. `rounds` are those of unrolled loops, `depth` is that
+    of functions.
     """
 
-    words: tuple[Word, ...]
-    line: int
-    given: Mapping[str, Word] = field(default_factory=dict)
-    exports: Mapping[str, Word] = field(default_factory=dict)
-    folder: Word | None = None
     conditions: tuple[str, ...] = ()
     loops: int = 0
     pipe: tuple[str, ...] = ()
     outputs: tuple[Word, ...] = ()
     inputs: tuple[Word, ...] = ()
     document: Word | None = None
+    behind: tuple[Word, ...] = ()
     background: bool = False
-    pipefail: bool = False
     within: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    joined: bool = False
+    rounds: int = 1
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Command(Surroundings):
+    """One simple command, with its words expanded and what holds where it stands.
+
+    `given` are the assignments before it, `exports` the exported variables, `folder` that of the
+    last cd, None for the one in which the script began. `functions` are the texts of those that
+    `export -f` hands on; `source` is its own.
+    """
+
+    words: tuple[Word, ...] = ()
+    line: int = 0
+    given: Mapping[str, Word] = field(default_factory=dict)
+    exports: Mapping[str, Word] = field(default_factory=dict)
+    folder: Word | None = None
+    pipefail: bool = False
     functions: tuple[Word, ...] = ()
     source: str = ""
 
@@ -102,11 +117,12 @@ class Content:
 
 @dataclass
 class Scope:
-    """What is known of variables at a place of the script.
+    """What is known of the shell at a place of the script: its variables, and its folder.
 
     `given` has what the directives fix, such as SLURM_NNODES. `sourced`: a file was read that may
     set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for those of
-    the script, which only the submission knows.
+    the script, which only the submission knows. `last` is the folder before the last cd, `pushed`
+    are those of pushd; `functions` are exported; `ended`: an `exit` stands before.
     """
 
     variables: dict[str, Value] = field(default_factory=dict)
@@ -115,9 +131,24 @@ class Scope:
     given: Mapping[str, str] = field(default_factory=dict)
     sourced: bool = False
     per_rank: bool = False
+    folder: Word | None = None
+    last: Word | None = None
+    pushed: tuple[Word | None, ...] = ()
+    pipefail: bool = False
+    functions: tuple[Word, ...] = ()
+    ended: bool = False
 
     def copy(self) -> Scope:
         return replace(self, variables=dict(self.variables), exported=set(self.exported))
+
+    def change(self, folder: Word | None) -> None:
+        """Change to a folder, as cd does."""
+        self.last, self.folder = self.folder, folder
+        self.variables.pop("PWD", None)
+        if folder and folder.text[:1] not in ("/", "$"):
+            pwd = unknown("$PWD", kinds.ENVIRONMENT, folder.line)
+            folder = join((pwd, folder), "/", folder.line)
+        self.variables |= {"PWD": folder} if folder else {}
 
     def word(self, name: str, line: int) -> Word:
         """Return a variable's value, of a list its first item, as the shell does."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Command, Content, Scope, Value, hidden
-from .simple_commands import SimpleReader, assigned
+from .commands import BRANCH_OF, Command, Content, Scope, Surroundings, Value, hidden
+from .simple_commands import FACTS, SimpleReader, assigned
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
 
@@ -22,13 +23,13 @@ MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 def read_commands(text: str, scope: Scope, offset: int = 0, marks: Sequence[str] = ()) -> Content:
     """Return a script's commands; `marks` begin lines that are directives."""
-    reader = _Reader(scope, offset, tuple(marks))
-    reader.lines = text.split("\n")
+    reader = _Reader(text, scope, offset, tuple(marks))
     if folder := scope.given.get("PWD"):
-        reader.change(literal(folder))
+        scope.change(literal(folder))
     root = syntax.parse(text)
     reader.content.faults += [line + offset for line in syntax.faults(root)]
-    reader.walk(root)
+    facts = {name: scope.given[name] for name in FACTS if name in scope.given}
+    reader.walk(root, Surroundings(facts=facts))
     return reader.content
 
 
@@ -41,57 +42,51 @@ def _condition(node: Node) -> Sequence[Node]:
 class _Reader(SimpleReader):
     """Reads all commands of a text, in their order."""
 
-    lines: list[str]
-
-    def read_list(self, node: Node) -> None:
+    def read_list(self, node: Node, around: Surroundings) -> None:
         left, sign, right = node.children[0], syntax.source(node.children[1]), node.children[-1]
-        self.joined += 1
-        self.walk(left)
+        around = replace(around, joined=True)
+        self.walk(left, around)
         if sign == "||" or left.type == "test_command":
-            self._branches([(f"line {self._line(left)} ({sign})", [right])])
+            self._branches([(f"line {self._line(left)} ({sign})", [right])], around)
         else:
-            self.walk(right)
-        self.joined -= 1
+            self.walk(right, around)
 
-    def read_pipeline(self, node: Node) -> None:
+    def read_pipeline(self, node: Node, around: Surroundings) -> None:
         parts = [child for child in node.children if child.is_named and child.type != "comment"]
-        names = [_first(part) for part in parts]
-        self.joined += 1
+        names, around = [_first(part) for part in parts], replace(around, joined=True)
         for place, part in enumerate(parts):
-            pipe, state = (*names[place + 1 :], *self.state.pipe), self.state
-            words = state.words if part is parts[-1] else ()  # those behind a redirection
+            pipe = (*names[place + 1 :], *around.pipe)
+            behind = around.behind if part is parts[-1] else ()
             piped = place > 0 and part.type == "command"  # a loop there reads it itself
             source = literal(f"<({names[place - 1]})", self._line(part))
-            inputs = (source,) if piped else state.inputs
-            with self._with(pipe=pipe, words=words, inputs=inputs):
-                self.walk(part)
-        self.joined -= 1
+            inputs = (source,) if piped else around.inputs
+            self.walk(part, replace(around, pipe=pipe, behind=behind, inputs=inputs))
 
-    def read_redirected_statement(self, node: Node) -> None:
-        inputs, outputs, document, words = list[Word](), list[Word](), None, list[Word]()
+    def read_redirected_statement(self, node: Node, around: Surroundings) -> None:
+        inputs, outputs, document, behind = list[Word](), list[Word](), None, list[Word]()
         heredocs = (each for each in node.children if each.type == "heredoc_redirect")
-        behind = [each for here in heredocs for each in here.children_by_field_name("redirect")]
-        for child in [*node.children, *behind]:
+        more = [each for here in heredocs for each in here.children_by_field_name("redirect")]
+        expander = self._expander(around)
+        for child in [*node.children, *more]:
             if child.type == "heredoc_redirect":
-                self._children(each for each in child.children if each.type in IN_HEREDOC)
+                self._children((n for n in child.children if n.type in IN_HEREDOC), around)
                 inputs.append(literal("<<", self._line(child)))
-                document = self._document(child)
+                document = self._document(child, around)
             elif child.type == "file_redirect":
                 targets = child.children_by_field_name("destination")
                 target = targets[0] if targets else None
-                words += [word for part in targets[1:] for word in self.expander.words(part)]
+                behind += [word for part in targets[1:] for word in expander.words(part)]
                 reads = any(part.type == "<" for part in child.children)
                 if target is not None and target.type == "number":
                     continue  # 2>&1
-                word = self.expander.word(target, self._line(child))
+                word = expander.word(target, self._line(child))
                 (inputs if reads else outputs).append(word)
         body = node.child_by_field_name("body")
-        files = {"inputs": tuple(inputs), "outputs": tuple(outputs), "document": document}
-        with self._with(words=tuple(words), **files):  # a > b c: the words behind a redirection
-            if body is not None:
-                self.walk(body)
+        if body is not None:  # a > b c: the words behind a redirection
+            around = replace(around, inputs=tuple(inputs), outputs=tuple(outputs))
+            self.walk(body, replace(around, document=document, behind=tuple(behind)))
 
-    def _document(self, node: Node) -> Word | None:
+    def _document(self, node: Node, around: Surroundings) -> Word | None:
         """Return the text of a here-document, None where its end is not found."""
         start = next(syntax.below(node, "heredoc_start"), node)
         first, mark = start.start_point[0] + 1, syntax.source(start)
@@ -108,112 +103,105 @@ class _Reader(SimpleReader):
         string = next(syntax.below(syntax.parse(f'"{quoted}"'), "string"), None)
         if string is None or string.end_byte != len(quoted.encode()) + 2:
             return None
-        self.expander.offset = self.offset + first
-        word = self.expander.word(string)
-        self.expander.offset = self.offset
-        return word
+        return self._expander(around, first).word(string)
 
-    def read_subshell(self, node: Node) -> None:
-        self._subshell(node)
+    def read_subshell(self, node: Node, around: Surroundings) -> None:
+        self._subshell(node, around)
 
-    def _subshell(self, node: Node, **changes: object) -> list[Command]:
-        """Read what changes no variable of the shell around it; return its commands."""
-        before, state, first = self.scope, self.state, len(self.content.commands)
-        ended = self.ended
-        self._enter(before.copy())
-        with self._with(**changes):
-            self._children(node.children)
-        self._enter(before)
-        self.state, self.ended = state, ended
+    def _subshell(self, node: Node, around: Surroundings) -> list[Command]:
+        """Read what changes nothing of the shell around it; return its commands."""
+        within, first = copy(self), len(self.content.commands)
+        within.scope = self.scope.copy()
+        within._children(node.children, around)
         return self.content.commands[first:]
 
-    def _substitute(self, node: Node) -> Word:
-        own = {"within": "substitution", "words": (), "pipe": (), "background": False}
-        commands = self._subshell(node, **own)
+    def substitute(self, node: Node, around: Surroundings) -> Word:
+        own = replace(around, within="substitution", behind=(), pipe=(), background=False)
+        commands = self._subshell(node, own)
         return printed(commands, syntax.source(node), self._line(node), self.scope)
 
-    def read_function_definition(self, node: Node) -> None:
+    def read_function_definition(self, node: Node, around: Surroundings) -> None:
         for body in node.children_by_field_name("body"):
             self.functions[syntax.field(node, "name")] = body
 
-    def _branches(self, branches: Iterable[tuple[str, Sequence[Node]]]) -> None:
+    def _branches(
+        self, branches: Iterable[tuple[str, Sequence[Node]]], around: Surroundings
+    ) -> None:
         """Read what runs under conditions; variables that it sets are unknown after it."""
         before, changed = dict(self.scope.variables), dict[str, Value]()
         for condition, nodes in branches:
             self.scope.variables = dict(before)
-            with self._with(conditions=(*self.state.conditions, condition)):
-                self._children(nodes)
+            under = (*around.conditions, condition)
+            self._children(nodes, replace(around, conditions=under))
             now = self.scope.variables.items()
             changed |= {n: hidden(v, n, BRANCH) for n, v in now if not _same(before.get(n), v)}
         self.scope.variables |= changed
 
-    def read_if_statement(self, node: Node) -> None:
+    def read_if_statement(self, node: Node, around: Surroundings) -> None:
         """Read a condition, then its branch that runs, or all that may run."""
         condition = _condition(node)
-        with self._with(within="test"):
-            self._children(condition)
+        self._children(condition, replace(around, within="test"))
         branches: list[list[Node]] = [[]]
         for child in node.children[len(condition) + 1 :]:
             if child.type in ("elif_clause", "else_clause"):
                 branches.append([])
             branches[-1].append(child)
-        holds = self._evaluate(condition)
+        holds = self._evaluate(condition, around)
         while holds is False:
             del branches[0]
             more = branches and branches[0][0].type == "elif_clause"
-            holds = self._evaluate(_condition(branches[0][0])) if more else True
+            holds = self._evaluate(_condition(branches[0][0]), around) if more else True
         if holds:
-            self._children(branches[0] if branches else ())
+            self._children(branches[0] if branches else (), around)
             return
         label, several = f"the condition of line {self._line(node)}", len(branches) > 1
         labels = (f"{label}{BRANCH_OF}{n}" if several else label for n in count(1))
-        self._branches(zip(labels, branches))
+        self._branches(zip(labels, branches), around)
 
     read_elif_clause = read_if_statement
 
-    def _evaluate(self, condition: Sequence[Node]) -> bool | None:
-        in_loop = any(LOOP in label for label in self.state.conditions)  # other rounds may differ
-        return None if in_loop else conditions.evaluate(condition, self.expander)
+    def _evaluate(self, condition: Sequence[Node], around: Surroundings) -> bool | None:
+        in_loop = any(LOOP in label for label in around.conditions)  # other rounds may differ
+        return None if in_loop else conditions.evaluate(condition, self._expander(around))
 
-    def read_case_statement(self, node: Node) -> None:
+    def read_case_statement(self, node: Node, around: Surroundings) -> None:
         items = [child for child in node.children if child.type == "case_item"]
         label = f"the case of line {self._line(node)}{BRANCH_OF}"
-        self._branches((f"{label}{self._line(item)}", item.children) for item in items)
+        self._branches(((f"{label}{self._line(item)}", item.children) for item in items), around)
 
-    def read_for_statement(self, node: Node) -> None:
+    def read_for_statement(self, node: Node, around: Surroundings) -> None:
         name, nodes = syntax.field(node, "variable"), node.children_by_field_name("value")
-        values = [word for child in nodes for word in self.expander.words(child)]
-        before, rounds = self.rounds, self.rounds * len(values)
+        values = [word for child in nodes for word in self._expander(around).words(child)]
+        rounds = around.rounds * len(values)
         if not 0 < rounds <= MOST_ROUNDS or any(word.unknown for word in values):
             address = any(word.has(ADDRESS) for word in values)
-            self._loop(node, [name], ADDRESS if address else BRANCH)
+            self._loop(node, around, [name], ADDRESS if address else BRANCH)
             return
-        self.rounds = rounds
+        within = replace(around, rounds=rounds, loops=around.loops or self._line(node))
         for value in values:
             self.scope.variables[name] = value
-            with self._with(loops=self.state.loops or self._line(node)):
-                self._children(node.children_by_field_name("body"))
-        self.rounds = before
+            self._children(node.children_by_field_name("body"), within)
 
-    def read_c_style_for_statement(self, node: Node) -> None:
+    def read_c_style_for_statement(self, node: Node, around: Surroundings) -> None:
         starts = node.children_by_field_name("initializer")
-        self._loop(node, [syntax.field(start, "name") for start in starts])
+        self._loop(node, around, [syntax.field(start, "name") for start in starts])
 
-    def read_while_statement(self, node: Node) -> None:
+    def read_while_statement(self, node: Node, around: Surroundings) -> None:
         commands = node.children_by_field_name("condition")
         sets = [each for each in commands if _first(each) in ("read", "getopts")]
         names = [syntax.source(word) for command in sets for word in command.children[1:]]
-        self._loop(node, [name for name in names if name.isidentifier()])
+        self._loop(node, around, [name for name in names if name.isidentifier()])
 
-    def _loop(self, node: Node, names: Sequence[str], kind: str = BRANCH) -> None:
+    def _loop(
+        self, node: Node, around: Surroundings, names: Sequence[str], kind: str = BRANCH
+    ) -> None:
         line, body = self._line(node), node.children_by_field_name("body")
         for name in assigned(body) - {*names}:  # what the round before left
             before = hidden(self.scope.variables.get(name, literal("")), name, BRANCH)
             pieces = tuple(replace(piece, line=line) for piece in before.unknown)
             self.scope.variables[name] = Word(pieces, line)
         self._hide(names, line, kind)
-        with self._with(loops=self.state.loops or line):
-            self._branches([(f"{LOOP} {line}", body)])
+        self._branches([(f"{LOOP} {line}", body)], replace(around, loops=around.loops or line))
 
 
 def _first(node: Node) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
 
 from . import syntax
-from .commands import Assignment, Command, Content, Scope, hidden
+from .commands import Assignment, Command, Content, Scope, Surroundings, hidden
 from .expansion import Expander
 from .programs import NAMES
 from .syntax import Node
-from .words import BRANCH, COMMAND, ENVIRONMENT, Word, join, literal, made, unknown
+from .words import BRANCH, COMMAND, Word, join, literal, made
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
@@ -24,100 +26,93 @@ MOST_CALLS = 100
 class SimpleReader:
     """Reads simple commands; what is compound, and $(...), is up to a class above."""
 
-    _substitute: Callable[[Node], Word]
+    def __init__(self, text: str, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
+        self.lines, self.scope, self.offset, self.marks = text.split("\n"), scope, offset, marks
+        self.content, self.functions, self.calls = Content(), dict[str, Node](), count()
 
-    def __init__(self, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
-        self.content, self.marks, self.offset = Content(), marks, offset
-        self.functions: dict[str, Node] = {}
-        facts = {name: scope.given[name] for name in FACTS if name in scope.given}
-        self.state = Command((), 0, facts=facts)  # what the next command takes over
-        self.depth, self.calls, self.rounds = 0, 0, 1  # rounds: of the loops around
-        self.pushed: list[Word | None] = []  # folders of pushd
-        self.ended, self.joined = False, 0  # by exit, outside of a && b and a | b
-        self.last: Word | None = None  # the folder before the last cd
-        self._enter(scope)
+    def substitute(self, node: Node, around: Surroundings) -> Word:
+        """Return what $(...) prints."""
+        raise NotImplementedError
 
-    def _enter(self, scope: Scope) -> None:
-        self.scope = scope
+    def _expander(self, around: Surroundings, below: int = 0) -> Expander:
+        """Return what expands words, `below` lines further down than their nodes tell."""
         octal = self.content.octal.append
-        self.expander = Expander(scope, self._substitute, octal, self.offset)
+        substitute = partial(self.substitute, around=around)
+        return Expander(self.scope, substitute, octal, self.offset + below)
 
-    def walk(self, node: Node) -> None:
+    def walk(self, node: Node, around: Surroundings) -> None:
         """Read a node by the method of its type, or what is below it."""
         method = getattr(self, f"read_{node.type}", None) if node.is_named else None
         if method:
-            method(node)
+            method(node, around)
         else:
-            self._children(node.children)
+            self._children(node.children, around)
 
     def _line(self, node: Node) -> int:
         return syntax.line(node) + self.offset
 
-    def _children(self, nodes: Iterable[Node]) -> None:
+    def _children(self, nodes: Iterable[Node], around: Surroundings) -> None:
         nodes = list(nodes)
         for node, following in zip(nodes, [*nodes[1:], None]):
             behind = following is not None and syntax.source(following) == "&"
-            with self._with(background=self.state.background or behind):
-                self.walk(node)
+            self.walk(node, replace(around, background=True) if behind else around)
 
-    @contextmanager
-    def _with(self, **changes: object) -> Iterator[None]:
-        """Read with other surroundings; cd and pipefail within hold on."""
-        before = self.state
-        self.state = replace(before, **changes)  # type: ignore[arg-type]
-        yield
-        kept = {name: getattr(self.state, name) for name in ("folder", "pipefail", "functions")}
-        self.state = replace(before, **kept)
-
-    def read_comment(self, node: Node) -> None:
+    def read_comment(self, node: Node, around: Surroundings) -> None:
         self.content.comments[self._line(node)] = syntax.source(node)
 
-    def read_command(self, node: Node) -> None:
-        given, words, end = {}, list[Word](), -1
+    def read_command(self, node: Node, around: Surroundings) -> None:
+        given, words, end, expander = {}, list[Word](), -1, self._expander(around)
         for child in node.children:
             if child.type == "variable_assignment":
-                given[syntax.field(child, "name")] = self._assigned(child)
+                given[syntax.field(child, "name")] = self._assigned(child, around)
             elif child.type == "command_name":
-                words += self.expander.words(child.children[0])
+                words += expander.words(child.children[0])
             elif child.type not in ("file_redirect", "herestring_redirect"):
-                more = self.expander.words(child) if child.is_named else []
+                more = expander.words(child) if child.is_named else []
                 if child.start_byte == end and words and more:
                     # NOTE: of a/`b`/c the grammar (0.25.1) makes two words.
                     first, *more = more
                     words[-1] = made((*words[-1].pieces, *first.pieces), words[-1].line)
                 words, end = [*words, *more], child.end_byte
-        words += self.state.words
+        words += around.behind
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
         reads = [each.children[-1] for each in before if each.children[0].type == "<"]
-        inputs = (*self.state.inputs, *map(self.expander.word, reads))
+        inputs = (*around.inputs, *map(expander.word, reads))
         if any(child.type == "herestring_redirect" for child in node.children):
             inputs = (literal("<<", self._line(node)),)
-        with self._with(inputs=inputs, words=()):
-            if words:
-                self._run(tuple(words), node, given)
+        if words:
+            around = replace(around, inputs=inputs, behind=())
+            self._run(tuple(words), node, given, around)
 
-    def _run(self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word]) -> None:
-        line, names = self._line(node), self.scope.exported
-        if self.ended:
+    def _run(
+        self, words: tuple[Word, ...], node: Node, given: Mapping[str, Word], around: Surroundings
+    ) -> None:
+        line, names, source = self._line(node), self.scope.exported, syntax.source(node)
+        if self.scope.ended:
             self.content.ended = self.content.ended or line
             return
         items = ((n, v) for n, v in self.scope.variables.items() if n in names)
         exports = {n: v for n, v in items if isinstance(v, Word)}
-        command = replace(
-            self.state, words=words, line=line, given=given, exports=exports,
-            source=syntax.source(node),
-        )  # fmt: skip
+        command = self._command(
+            around, words=words, line=line, given=given, exports=exports, source=source
+        )
         if words[0].text in KEYWORDS:
             self._broken(command)
             return
         body = self.functions.get(words[0].text) if words[0].text != "module" else None
-        if body is not None and self.depth < MOST_DEPTH and self.calls < MOST_CALLS:
-            self._call(body, words[1:])
+        if body is not None and around.depth < MOST_DEPTH and next(self.calls) < MOST_CALLS:
+            before, self.scope.arguments = self.scope.arguments, list(words[1:])
+            self.walk(body, replace(around, depth=around.depth + 1))
+            self.scope.arguments = before
             return
         self.content.commands.append(command)
-        self._obey(command)
+        self._obey(command, around)
         ends = words[0].text == "exit" or (words[0].text == "exec" and words[1:])
-        self.ended = bool(ends) and not (self.joined or self.state.conditions or self.state.within)
+        self.scope.ended = bool(ends) and not (around.joined or around.conditions or around.within)
+
+    def _command(self, around: Surroundings, **own: Any) -> Command:
+        shell = {name: getattr(self.scope, name) for name in ("folder", "pipefail", "functions")}
+        return Command(**vars(around), **shell, **own)
 
     def _broken(self, command: Command) -> None:
         """Note a keyword that the grammar takes for a command; what is set near it is unknown.
@@ -129,89 +124,75 @@ class SimpleReader:
         names = [text.partition("=")[0] for text in texts if "=" in text]
         self._hide([*command.given, *names], command.line, BRANCH)
 
-    def _call(self, body: Node, arguments: Sequence[Word]) -> None:
-        before, self.scope.arguments = self.scope.arguments, list(arguments)
-        self.depth += 1
-        self.calls += 1
-        self.walk(body)
-        self.depth -= 1
-        self.scope.arguments = before
-
-    def _obey(self, command: Command) -> None:
+    def _obey(self, command: Command, around: Surroundings) -> None:
         """Follow a command that changes the shell itself."""
-        name, options = command.name, [word.text for word in command.arguments]
+        scope, name, options = self.scope, command.name, [word.text for word in command.arguments]
         if name in ("cd", "pushd") and options:
-            self.pushed += [self.state.folder] if name == "pushd" else []
+            scope.pushed += (scope.folder,) if name == "pushd" else ()
             back = command.arguments[-1].text == "-"
-            self.change(self.last if back else _below(self.state.folder, command.arguments[-1]))
-        elif name == "popd" and self.pushed:
-            self.change(self.pushed.pop())
+            scope.change(scope.last if back else _below(scope.folder, command.arguments[-1]))
+        elif name == "popd" and scope.pushed:
+            scope.change(scope.pushed[-1])
+            scope.pushed = scope.pushed[:-1]
         elif name == "set" and "pipefail" in options:
-            self.state = replace(self.state, pipefail="+o" not in options)
+            scope.pipefail = "+o" not in options
         elif name in ("source", ".") and options:
-            self.scope.sourced = self.scope.sourced or not options[0].endswith(HARMLESS)
-        elif name == "shift" and self.scope.arguments:
-            self.scope.arguments = self.scope.arguments[1:]
+            scope.sourced = scope.sourced or not options[0].endswith(HARMLESS)
+        elif name == "shift" and scope.arguments:
+            scope.arguments = scope.arguments[1:]
         elif name == "read" and command.document and "-d" in options:
-            self.scope.variables[options[-1]] = command.document
+            scope.variables[options[-1]] = command.document
         elif name in ("read", "mapfile", "readarray"):
             self._hide(filter(str.isidentifier, options), command.line)
         elif name == "let":
             for option in options:
-                self._sums(syntax.parse(f"(({option}))"), command.line)
+                self._sums(syntax.parse(f"(({option}))"), command.line, around)
 
-    def _sums(self, node: Node, line: int) -> None:
+    def _sums(self, node: Node, line: int, around: Surroundings) -> None:
         """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
         kinds = ("binary_expression", "postfix_expression", "unary_expression")
         for each in filter(_assigns, syntax.below(node, *kinds)):
             name = syntax.source(next(syntax.below(each, "variable_name", "word"), each))
             plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
-            number = self.expander.number(each.children[2]) if plain else None
+            number = self._expander(around).number(each.children[2]) if plain else None
             if number is None:
-                self._hide([name], line, BRANCH if self.state.loops else COMMAND)
+                self._hide([name], line, BRANCH if around.loops else COMMAND)
             else:
                 self.scope.variables[name] = literal(str(number), line)
 
-    def change(self, folder: Word | None) -> None:
-        self.last, self.state = self.state.folder, replace(self.state, folder=folder)
-        self.scope.variables.pop("PWD", None)
-        if folder and folder.text[:1] not in ("/", "$"):
-            folder = join((unknown("$PWD", ENVIRONMENT, folder.line), folder), "/", folder.line)
-        self.scope.variables |= {"PWD": folder} if folder else {}
-
-    def read_compound_statement(self, node: Node) -> None:
+    def read_compound_statement(self, node: Node, around: Surroundings) -> None:
         """Read { ...; }, or ((...))."""
         if syntax.source(node).startswith("(("):
-            self._sums(node, self._line(node))
+            self._sums(node, self._line(node), around)
         else:
-            self._children(node.children)
+            self._children(node.children, around)
 
     def _hide(self, names: Iterable[str], line: int, kind: str = COMMAND) -> None:
         """Note that the script alone does not tell the values of variables any more."""
         for name in names:
             self.scope.variables[name] = hidden(literal("", line), name, kind)
 
-    def read_variable_assignment(self, node: Node) -> None:
+    def read_variable_assignment(self, node: Node, around: Surroundings) -> None:
         name = syntax.field(node, "name")
         if not name.startswith("-"):
-            self._note(name, self._assigned(node), node)
+            self._note(name, self._assigned(node, around), node)
             return
         # NOTE: the grammar (0.25.1) takes --name=value for an assignment
-        value = self.expander.word(node.child_by_field_name("value"))
-        self._run((made((f"{name}=", *value.pieces), self._line(node)),), node, {})
+        value = self._expander(around).word(node.child_by_field_name("value"))
+        self._run((made((f"{name}=", *value.pieces), self._line(node)),), node, {}, around)
 
-    def _assigned(self, node: Node) -> Word:
+    def _assigned(self, node: Node, around: Surroundings) -> Word:
         """Assign a variable; return its value, of an array all items as one word."""
         name, value = syntax.field(node, "name"), node.child_by_field_name("value")
         adds = any(child.type == "+=" for child in node.children)
         before = self.scope.variables.get(name)
         if value is not None and value.type == "array":
-            items = self.expander.array(value)
+            items = self._expander(around).array(value)
             if adds and before is not None:
                 items = (*(before if isinstance(before, tuple) else (before,)), *items)
             self.scope.variables[name] = items
             return join(items, " ", self._line(node))
-        word = self.expander.word(value)
+        word = self._expander(around).word(value)
         pieces = before.pieces if adds and isinstance(before, Word) else ()
         word = made((*pieces, *word.pieces), self._line(node))
         if node.parent is None or node.parent.type != "command":
@@ -230,28 +211,28 @@ class SimpleReader:
     def _note(self, name: str, value: Word, node: Node) -> None:
         self.content.assignments.append(Assignment(name, value, self._line(node)))
 
-    def read_declaration_command(self, node: Node) -> None:
+    def read_declaration_command(self, node: Node, around: Surroundings) -> None:
         texts = [syntax.source(child) for child in node.children]
         flags = "".join(text for text in texts[1:] if text.startswith("-"))
         exports, names = texts[0] == "export" or "x" in flags, list[str]()
         for child in node.children[1:]:
             if child.type == "variable_assignment":
                 names.append(syntax.field(child, "name"))
-                self._note(names[-1], self._assigned(child), node)
+                self._note(names[-1], self._assigned(child, around), node)
             elif child.type == "variable_name":
                 names.append(syntax.source(child))
             elif child.type != "word":
-                names += self._declared(child, exports)
+                names += self._declared(child, exports, around)
         for name in names if exports else ():
             if body := self.functions.get(name):
                 text = literal(syntax.source(body.parent or body), self._line(body))
-                self.state = replace(self.state, functions=(*self.state.functions, text))
+                self.scope.functions = (*self.scope.functions, text)
             else:
                 self.scope.exported.add(name)
 
-    def _declared(self, node: Node, exports: bool) -> Iterator[str]:
+    def _declared(self, node: Node, exports: bool, around: Surroundings) -> Iterator[str]:
         """Read `export "A=1"` and `export $VARIABLES`; what $(...) prints may set any variable."""
-        for word in self.expander.words(node):
+        for word in self._expander(around).words(node):
             name, *value = word.split("=", 1)
             if value and name.text.isidentifier():
                 self.scope.variables[name.text] = value[0]
@@ -259,16 +240,16 @@ class SimpleReader:
             elif name.unknown and exports:
                 self.scope.sourced = True
                 words, line = (literal("export"), word), self._line(node)
-                self.content.commands.append(replace(self.state, words=words, line=line))
+                self.content.commands.append(self._command(around, words=words, line=line))
             yield name.text
 
-    def read_unset_command(self, node: Node) -> None:
+    def read_unset_command(self, node: Node, around: Surroundings) -> None:
         for child in node.children[1:]:
             self.scope.variables.pop(syntax.source(child), None)
             self.scope.exported.discard(syntax.source(child))
 
-    def read_command_substitution(self, node: Node) -> None:
-        self._substitute(node)
+    def read_command_substitution(self, node: Node, around: Surroundings) -> None:
+        self.substitute(node, around)
 
 
 def assigned(nodes: Sequence[Node]) -> set[str]:
