@@ -160,13 +160,13 @@ class Interruption:
     """What happens before the time limit, and after a job was preempted.
 
     With `requeue` it is requeued; None leaves that to the site. The ranks are warned `warning`
-    seconds before the limit, None is not at all. `restarts` are those that the job may have;
+    seconds before the limit, None is not at all. It may be restarted `restart_limit` times;
     `slurm_restarts_preempted` is whether Slurm restarts preempted jobs itself, beside them.
     """
 
     requeue: bool | None = None
     warning: int | None = None
-    restarts: int = 0
+    restart_limit: int = 0
     slurm_restarts_preempted: bool = False
 
 

@@ -110,4 +110,12 @@ def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[s
     network = {"interfaces": [] if asked in FOUND_BY_ITSELF else asked.split(",")}
     staging = dict(content.get("staging", {}))
     staging["data"] = DataAccess.COPIED if staging.get("data") else DataAccess.IN_PLACE
-    return {**content, "cpus": cpus, "network": network, "staging": staging}
+    interruption = dict(content.get("interruption", {}))
+    interruption["restart_limit"] = interruption.pop("restarts", 0)
+    return {
+        **content,
+        "cpus": cpus,
+        "network": network,
+        "staging": staging,
+        "interruption": interruption,
+    }

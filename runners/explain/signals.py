@@ -59,7 +59,7 @@ def _more_memory(facts: Facts) -> Remedy:
 def image_unmounted(facts: Facts) -> Explanation | None:
     """Slurm's signal ended the process that shows the container its files, and so the ranks."""
     interruption, access = facts.plan.interruption, facts.plan.staging.image
-    warned = facts.fields.get("asked") if facts.record else interruption.restarts
+    warned = facts.fields.get("asked") if facts.record else interruption.restart_limit
     if signal_of(facts) != signal.SIGBUS or not (warned or interruption.warning is not None):
         return None
     if access is ImageAccess.UNPACKED or not facts.has_image:

@@ -72,7 +72,7 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
         return _timed(now, record)
     if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
         answer = Status(_state_of(code))
-    elif code == 0 and job.restarts and answer:
+    elif code == 0 and job.restart_limit and answer:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         answer = answer._replace(state=JobState.COMPLETED, reason="")
     answer = answer or Status(JobState.UNKNOWN, FORGOTTEN)
@@ -172,7 +172,7 @@ def _again(paths: JobPaths, job: Job, last: Status) -> Status:
     except SystemFault as error:
         code, reason = job_record.exit_code(paths), f"{error.what}; still waiting"
         still = Status(last.state, reason, code, last.restart, last.nodes)
-        if code is not None and (code == 0 or not job.restarts):
+        if code is not None and (code == 0 or not job.restart_limit):
             still = still._replace(state=_state_of(code), reason="")
         return _stopped(still)
 

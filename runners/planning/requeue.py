@@ -46,7 +46,7 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
 def variables(interruption: Interruption) -> tuple[Variable, ...]:
     """Return the variable by which a packaged trainer resumes."""
     resumes = Variable(RESUME, "auto", "a requeued job resumes", where=Where.CONTAINER)
-    return (resumes,) if interruption.restarts else ()
+    return (resumes,) if interruption.restart_limit else ()
 
 
 def slurm_restarts_preempted(version: str) -> bool:

@@ -45,7 +45,7 @@ def _interrupted(plan: Plan) -> list[str]:
     """
     interruption, warning = plan.interruption, plan.interruption.warning
     options = [] if interruption.requeue else ["--no-requeue"]
-    options += ["--requeue", "--open-mode=append"] if interruption.restarts else []
+    options += ["--requeue", "--open-mode=append"] if interruption.restart_limit else []
     return options if warning is None else [*options, f"--signal=B:USR1@{warning}"]
 
 

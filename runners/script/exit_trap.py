@@ -88,9 +88,13 @@ exit "$code\""""
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
     scheduler = capabilities(plan.launching.scheduler)
-    requeues = scheduler.warns and plan.interruption.restarts > 0
+    requeues = scheduler.warns and plan.interruption.restart_limit > 0
     preempted = PREEMPTED if plan.interruption.slurm_restarts_preempted else ""
-    text = REQUEUE.format(limit=plan.interruption.restarts, preempted=preempted) if requeues else ""
+    text = (
+        REQUEUE.format(limit=plan.interruption.restart_limit, preempted=preempted)
+        if requeues
+        else ""
+    )
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
     text += RECORD.format(stopped=EXIT_STOPPED, again=again)
     text += (ENDED_WELL if requeues else "") + START

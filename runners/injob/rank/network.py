@@ -31,18 +31,18 @@ def listening(
     own: Sequence[InterfaceAddress],
     names: Sequence[str],
     others: Sequence[str],
-    wanted: Sequence[str],
+    interfaces: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """Return the addresses that others should use to reach this host, and its other ones.
 
-    Those that its `names` lead to, those towards `others` (names of hosts), those of the `wanted`
-    interfaces. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to an
-    interface without a route: hence the second list, and hence more than one question.
+    Those that its `names` lead to, those towards `others` (names of hosts), those of the
+    `interfaces`. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to
+    an interface without a route: hence the second list, and hence more than one question.
     """
     usable = [one for one in own if one.usable]
     expected = {address for name in names for address in resolve(name)}
     expected |= {source_towards(address) for name in others for address in resolve(name)}
-    first = [one.address for one in usable if one.address in expected or one.name in wanted]
+    first = [one.address for one in usable if one.address in expected or one.name in interfaces]
     rest = [one.address for one in usable if one.address not in first]
     return (first, rest) if first else (rest, [])
 
@@ -57,12 +57,12 @@ def first_address(own: Sequence[InterfaceAddress], name: str) -> str:
     return next((one.address for one in own if one.name == name), "")
 
 
-def chosen(own: Sequence[InterfaceAddress], wanted: Sequence[str], better: str) -> str:
-    """Return the wanted interface that this host has; `better` if it is among them, else the first.
+def chosen(own: Sequence[InterfaceAddress], interfaces: Sequence[str], better: str) -> str:
+    """Return the first of the interfaces that this host has, or `better` if it is among them.
 
     Empty when the host has none of them, or none with an address.
     """
-    present = [name for name in wanted if first_address(own, name)]
+    present = [name for name in interfaces if first_address(own, name)]
     return better if better in present else next(iter(present), "")
 
 
@@ -85,12 +85,12 @@ def misleading(
 
 
 def surely_misleading(
-    own: Sequence[InterfaceAddress], address: str, wanted: Sequence[str], one_host: bool
+    own: Sequence[InterfaceAddress], address: str, interfaces: Sequence[str], one_host: bool
 ) -> bool:
-    """Whether the name's address is wrong whichever (wanted) interface turns out to be right."""
+    """Whether the name's address is wrong whichever of the interfaces turns out to be right."""
     if one_host:
         return not address
-    names = usable(own) & set(wanted) or usable(own)
+    names = usable(own) & set(interfaces) or usable(own)
     return all(misleading(own, name, address, one_host) for name in names)
 
 

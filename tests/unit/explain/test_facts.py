@@ -487,7 +487,7 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     resume = f"-- --resume {paths.root}"
     assert str(said.fix) == f"--time 01:00:00 {resume}"
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
-    planned(paths, interruption=Interruption(warning=60, restarts=1))  # by its site's profile
+    planned(paths, interruption=Interruption(warning=60, restart_limit=1))  # by its site's profile
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
 
 

@@ -52,19 +52,19 @@ class MasterAddress:
 class RendezvousSession:
     """A task's proxy, and on rank 0 the hub. Raises RendezvousError and OSError.
 
-    The ranks wait for each other at most for `seconds`, and Gloo talks through one of the `wanted`
-    interfaces; none means the one that leads to rank 0.
+    The ranks wait for each other at most for `seconds`, and Gloo talks through one of the
+    `interfaces`; none means the one that leads to rank 0.
     """
 
     def __init__(
-        self, task: Task, run_dir: str, seconds: float, wanted: Sequence[str] = ()
+        self, task: Task, run_dir: str, seconds: float, interfaces: Sequence[str] = ()
     ) -> None:
-        self.task, self.run_dir, self.seconds, self.wanted = task, run_dir, seconds, wanted
+        self.task, self.run_dir, self.seconds, self.interfaces = task, run_dir, seconds, interfaces
         self.job = f"{task.job} {run_dir}"
         self.addresses = own_addresses()
         self.named = network.name_leads_to(self.addresses, socket.gethostname())
         self.can_rename = False
-        self._see_wanted()
+        self._check_interfaces()
         self.secret = protocol.secret_of(run_dir)
         self.proxy = Proxy()
         self.trainer_port = network.hold_port()
@@ -77,16 +77,16 @@ class RendezvousSession:
         self.mail: deque[tuple[int | None, bytes]] = deque()
         self.wake: Callable[[], None] = lambda: None
 
-    def _see_wanted(self) -> None:
-        if not self.wanted or network.chosen(self.addresses, self.wanted, ""):
+    def _check_interfaces(self) -> None:
+        if not self.interfaces or network.chosen(self.addresses, self.interfaces, ""):
             return
         usable = [one for one in self.addresses if one.usable]
         names = list(dict.fromkeys(one.name for one in usable))
         text = (
-            f"{self.task.host} has no interface {' or '.join(self.wanted)} with an address; "
+            f"{self.task.host} has no interface {' or '.join(self.interfaces)} with an address; "
             f"it has: {', '.join(map(str, usable)) or 'none but loopback'}"
         )
-        raise RendezvousError(kinds.NO_INTERFACE, text, wanted=list(self.wanted), usable=names)
+        raise RendezvousError(kinds.NO_INTERFACE, text, wanted=list(self.interfaces), usable=names)
 
     def _listen(self) -> None:
         task = self.task
@@ -95,7 +95,7 @@ class RendezvousSession:
         if not task.one_host:
             names = [task.host, task.first_host or task.host]
             others = [host for host in task.hosts if host != task.host][-1:]
-            first, more = network.listening(self.addresses, names, others, self.wanted)
+            first, more = network.listening(self.addresses, names, others, self.interfaces)
         self.listening, self.later_listening = connections.listen(first), connections.bind(more)
         connections.publish(self.run_dir, self.job, self.listening + self.later_listening)
 
@@ -142,7 +142,7 @@ class RendezvousSession:
     def leave(self, may_rename: bool) -> None:
         """Close what only the parent serves, in the child, and prepare for a misleading name."""
         one_host = self.task.one_host
-        sure = network.surely_misleading(self.addresses, self.named, self.wanted, one_host)
+        sure = network.surely_misleading(self.addresses, self.named, self.interfaces, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
         gpus = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
         doubt = len(network.usable(self.addresses)) > 1 and not one_host and not gpus
@@ -237,8 +237,8 @@ class RendezvousSession:
         """
         here = hub.peer in {one.address for one in self.addresses}
         name = "" if here else network.with_address(self.addresses, hub.own_address)
-        if self.wanted:
-            name = network.chosen(self.addresses, self.wanted, name)
+        if self.interfaces:
+            name = network.chosen(self.addresses, self.interfaces, name)
         return {"interface": name, "address": network.first_address(self.addresses, name)}
 
 
