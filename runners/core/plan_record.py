@@ -15,6 +15,7 @@ from .model import (
     DataPlane,
     ImageAccess,
     LauncherName,
+    Resources,
     RuntimeName,
     SchedulerName,
 )
@@ -22,6 +23,7 @@ from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, W
 
 VERSION = 3  # of the form of the file; form 2 is read too, what it lacks from its choices
 DECISIONS: Mapping[str, Any] = {
+    "resources": Resources,
     "launching": Launching,
     "wireup": Wireup,
     "gpus": Gpus,
@@ -37,10 +39,13 @@ FOUND_BY_ITSELF = ("loopback", "detected on the nodes")  # no interfaces, as for
 class PlanRecord:
     """What was decided for a run. `choices` are the values that people read, by identifier.
 
-    `launching` and `wireup` are None where nobody knows them: a run without the file.
+    `resources`, `launching` and `wireup` are None where nobody knows them: a run without the file,
+    or an older one. `data` are the paths of the datasets, as the launch found them.
     """
 
     choices: Mapping[str, Any] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    resources: Resources | None = None
     launching: Launching | None = None
     wireup: Wireup | None = None
     gpus: Gpus = field(default_factory=Gpus)
@@ -73,7 +78,8 @@ def as_data(plan: Plan) -> dict[str, Any]:
     """Return the plan's decisions and choices, as they are written down."""
     decisions = {name: asdict(getattr(plan, name)) for name in DECISIONS}
     choices = [asdict(choice) for choice in plan.choices]
-    return {"version": VERSION, **decisions, "choices": choices}
+    data = [str(each.path) for each in plan.spec.data]
+    return {"version": VERSION, **decisions, "data": data, "choices": choices}
 
 
 def write(paths: JobPaths, plan: Plan) -> None:
@@ -99,7 +105,7 @@ def read(paths: JobPaths) -> PlanRecord:
         content = _of_form_2(content, choices) if version == 2 else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
         decisions = {name: made(kind, content[name], READERS) for name, kind in kinds.items()}
-        return PlanRecord(choices, **decisions)
+        return PlanRecord(choices, _names(content.get("data", [])), **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
 

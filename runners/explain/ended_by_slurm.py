@@ -146,8 +146,7 @@ def no_step_yet(facts: Facts) -> Explanation | None:
 
 
 def time_limit(facts: Facts) -> Explanation:
-    limit_given = facts.job.typed.text("time")
-    seconds = limit_seconds(limit_given) if limit_given else None
+    seconds = limit_seconds(facts.resources.time or "")
     limit = f" of {clock(seconds)}" if seconds else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{since(facts)}"
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}

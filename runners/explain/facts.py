@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.job_record import Job, JobPaths, JobState
-from ..core.model import RuntimeName
+from ..core.model import Resources, RuntimeName
 from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 
@@ -209,6 +209,18 @@ class Facts:
     def image(self) -> str:
         """The image as it was named for the launch, else as the job's record has it."""
         return self.job.typed.text("image") or self.job.image or "IMAGE"
+
+    @property
+    def image_file(self) -> str:
+        """The image for a program that does not know the launch's ways to find it by name."""
+        return self.job.image or self.image
+
+    @property
+    def resources(self) -> Resources:
+        """What the scheduler was asked for; as it was typed where no plan has it."""
+        typed = self.job.typed
+        asked = Resources(mem=typed.text("mem") or None, time=typed.text("time") or None)
+        return self.plan.resources or asked
 
     @property
     def has_image(self) -> bool:

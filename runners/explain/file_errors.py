@@ -77,8 +77,8 @@ def data_missing(facts: Facts) -> Explanation | None:
         return None
     name = dataset_in(match[1])
     fix = change(data=name, first=f"runner data fetch {name}") if name else FETCH
-    if data := facts.job.typed.text("data"):
-        fix = command("ls", "-l", data.rpartition("=")[2])
+    if facts.plan.data:
+        fix = command("ls", "-l", *facts.plan.data)
     return certain(facts, f"the trainer found no usable dataset: {match[1]}", fix)
 
 

@@ -95,10 +95,10 @@ def in_image(facts: Facts, *words: object) -> Remedy:
     runtime = facts.plan.launching.runtime if facts.plan.launching else "apptainer"
     if runtime == "none":
         first, *rest = map(str, words)
-        return command(f"{facts.image}/bin/python" if first == "python3" else first, *rest)
+        return command(f"{facts.image_file}/bin/python" if first == "python3" else first, *rest)
     if runtime == "pyxis":
-        return command("srun", f"--container-image={facts.image}", *words)
-    return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image, *words)
+        return command("srun", f"--container-image={facts.image_file}", *words)
+    return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image_file, *words)
 
 
 def doctor(facts: Facts, *nodes: object) -> Remedy:

@@ -134,10 +134,9 @@ def python_module(facts: Facts) -> Explanation | None:
 
 def _install(facts: Facts, package: str) -> Remedy:
     """Return how to have the package: in an image of one's own, or in the environment itself."""
-    image = quote(facts.image)
     if not facts.has_image:
-        return change(first=f"{image}/bin/python -m pip install {package}")
-    build = f"runner build --from {image} -r more.txt -o more.sif"
+        return change(first=f"{quote(facts.image_file)}/bin/python -m pip install {package}")
+    build = f"runner build --from {quote(facts.image)} -r more.txt -o more.sif"
     return change(image="./more.sif", first=f"echo {package} >> more.txt && {build}")
 
 

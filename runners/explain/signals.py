@@ -50,7 +50,7 @@ def out_of_memory(facts: Facts) -> Explanation | None:
 
 def _more_memory(facts: Facts) -> Remedy:
     """Return twice what was asked for, or all of the node's: a finer answer needs measuring."""
-    match = UNIT.fullmatch(facts.job.typed.text("mem"))
+    match = UNIT.fullmatch(facts.resources.mem or "")
     if match and int(match[1]):
         return change(mem=f"{2 * int(match[1])}{match[2] or 'M'}")
     return change(mem="0")
@@ -108,10 +108,18 @@ def unanswered(facts: Facts) -> Explanation | None:
     """Somebody's signal asked a trainer of the user's own to save, and it does not know how."""
     if signal_of(facts) != signal.SIGUSR1 or signal.SIGUSR1 not in facts.fields.get("asked", ()):
         return None
-    cause = f"{who(facts)} was asked to save and stop by SIGUSR1"
-    fix = change(leave_out=["signal"]) if facts.job.typed.text("signal") else logs(facts)
     because = "the signal came through the job's script, and its default action ended the trainer"
-    return certain(facts, f"{cause}, which its trainer does not handle", fix, because=because)
+    cause = f"{who(facts)} was asked to save and stop by SIGUSR1, which its trainer does not handle"
+    return certain(facts, cause, _without_warning(facts) or logs(facts), because=because)
+
+
+def _without_warning(facts: Facts) -> Remedy | None:
+    """Return the launch whose ranks are not warned before the limit; None where they were not."""
+    interruption, typed = facts.plan.interruption, facts.job.typed
+    if interruption.warning is None:
+        return None
+    gone = [name for name in ("signal", "requeue-limit") if typed.text(name)]
+    return change({"requeue": False} if interruption.requeue else {}, leave_out=gone)
 
 
 def ended(facts: Facts) -> Explanation | None:

@@ -280,7 +280,7 @@ FILES = (
     Cause(
         "nodata", "torch_mnist", args=("--epochs", "1"),
         words=("--data", "empty", *GLOO, *TWO), before="mkdir empty; touch empty/readme",
-        explained="data-missing", said="no MNIST in /data", fix="ls -l empty",
+        explained="data-missing", said="no MNIST in /data", fix="/empty",
     ),
 )  # fmt: skip
 TRAINING = (

@@ -268,6 +268,10 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
     typed = CommandLine(settings=(Given("image", "/envs/torch"),), trainer="t.py")
     why = explain(paths, replace(job, typed=typed), FAILED)
     assert (why.name, str(why.fix)) == ("bad-argument", command), why
+    # One that was named by the images' folder is where the job had it.
+    typed = replace(typed, settings=(Given("image", "torch"),))
+    why = explain(paths, replace(job, typed=typed, image="/envs/torch"), FAILED)
+    assert str(why.fix) == command
 
 
 def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:

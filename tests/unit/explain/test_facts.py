@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import (
     Controller,
+    Dataset,
     ImageAccess,
     ImageInfo,
     JobSpec,
@@ -461,14 +463,24 @@ def launched(job: Job, **settings: str) -> Job:
     return replace(job, typed=replace(job.typed, settings=(*job.typed.settings, *given)))
 
 
-def planned(paths: JobPaths, runtime: str = "apptainer", **decisions: Any) -> None:
+NOTHING_ASKED = Resources()
+
+
+def planned(
+    paths: JobPaths,
+    runtime: str = "apptainer",
+    resources: Resources = NOTHING_ASKED,
+    data: tuple[Dataset, ...] = (),
+    **decisions: Any,
+) -> None:
     """Leave the plan of the run."""
-    spec = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("r"))
+    image, trainer = ImageInfo(Path("a.sif")), Trainer("t", None, None)
+    spec = JobSpec("t", image, trainer, resources, Path("r"), data=data)
     launching, wireup = (
         Launching(SchedulerName.SLURM, RuntimeName(runtime), LauncherName.SRUN),
         Wireup(Controller.MPI, "pmix"),
     )
-    plan_record.write(paths, Plan(spec, Resources(), launching, wireup, **decisions))
+    plan_record.write(paths, Plan(spec, resources, launching, wireup, **decisions))
 
 
 def saved(paths: JobPaths, step: int) -> None:
@@ -489,6 +501,37 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
     planned(paths, interruption=Interruption(warning=60, restart_limit=1))  # by its site's profile
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
+
+
+def test_data_that_is_missing_is_looked_for_where_the_plan_found_it(tmp_path: Path) -> None:
+    error = "t: error: no MNIST in /data/a: train-images-idx3-ubyte"
+    paths, job = made(tmp_path, "", (0, 1.0, error))
+    assert "runner data fetch" in str(explain(paths, job, FAILED).fix)
+    planned(paths, data=(Dataset("a", Path("/sets/a")), Dataset("b", Path("/sets/b c"))))
+    said = explain(paths, launched(job, data="a"), FAILED)
+    assert (said.name, str(said.fix)) == ("data-missing", "ls -l /sets/a '/sets/b c'")
+
+
+def test_a_warning_that_no_trainer_handles_is_left_out(tmp_path: Path) -> None:
+    """It comes of --requeue as of --signal."""
+    paths, job = made(tmp_path, "")
+    leave(paths, 0, 1.0, problems.of_process(138, [], {signal.SIGUSR1}), 138)
+    said = explain(paths, job, FAILED)
+    assert (said.name, str(said.fix)) == ("signal-not-handled", "runner logs --rank 0 42")
+    planned(paths, interruption=Interruption(warning=60))
+    asked = launched(job, signal="USR1@60")
+    assert str(explain(paths, asked, FAILED).fix) == "leave out --signal"
+    planned(paths, interruption=Interruption(True, 120, 3))
+    asked = launched(job, requeue_limit="3")
+    assert str(explain(paths, asked, FAILED).fix) == "--no-requeue, leave out --requeue-limit"
+
+
+def test_what_the_plan_asked_of_the_scheduler_is_what_was_too_little(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, "")
+    planned(paths, resources=Resources(mem="2G", time="10"))
+    said = explain(paths, job, Status(JobState.OUT_OF_MEMORY))
+    assert str(said.fix) == "--mem 4G"
+    assert "time limit of 00:10:00" in explain(paths, job, Status(JobState.TIMEOUT)).cause
 
 
 def test_no_route_through_the_interface_of_the_plan(tmp_path: Path) -> None:
