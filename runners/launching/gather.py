@@ -11,7 +11,7 @@ from .. import planning
 from ..core import gpus
 from ..core.disk_space import mount_type
 from ..core.errors import NotFound
-from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Trainer
+from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Resources, Trainer
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
@@ -59,13 +59,17 @@ def plan_for(
     if not dry_run:
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
-    runtime = execution.expected(settings.get("runtime"), here)
+    asked = (settings.get("runtime"), settings.get("scheduler"))
+    runtime = execution.expected_runtime(*asked, here)
+    resources = request.resources(settings, bool(trainer.command))
     unnamed = _unnamed_environment(settings, here)
     if unnamed:
         image, why, runtime = unnamed, "", "none"
     else:
-        image, why = _image_for_nodes(settings, trainer, here.profile, runtime, dry_run, listener)
-    spec = request.job_spec(settings, image, trainer, _data(settings, here.profile))
+        image = _image(settings.get("image"), runtime, dry_run, listener)
+        image, why = _image_for_nodes(settings.get("image"), image, resources, here.profile)
+        image = container_runtime.with_storage(_looked_into(image, listener))
+    spec = request.job_spec(settings, resources, image, trainer, _data(settings, here.profile))
     if unnamed:
         spec = replace(spec, runtime="none")
     _check_partition(spec, here)
@@ -76,7 +80,7 @@ def plan_for(
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
     case = Case(
         spec,
-        _with_apptainer(spec, _with_host_mpi(spec, _mounts(settings, here, runtime)), runtime),
+        _with_apptainer(spec, _with_host_mpi(spec, _mounts(spec, here, runtime)), runtime),
         _reasons(settings, why, unnamed is not None),
         settings.unasked,
         {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
@@ -130,21 +134,12 @@ def _check_partition(spec: JobSpec, here: Site) -> None:
 
 
 def _image_for_nodes(
-    settings: config.Config,
-    trainer: Trainer,
-    profile: Profile | None,
-    runtime: str,
-    dry_run: bool,
-    listener: Listener,
+    name: str | None, image: ImageInfo, resources: Resources, profile: Profile | None
 ) -> tuple[ImageInfo, str]:
-    """Return the image with all that is known of it, and why it is another than was named."""
-    name = settings.get("image")
-    image = _image(name, runtime, dry_run, listener)
-    wanted = request.resources(settings, bool(trainer.command))
-    architectures = site_limits.architectures(wanted, profile) if profile else set()
+    """Return the image for the nodes' architecture, and why it is another than was named."""
+    architectures = site_limits.architectures(resources, profile) if profile else set()
     only = architectures.pop() if len(architectures) == 1 else ""
-    image, why = local_image.for_nodes(name, image, only)
-    return container_runtime.with_storage(_looked_into(image, listener)), why
+    return local_image.for_nodes(name, image, only)
 
 
 def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
@@ -210,10 +205,9 @@ def only_here(site: Site, *remedies: Remedy) -> None:
         raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
-def _mounts(settings: config.Config, here: Site, runtime: str) -> Site:
+def _mounts(spec: JobSpec, here: Site, runtime: str) -> Site:
     """Ask the runtime how it mounts images, where the plan depends on it."""
-    signalled = settings.get("requeue") or settings.get("signal") is not None
-    matters = settings.get("stage-image") == "auto" or (signalled and staging.signals_all(here))
+    matters = spec.stage_image is None or staging.signals_end_mounts(spec, here)
     if here.remote_site or not matters or runtime not in (*here.runtimes, here.runtime):
         return here
     unpacks, fuse = container_runtime.mounting(runtime)

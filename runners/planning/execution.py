@@ -17,6 +17,7 @@ from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog
 
 CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
+ASSUMED = "not on this machine; assumed on the nodes"
 CONTAIN = ("--contain", "--containall", "-c", "-C")
 WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 BY_SRUN = (LauncherName.SRUN, *AGENTS)
@@ -125,29 +126,36 @@ def _inside(nodes: int, site: Site, log: DecisionLog) -> None:
 
 def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeName:
     """Choose what runs the image."""
-    return RuntimeName(_runtime(case, scheduler, log))
-
-
-def _runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> str:
     spec, site, queue = case.spec, case.site, capabilities(scheduler)
+    name, reason, evidence = _runtime_by_itself(site, queue.one_machine)
     if spec.runtime != "auto":
         missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
-        evidence = "not on this machine; assumed on the nodes" if missing else ""
+        name, reason = spec.runtime, case.why("runtime")
+        evidence = ASSUMED if missing else ""
         if missing and not queue.queue:
-            log.refuse(f"there is no {spec.runtime} on this machine", "it is not on the PATH")
-        return log.choose("runtime", spec.runtime, case.why("runtime"), evidence)
-    if site.runtime:
-        return log.choose("runtime", site.runtime, "found on this machine")
-    if site.profile and site.profile.runtimes and not queue.one_machine:
-        what = f"the runtime of {site.profile.name}"
-        return log.choose("runtime", site.profile.runtimes[0], what, "its profile")
-    if queue.one_machine:
+            log.refuse(f"there is no {name} on this machine", "it is not on the PATH")
+    elif queue.one_machine and not site.runtime:
         log.refuse(
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
             command("module", "load", "apptainer"),
         )
-    return log.choose("runtime", "apptainer", "not on this machine; assumed on the nodes")
+    return RuntimeName(log.choose("runtime", name, reason, evidence))
+
+
+def expected_runtime(wanted: str, scheduler: str, site: Site) -> str:
+    """Return the runtime of jobs that ask for `wanted` and that scheduler, or for auto."""
+    one_machine = capabilities(expected_scheduler(scheduler, site)).one_machine
+    return _runtime_by_itself(site, one_machine)[0] if wanted == "auto" else wanted
+
+
+def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[str, str, str]:
+    """Return what runs images here, why, and what that rests on."""
+    if site.runtime:
+        return site.runtime, "found on this machine", ""
+    if site.profile and site.profile.runtimes and not one_machine:
+        return site.profile.runtimes[0], f"the runtime of {site.profile.name}", "its profile"
+    return RuntimeName.APPTAINER.value, ASSUMED, ""
 
 
 def contained(case: Case, runtime: RuntimeName, log: DecisionLog) -> None:
@@ -173,14 +181,6 @@ def contained(case: Case, runtime: RuntimeName, log: DecisionLog) -> None:
         f"site's Apptainer limits it: {who}",
         change(apptainer_arg=rest, leave_out=["apptainer-arg"]),
     )
-
-
-def expected(wanted: str, site: Site) -> str:
-    """Return the runtime of jobs that ask for `wanted`, before anything else is known of them."""
-    if wanted != "auto":
-        return wanted
-    known = (site.runtime, *(site.profile.runtimes if site.profile else ()), "apptainer")
-    return next(name for name in known if name)
 
 
 def launcher(

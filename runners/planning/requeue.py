@@ -103,7 +103,7 @@ def _signals_reach_only_ranks(
     """Warn where that is not so, and each rank mounts its image itself."""
     held = staging.image in (ImageAccess.MOUNTED, ImageAccess.UNPACKED)
     mounted = case.image.size and not held and runtime in CONTAINERS
-    if signals_end_mounts(case) and mounted:
+    if signals_end_mounts(case.spec, case.site) and mounted:
         log.warn(
             f"this Slurm has ProctrackType={case.site.proctrack}: its signals also end the process "
             "that mounts the ranks' image, before they can save",

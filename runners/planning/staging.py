@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import quoting
-from ..core.model import DataAccess, ImageAccess, ImageInfo, RuntimeName
+from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeName
 from ..core.plan import Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
@@ -71,20 +71,15 @@ def cannot(launching: Launching) -> str:
     return ""
 
 
-def signals_end_mounts(case: Case) -> bool:
+def signals_end_mounts(spec: JobSpec, site: Site) -> bool:
     """Whether the ranks are to be signalled, and Slurm then signals what shows them the image.
 
     Ran with proctrack/linuxproc, which signals every process of a rank: squashfuse ends by SIGUSR1
     and by SIGTERM, and the ranks by a bus error before they have saved. What holds a mount for all
     ranks of a node blocks these signals.
     """
-    signalled = case.spec.requeue or case.spec.signal is not None
-    return bool(signalled) and signals_all(case.site)
-
-
-def signals_all(site: Site) -> bool:
-    """Whether Slurm signals every process of a task, and not its first one alone."""
-    return site.proctrack not in ("", TRACKS_TASKS)
+    signalled = spec.requeue or spec.signal is not None
+    return bool(signalled) and site.proctrack not in ("", TRACKS_TASKS)
 
 
 def too_small(size: int, case: Case) -> str:
@@ -102,8 +97,12 @@ def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     auto = requested is None
     if requested is not None and requested is not ImageAccess.IN_PLACE:
         return _as_asked(requested, why, case, log)
-    signalled = not why and case.site.fuse and case.image.offset and signals_end_mounts(case)
-    if signalled and (auto or "stage-image" in case.unasked):
+    mounts = not why and case.site.fuse and case.image.offset
+    if (
+        mounts
+        and signals_end_mounts(case.spec, case.site)
+        and (auto or "stage-image" in case.unasked)
+    ):
         kind = f"ProctrackType={case.site.proctrack}"
         reason = f"with {kind} signals would end a mount of each rank's own"
         log.choose("stage-image", ImageAccess.MOUNTED.value, reason)

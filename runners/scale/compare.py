@@ -15,6 +15,7 @@ from typing import Any
 from ..core import job_record, plan_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
+from ..core.plan_record import PlanRecord
 from ..images.facts import digest_cache
 from ..jobs import resource_use
 from ..jobs.metrics_tail import RATE
@@ -37,8 +38,6 @@ LESS = ("loss", "error", "perplexity", "seconds", "time")
 NO_METRIC = ("seconds", "time")  # ends of names that say how a run went, not what it reached
 OBJECTS = ("versions", "arguments")  # of result.json: settings by their names
 SETTINGS = ("trainer", "world_size", "hosts", "device", "threads", "controller")
-# Of the plan; the others follow from these, from the image, or are in the result.
-CHOSEN = ("scheduler", "runtime", "launcher", "mpi", "data-plane", "cpus-per-task")
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,10 @@ class Compared:
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""
     result, odd = _result(paths)
-    chosen = plan_record.read(paths).choices
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],
-        **{name: chosen[name] for name in CHOSEN if name in chosen},
+        **_decided(plan_record.read(paths)),
         **{name: result[name] for name in SETTINGS if name in result},
         **{f"version of {name}": text for name, text in (result.get("versions") or {}).items()},
         **_arguments(paths, job, result),
@@ -78,6 +76,20 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     measured = {"state": status.state.value, **rates, **reached, "elapsed_seconds": elapsed}
     used = resource_use.measured(resource_use.of_run(paths))
     return Compared(paths.root.name, _known(settings), _known(measured), used, bool(result), odd)
+
+
+def _decided(plan: PlanRecord) -> Facts:
+    """Return decisions; the others follow from these, from the image, or are in the result."""
+    if plan.launching is None:
+        return {}
+    return {
+        "scheduler": plan.launching.scheduler.value,
+        "runtime": plan.launching.runtime.value,
+        "launcher": plan.launching.launcher.value,
+        "mpi": plan.mpi,
+        "data-plane": plan.gpus.data_plane.value,
+        "cpus-per-task": plan.cpus.per_task,
+    }
 
 
 def _result(paths: JobPaths) -> tuple[Facts, str]:

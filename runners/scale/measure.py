@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import job_record
+from ..core import job_record, plan_record
 from ..core.files import read_json, read_text
 from ..core.job_record import JobPaths
 from ..core.text import count
@@ -86,6 +86,8 @@ def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> M
         rates=rates, epochs=len(epochs), training_seconds=sum(e["seconds"] for e in epochs),
         epoch_seconds=statistics.median(seconds) if seconds else None,
         first_epoch_seconds=epochs[0]["seconds"] if epochs else None,
+        # What Horovod itself says of it; of a trainer that does not ask, what was decided.
+        controller=str(result.get("controller") or plan_record.read(paths).controller or ""),
         image=str((read_json(paths.job) or {}).get("image", "")),
         **_circumstances(result), **_times(result, read_json(paths.exit) or {}),
     )  # fmt: skip
@@ -106,7 +108,7 @@ def _unit(result: Mapping[str, Any]) -> str:
 
 
 def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("startup_seconds", "accuracy", "loss", "threads", "device", "controller", "exchange")
+    names = ("startup_seconds", "accuracy", "loss", "threads", "device", "exchange")
     kept = {name: result[name] for name in names if result.get(name) is not None}
     hosts: Sequence[str] = result.get("hosts") or ()
     return {

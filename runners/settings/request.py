@@ -44,18 +44,22 @@ COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 
 def job_spec(
-    config: Config, image: ImageInfo, trainer: Trainer, data: tuple[Dataset, ...] = ()
+    config: Config,
+    resources: Resources,
+    image: ImageInfo,
+    trainer: Trainer,
+    data: tuple[Dataset, ...] = (),
 ) -> JobSpec:
     """Return the request as one value; raise UsageError for what contradicts itself.
 
-    `image` and `data` are what was found for the settings of the same names.
+    `resources` are those of the settings, `image` and `data` what was found for theirs.
     """
     get = config.get
     return JobSpec(
         name=_line("job-name", get("job-name") or trainer.name),
         image=image,
         trainer=trainer,
-        resources=resources(config, bool(trainer.command)),
+        resources=resources,
         runs_dir=Path(get("runs-dir")).absolute(),
         controller=_word(Controller, get("controller")),
         stage_data=_word(DataAccess, get("stage-data")),

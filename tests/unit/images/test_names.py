@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
-from runners.core.site import Profile, Site
 from runners.images import inspect
 from runners.images.facts import environment
-from runners.planning import execution
 
 
 @pytest.mark.parametrize(
@@ -83,14 +81,3 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
     for folder in ("sandbox", "nothing"):
         with pytest.raises(NotFound, match="is not the folder of"):
             environment.image(str(tmp_path / folder), "none")
-
-
-def test_the_runtime_that_an_image_is_looked_for_by() -> None:
-    profile = Profile("p", runtimes=("shifter", "podman-hpc"))
-    assert execution.expected("none", Site(("slurm",))) == "none"
-    assert execution.expected("auto", Site(("slurm",), profile=profile)) == "shifter"
-    assert (
-        execution.expected("auto", Site(("slurm",), runtime="apptainer", profile=profile))
-        == "apptainer"
-    )
-    assert execution.expected("auto", Site(("slurm",))) == "apptainer"

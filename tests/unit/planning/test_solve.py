@@ -18,7 +18,8 @@ from runners.core.model import (
     Resources,
     Trainer,
 )
-from runners.core.site import Site
+from runners.core.site import Profile, Site
+from runners.planning import execution
 from runners.planning.case import Case
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
@@ -214,3 +215,18 @@ def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
     made = planning.solve(Case(replace(SPEC, image=OURS, requeue=True), site))
     kept = [one.what for one in made.warnings if one.what.endswith(" is kept")]
     assert kept == [f"your {name}={own[name]} is kept" for name in list(own)[:3]]
+
+
+def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
+    profile = Profile("p", runtimes=("shifter", "podman-hpc"))
+    queue = Site(("slurm",))
+    expected = execution.expected_runtime
+    assert expected("none", "auto", queue) == "none"
+    assert expected("auto", "auto", replace(queue, profile=profile)) == "shifter"
+    here = replace(queue, runtime="apptainer", profile=profile)
+    assert expected("auto", "auto", here) == "apptainer"
+    assert expected("auto", "auto", queue) == "apptainer"
+    for site in (queue, here, Site(), Site(profile=profile)):
+        for scheduler in ("auto", "local"):
+            made = planning.solve(Case(replace(SPEC, scheduler=scheduler), site))
+            assert expected("auto", scheduler, site) == made.launching.runtime

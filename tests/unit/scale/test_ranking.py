@@ -1,13 +1,19 @@
-"""Which of several runs is the best, and by what."""
+"""What is compared of runs, which of them is the best, and by what."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runners.core import plan_record
 from runners.core.errors import UsageError
-from runners.scale import compare
+from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.scale import compare, measure
+
+from .. import scripts
+from .scaled import leave
 
 RESULTS: list[dict[str, Any]] = [
     {"accuracy": 0.9, "loss": 0.3, "samples_per_s": 80.0, "epochs": 2, "startup_seconds": 3.0},
@@ -41,3 +47,20 @@ def test_what_is_asked_for_must_be_a_number_of_some_run() -> None:
     for name in ("acuracy", "trainer", "resumed"):
         with pytest.raises(UsageError, match=f"--sort {name}"):
             compare.metric(RESULTS, name)
+
+
+def test_what_was_decided_is_read_from_the_plan(tmp_path: Path) -> None:
+    """In a study too, where the trainer itself does not say what Horovod used."""
+    paths = JobPaths(tmp_path / "t-1")
+    leave(paths, 0, samples_per_s=100.0)
+    plan_record.write(paths, scripts.jobs()["slurm-apptainer"])
+    job = Job("7", "t", "slurm", str(paths.log), 0.0)
+    assert compare.of_run(paths, job, Status(JobState.COMPLETED)).settings.items() >= {
+        ("scheduler", "slurm"),
+        ("runtime", "apptainer"),
+        ("launcher", "srun"),
+        ("mpi", "pmix"),
+        ("data-plane", "mpi"),
+        ("cpus-per-task", 2),
+    }
+    assert measure.read(paths, 2, "", 1, drop=1).controller == "mpi"

@@ -21,7 +21,12 @@ def spec(**settings: Any) -> JobSpec:
     merged = config.merge(
         [config.ConfigLayer(DEFAULT, config.DEFAULTS), config.ConfigLayer(FLAG, flags)]
     )
-    return request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
+    return of_settings(merged)
+
+
+def of_settings(merged: config.Config, trainer: Trainer = TRAINER) -> JobSpec:
+    resources = request.resources(merged, bool(trainer.command))
+    return request.job_spec(merged, resources, ImageInfo(Path("/images/a.sif")), trainer)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: in
     recipe = config.ConfigLayer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
     flags = config.ConfigLayer(FLAG, {"gpus-per-node": gpus} if gpus else {})
     merged = config.merge([config.ConfigLayer(DEFAULT, config.DEFAULTS), recipe, flags])
-    asked = request.job_spec(merged, ImageInfo(Path("/images/a.sif")), TRAINER)
+    asked = of_settings(merged)
     assert asked.resources.cpus_per_task == expected
 
 
@@ -113,9 +118,7 @@ def test_a_session_is_one_task_whatever_its_gpus() -> None:
     merged = config.merge(
         [config.ConfigLayer(DEFAULT, config.DEFAULTS), config.ConfigLayer(FLAG, {"gres": "gpu:2"})]
     )
-    asked = request.job_spec(
-        merged, ImageInfo(Path("/images/a.sif")), Trainer("jupyter", None, None)
-    )
+    asked = of_settings(merged, Trainer("jupyter", None, None))
     assert asked.resources.tasks == 1
 
 
