@@ -150,9 +150,13 @@ class Staging:
     root: str = ""
 
     @property
+    def copies_data(self) -> bool:
+        return self.data is DataAccess.COPIED
+
+    @property
     def any(self) -> bool:
         """Whether the job does anything on its nodes before the ranks start."""
-        return self.data is DataAccess.COPIED or self.image is not ImageAccess.IN_PLACE
+        return self.copies_data or self.image is not ImageAccess.IN_PLACE
 
 
 @dataclass(frozen=True)

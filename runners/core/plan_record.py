@@ -9,16 +9,7 @@ from typing import Any
 from .errors import SystemFault
 from .files import DAMAGED, made, read_any_json, write_json
 from .job_record import JobPaths
-from .model import (
-    Controller,
-    DataAccess,
-    DataPlane,
-    ImageAccess,
-    LauncherName,
-    Resources,
-    RuntimeName,
-    SchedulerName,
-)
+from .model import Controller, DataAccess, Resources, Word
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 
 VERSION = 3  # of the form of the file; form 2 is read too, what it lacks from its choices
@@ -70,8 +61,8 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-ENUMS = (Controller, DataAccess, DataPlane, ImageAccess, LauncherName, RuntimeName, SchedulerName)
-READERS = {**{kind.__name__: kind for kind in ENUMS}, "tuple[str, ...]": _names}
+ENUMS = {kind.__name__: kind for kind in Word.__subclasses__()}
+READERS = {**ENUMS, "tuple[str, ...]": _names}
 
 
 def as_data(plan: Plan) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
 
+from ..core.model import RuntimeName
 from ..core.remedy import Remedy, advice, change, command, together
 from ..settings import trainers
 from .facts import Facts
@@ -14,7 +15,11 @@ from .findings import host, user_line
 
 AGAIN = change()  # as a fix: the same command once more
 FETCH = advice("download it here, where there is a network, and give its folder: --data FOLDER")
-RUN_BY = {"podman": ("run", "--rm"), "podman-hpc": ("run", "--rm"), "shifter": ("--image",)}
+RUN_BY = {
+    RuntimeName.PODMAN: ("run", "--rm"),
+    RuntimeName.PODMAN_HPC: ("run", "--rm"),
+    RuntimeName.SHIFTER: ("--image",),
+}
 EDITOR = "${EDITOR:-vi}"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
 KERAS_3 = re.compile(r"\s*(?:import|from) keras\b")
@@ -92,11 +97,12 @@ def on_node(facts: Facts, *words: object) -> Remedy:
 
 def in_image(facts: Facts, *words: object) -> Remedy:
     """Return the command that runs another one in the image, or in the environment on the host."""
-    runtime = facts.plan.launching.runtime if facts.plan.launching else "apptainer"
-    if runtime == "none":
+    launching = facts.plan.launching
+    runtime = launching.runtime if launching else RuntimeName.APPTAINER
+    if runtime is RuntimeName.NONE:
         first, *rest = map(str, words)
         return command(f"{facts.image_file}/bin/python" if first == "python3" else first, *rest)
-    if runtime == "pyxis":
+    if runtime is RuntimeName.PYXIS:
         return command("srun", f"--container-image={facts.image_file}", *words)
     return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image_file, *words)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core.model import BY_MODULES, BindMount, Controller, DataAccess, JobSpec, Staged
+from ..core.model import BY_MODULES, BindMount, Controller, JobSpec, Staged
 from ..core.plan import Launching, Plan, Refusal, Staging, Variable
 from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
@@ -241,7 +241,7 @@ def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:
     binds = list(spec.binds)
     for each in spec.data:
         inner = "/" if each.squashfs else ""
-        source = Staged(each.entry) if staged.data is DataAccess.COPIED else str(each.path)
+        source = Staged(each.entry) if staged.copies_data else str(each.path)
         binds.append(BindMount(source, runtimes.data_target(each), True, inner))
     binds += network.timeline_binds(spec)
     for folder in spec.profiling.folders if spec.profiling else ():

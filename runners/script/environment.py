@@ -40,12 +40,9 @@ def modules(plan: Plan) -> list[str]:
     use = ["module purge"] if plan.modules.purge else []
     use += [f"module use {shlex.quote(folder)}" for folder in plan.modules.folders]
     names = (*plan.modules.names, *(plan.host_mpi.modules if plan.host_mpi else ()))
-    load = [
-        _load(name)
-        for name in names
-        if plan.launching.runtime is not RuntimeName.NONE or not of_runtime(name)
-    ]
-    if plan.launching.runtime is RuntimeName.NONE:
+    on_host = plan.launching.runtime is RuntimeName.NONE
+    load = [_load(name) for name in names if not (on_host and of_runtime(name))]
+    if on_host:
         return [out, *use, *load]
     return [*use, *load, out, *SHELLS]
 

@@ -101,9 +101,9 @@ def horovodrun(plan: Plan) -> list[str]:
     """
     names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
     hidden = ["env", *(f"-u{name}" for name in names)] if names else []
-    hidden, own = (
-        (hidden, own_values(plan)) if plan.wireup.controller is Controller.GLOO else ([], [])
-    )
+    own = own_values(plan)
+    if plan.wireup.controller is not Controller.GLOO:
+        hidden, own = [], []
     argv = [
         *hidden,
         "horovodrun",
@@ -148,13 +148,10 @@ LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
 
 def shim_options(plan: Plan) -> list[str]:
     """Return the options that tell the shim who started it, or to start the ranks itself."""
-    if plan.launching.launcher in AGENTS:
+    launcher = plan.launching.launcher
+    if launcher in AGENTS:
         alone = ["--tasks", "1"] * capabilities(plan.launching.scheduler).one_machine
-        return [*alone, "--agent", plan.launching.launcher, "--workers", str(per_node(plan))]
-    if plan.launching.launcher is LauncherName.LOCAL:
+        return [*alone, "--agent", launcher, "--workers", str(per_node(plan))]
+    if launcher is LauncherName.LOCAL:
         return ["--tasks", str(plan.resources.tasks)]
-    return (
-        []
-        if plan.launching.launcher is LauncherName.SRUN
-        else ["--launcher", plan.launching.launcher]
-    )
+    return [] if launcher is LauncherName.SRUN else ["--launcher", launcher]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core import quoting
 from ..core.job_record import JobPaths
-from ..core.model import DataAccess, ImageAccess, Staged
+from ..core.model import ImageAccess, Staged
 from ..core.plan import Plan
 from ..core.quoting import Expanded, quote
 from ..injob import STAGE
@@ -87,18 +87,17 @@ def lines(plan: Plan, injob: str) -> list[str]:
     ]
     if with_image:
         text += _bring_image(plan)
-    for each in plan.spec.data if staging.data is DataAccess.COPIED else ():
+    for each in plan.spec.data if staging.copies_data else ():
         text += _bring(each.entry, each.path, each.squashfs, plan)
     return text
 
 
 def _what(plan: Plan) -> str:
     staging, on_disk = plan.staging, "on each node's own disk"
-    with_data = staging.data is DataAccess.COPIED
     if staging.image is ImageAccess.MOUNTED:
         once = "The image mounted once on each node for all its ranks"
-        return f"{once}, the data {on_disk}" if with_data else once
-    what = ["image"] * (staging.image is not ImageAccess.IN_PLACE) + ["data"] * with_data
+        return f"{once}, the data {on_disk}" if staging.copies_data else once
+    what = ["image"] * (staging.image is not ImageAccess.IN_PLACE) + ["data"] * staging.copies_data
     return f"The {' and the '.join(what)} {on_disk}"
 
 

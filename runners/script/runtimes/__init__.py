@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 
 from ...core import quoting
-from ...core.model import BY_MODULES, BindMount, DataAccess, Dataset, RuntimeName, Staged
+from ...core.model import BY_MODULES, BindMount, Dataset, RuntimeName, Staged
 from ...core.plan import Plan, Where
 from ...core.quoting import Expanded
 from . import command_lines
@@ -134,9 +134,7 @@ def _data_dir(plan: Plan) -> str:
     """Return where trainers look: the only dataset, or the folder of several."""
     first, *others = plan.spec.data
     if plan.launching.runtime is RuntimeName.NONE:
-        return quoting.path(
-            Staged(first.entry) if plan.staging.data is DataAccess.COPIED else str(first.path)
-        )
+        return quoting.path(Staged(first.entry) if plan.staging.copies_data else str(first.path))
     return DATA_TARGET if others else data_target(first)
 
 
@@ -147,11 +145,6 @@ def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
         variables["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
         variables["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
-    variables.update(
-        {
-            v.name: quoting.path(v.value)
-            for v in plan.variables
-            if v.where is Where.CONTAINER and v.forced
-        }
-    )
+    forced = [v for v in plan.variables if v.where is Where.CONTAINER and v.forced]
+    variables.update({v.name: quoting.path(v.value) for v in forced})
     return {name: value for name, value in variables.items() if name not in dict(plan.spec.env)}
