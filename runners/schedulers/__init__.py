@@ -1,7 +1,7 @@
 """Schedulers: what each can do, its script's lines, submit, ask for states, cancel.
 
-One module each, whose SCHEDULER is a `base.Scheduler`; adding one is that module and a row in
-CAPABILITIES.
+One module each, whose SCHEDULER is a `base.Scheduler`; adding one is that module, its
+SchedulerName and a row in CAPABILITIES.
 """
 
 from __future__ import annotations

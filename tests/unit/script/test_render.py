@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +15,25 @@ import pytest
 
 from runners import planning
 from runners.core.job_record import ArrayPaths, JobPaths
-from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    BindMount,
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+    Word,
+)
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
-from runners.schedulers import slurm, slurm_script
+from runners.schedulers import CAPABILITIES, slurm, slurm_script
 from runners.script import environment, render, runtimes
-from runners.script.runtimes import command_lines
+from runners.script.launchers import LAUNCHERS
+from runners.script.runtimes import RUNTIMES, command_lines
 from runners.submit import private_folder
 
 from .. import scripts
@@ -328,3 +341,13 @@ def test_errors_need_srun() -> None:
     assert "srun writes the --error file, but mpirun starts the ranks" in {
         refusal.what for refusal in refused
     }
+
+
+def test_each_name_has_its_row_in_a_table() -> None:
+    tables: list[tuple[type[Word], Mapping[str, object]]] = [
+        (SchedulerName, CAPABILITIES),
+        (RuntimeName, RUNTIMES),
+        (LauncherName, LAUNCHERS),
+    ]
+    for names, table in tables:
+        assert set(names.words()) == set(table)
