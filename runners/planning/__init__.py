@@ -139,7 +139,7 @@ def _attempt(case: Case) -> Plan:
     execution.profiled(case, launching, modules, log)
     brings_recipe = _brings_recipe(case, log)
     resources = replace(case.resources, cpus_per_task=cpus.per_task)
-    _refused_at_remote_site(case.asking(resources=resources), launching, log)
+    _refused_by_others(case.asking(resources=resources), launching, log)
     _dependency(case, log)
     return Plan(
         spec=spec,
@@ -208,7 +208,7 @@ def _framework(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how("horovod.frameworks"))
 
 
-def _refused_at_remote_site(case: Case, launching: Launching, log: DecisionLog) -> None:
+def _refused_by_others(case: Case, launching: Launching, log: DecisionLog) -> None:
     """Note what the site, the scheduler and the runtime refuse."""
     if case.site.profile:
         site_rules.check(case, case.site.profile, log)
