@@ -23,7 +23,7 @@ DECISIONS: Mapping[str, Any] = {
     "staging": Staging,
     "interruption": Interruption,
 }
-FOUND_BY_ITSELF = ("loopback", "detected on the nodes")  # no interfaces, as form 2 has it
+FOUND_BY_ITSELF = ("", "loopback", "detected on the nodes")  # no interfaces, as form 2 has it
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[s
     staging["data"] = DataAccess.COPIED if staging.get("data") else DataAccess.IN_PLACE
     interruption = dict(content.get("interruption", {}))
     interruption["restart_limit"] = interruption.pop("restarts", 0)
+    interruption["requeue"] = interruption["restart_limit"] > 0 or None
     return {
         **content,
         "cpus": cpus,

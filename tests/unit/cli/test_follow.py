@@ -282,11 +282,13 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths, job = a_run(
         tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", typed=typed
     )
-    choices = [{"id": "runtime", "value": "apptainer"}, {"id": "x", "value": "y"}]
-    paths.plan.write_text(json.dumps({"version": 2, "choices": choices}))
+    launching = {"scheduler": "local", "runtime": "apptainer", "launcher": "local"}
+    decided = {"launching": launching, "gpus": {"data_plane": "gloo"}}
+    plan = {"version": plan_record.VERSION, **decided, "choices": [{"id": "x", "value": "y"}]}
+    paths.plan.write_text(json.dumps(plan))
     cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
-        "image": "a.sif", "image digest": "0123456789ab", "runtime": "apptainer",
+        "image": "a.sif", "image digest": "0123456789ab", **launching, "data-plane": "gloo",
         "arguments as typed": "--lr 0.1",
     }  # fmt: skip
     assert cut.measured == {"state": "failed", "elapsed_seconds": 9.0}

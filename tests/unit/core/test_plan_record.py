@@ -46,7 +46,7 @@ PLAN = Plan(
     Cpus("cores", "v3", 4),
     Network(("eth0", "ib0")),
     Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
-    Interruption(warning=60, restart_limit=3, slurm_restarts_preempted=True),
+    Interruption(True, warning=60, restart_limit=3, slurm_restarts_preempted=True),
     choices=(Choice("interface", "loopback", "all ranks are on one node"),),
 )
 
@@ -95,12 +95,13 @@ def test_a_record_of_form_2_is_read(paths: JobPaths) -> None:
     del old["network"], old["cpus"]["per_task"]
     old["staging"]["data"] = True
     old["interruption"]["restarts"] = old["interruption"].pop("restart_limit")
+    del old["interruption"]["requeue"], old["resources"]
     old["choices"] = [{"id": "cpus-per-task", "value": 8}, {"id": "interface", "value": "ib0,ib1"}]
     paths.plan.write_text(json.dumps({**old, "version": 2}))
     record = plan_record.read(paths)
     assert record.cpus == Cpus("cores", "v3", 8)
     assert record.network == Network(("ib0", "ib1"))
     assert (record.staging, record.interruption) == (PLAN.staging, PLAN.interruption)
-    old["choices"] = [{"id": "interface", "value": "loopback"}]
-    paths.plan.write_text(json.dumps({**old, "version": 2}))
-    assert plan_record.read(paths).network == Network()
+    for choices in ([{"id": "interface", "value": "loopback"}], []):
+        paths.plan.write_text(json.dumps({**old, "version": 2, "choices": choices}))
+        assert plan_record.read(paths).network == Network()
