@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.cli import cli
@@ -236,7 +236,6 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzzed")
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.one_of(
         st.binary(max_size=200),

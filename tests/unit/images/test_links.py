@@ -26,9 +26,7 @@ from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
 SECRET = b'{"secret": "of the user"}'
-FUZZ = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

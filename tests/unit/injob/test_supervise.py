@@ -38,6 +38,10 @@ def test_failure_names_the_error_and_the_signal() -> None:
     assert not problems.of_process(3, ["error: no data"]).fields["guessed"]
 
 
+def test_an_exception_without_words_is_named() -> None:
+    assert problems.of_exception(1, StopIteration(), []).text == "exit code 1: StopIteration"
+
+
 def test_a_long_error_is_cut_between_words() -> None:
     text = problems.of_exit(1, "ValueError: " + "some words " * 50).text
     assert text.endswith(("some ...", "words ..."))
@@ -236,8 +240,7 @@ def read_failure(tmp_path: Path, rank: int = 0) -> dict[str, Any]:
     [
         ("sys.exit(7)", 7, "exit code 7"),
         ("sys.exit('no data')", 1, "exit code 1: no data"),
-        ("raise ValueError('a\\nb')", 1, "exit code 1: ValueError: a"),
-        ("raise StopIteration", 1, "exit code 1: StopIteration"),
+        ("raise StopIteration('a\\nb')", 1, "exit code 1: StopIteration: a"),
     ],
 )
 def test_a_failure_is_recorded_before_the_others_can_react(
