@@ -75,13 +75,25 @@ def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+    ("trainer", "count"),
+    [
+        ("torch_mnist", 2),
+        *(
+            pytest.param(trainer, count, marks=pytest.mark.slow)
+            for trainer in MNIST_TRAINERS
+            for count in (1, 2, 4)
+            if (trainer, count) != ("torch_mnist", 2)
+        ),
+    ],
 )
-@pytest.mark.parametrize("trainer", MNIST_TRAINERS)
 def test_digits_are_learned_with_any_number_of_ranks(
     login: Login, trainer: str, count: int
 ) -> None:
-    result = train(login, count, trainer)
+    done = ranks(login, count, "-m", f"recipes.{trainer}", "--log-interval", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+    step = r"(?m)^  step 20/\d+  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$"
+    assert re.search(step, done.stdout)
+    result = json.loads(login.sh("cat out/result.json"))
     assert result["accuracy"] >= 0.97
     assert result["world_size"] == len(result["hosts"]) == count
     assert result["controller"] == "mpi"
@@ -92,7 +104,9 @@ def test_digits_are_learned_with_any_number_of_ranks(
 
 
 def test_language_model_comes_near_the_entropy_of_its_language(login: Login) -> None:
-    result = train(login, 2, "torch_lm", "--epochs", "2")
+    """A smaller model than the preset's learns it too, in a third of the time."""
+    words = ["--width", "64", "--layers", "1", "--epochs", "2"]
+    result = train(login, 2, "torch_lm", *words)
     assert result["loss_floor"] < result["test_loss"] < result["loss_floor"] + 0.15
     assert result["tokens_per_s"] > 0
 
@@ -108,7 +122,9 @@ def test_mnist_in_idx_form_and_uneven_shards(login: Login, trainer: str) -> None
     assert round(result["accuracy"] * 359) / 359 == pytest.approx(result["accuracy"], abs=1e-12)
 
 
-@pytest.mark.parametrize("trainer", MNIST_TRAINERS)
+@pytest.mark.parametrize(
+    "trainer", ["torch_mnist", pytest.param("tf_mnist", marks=pytest.mark.slow)]
+)
 def test_different_weights_are_found_and_named(login: Login, trainer: str) -> None:
     program = f"{SPOILT_BROADCAST[trainer]}\nfrom recipes.{trainer} import main; main()"
     done = ranks(login, 2, "-c", program, "--max-steps", "3")
@@ -134,12 +150,3 @@ def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: s
     assert done.stderr.count(message) == 1
     assert "Traceback" not in done.stderr
     assert login.sh(f"ls {login.folder}") == ""
-
-
-def test_a_log_has_lines_of_steps(login: Login) -> None:
-    log = login.sh(
-        f"apptainer exec {UNPACKED} python -m recipes.torch_mnist --epochs 2 --log-interval 20"
-    )
-    assert re.search(
-        r"(?m)^  step 20/90  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$", log
-    )
