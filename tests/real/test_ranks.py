@@ -27,7 +27,7 @@ def test_uneven_counts_both_ways_round(folder: Login) -> None:
     block = places(run(folder, f"{ALLOCATE} {three_and_one} {shim('gloo')}"))
     check(block, 4)
     assert [block[rank]["host"] for rank in range(4)] == ["n1", "n1", "n1", "n2"]
-    cyclic = f"srun --mpi=none -n4 -m cyclic --overcommit {shim('gloo')}"
+    cyclic = f"srun --mpi=none -n4 -m cyclic --overcommit {shim('gloo', trainer='bare.py')}"
     found = places(run(folder, f"{ALLOCATE} {cyclic}"))
     check(found, 4)
     assert [found[rank]["host"] for rank in range(2)] == ["n1", "n2"]
@@ -42,7 +42,9 @@ def test_32_ranks_on_two_nodes(folder: Login) -> None:
 
 
 def test_two_jobs_at_once_on_the_same_nodes(folder: Login) -> None:
-    one, two = (f"srun --mpi=none -N2 -n2 {shim('gloo', run_dir=name)}" for name in ("a", "b"))
+    one, two = (
+        f"srun --mpi=none -N2 -n2 {shim('gloo', run_dir=name, trainer='bare.py')}" for name in "ab"
+    )
     done = run(folder, f"mkdir -p a b; {two} > b/out & {one}; wait $! && cat b/out >&2")
     check(places(done), 2)
     done.stdout, done.stderr = done.stderr, done.stdout
@@ -52,7 +54,8 @@ def test_two_jobs_at_once_on_the_same_nodes(folder: Login) -> None:
 def test_mpirun_with_rank_0_on_the_second_node(folder: Login) -> None:
     """Open MPI 5 of the nodes starts containers with Open MPI 4, which Gloo does not mind."""
     mpirun = "mpirun --bind-to none --oversubscribe -np 4 --host n2:1,n1:3"
-    found = places(run(folder, f"{ALLOCATE} {mpirun} {shim('gloo', '--launcher', 'mpirun')}"))
+    words = shim("gloo", "--launcher", "mpirun", trainer="bare.py")
+    found = places(run(folder, f"{ALLOCATE} {mpirun} {words}"))
     check(found, 4)
     assert [found[rank]["host"] for rank in range(4)] == ["n2", "n1", "n1", "n1"]
 
@@ -81,7 +84,7 @@ with socket.create_connection(tuple(hub["places"][0])) as sock:
 
 def test_a_rank_that_never_starts_is_named_and_strangers_hear_nothing(folder: Login) -> None:
     """The address is open while a rank is missing, so a stranger can try it."""
-    folder.write("late.sh", f"{LATE} {shim('gloo')}")
+    folder.write("late.sh", f"{LATE} {shim('gloo', trainer='bare.py')}")
     folder.write("stranger.py", STRANGER)
     srun = "srun --mpi=none -N2 -n4 --ntasks-per-node=2 --kill-on-bad-exit=1 --overcommit"
     began = time.monotonic()
