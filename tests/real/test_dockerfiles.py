@@ -27,6 +27,8 @@ podman() {{ command podman {WHERE} "$@"; }}
 WITHOUT = """
 .singularity.d .exec .run .shell .test singularity environment
 opt/horovod trainers usr/share/doc usr/share/zoneinfo
+usr/include usr/lib/gcc usr/lib/x86_64-linux-gnu/gconv usr/lib/x86_64-linux-gnu/openmpi
+usr/lib/x86_64-linux-gnu/pmix2 usr/lib/x86_64-linux-gnu/perl
 """
 MAKE_BASE = f"""
 unshare --user --map-root-user --map-auto tar --numeric-owner -C {UNPACKED} \
