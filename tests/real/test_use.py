@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import Login
 
+pytestmark = pytest.mark.unpacked
+
 BURN = """
 import json, os, resource, sys, time
 import torch.distributed as dist
@@ -17,7 +19,7 @@ dist.init_process_group("gloo")
 block = bytearray(200 << 20)
 block[::4096] = b"x" * len(block[::4096])
 before = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < before + 2:
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < before + float(os.environ["BURNS"]):
     pass
 dist.barrier()
 if dist.get_rank() == 0:
@@ -59,7 +61,8 @@ while step < 40:
 
 def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
     trainer = login.write("burn.py", BURN)
-    done = login.launch("--nodes", "2", "--mem", "2G", "--follow", "--all", trainer)
+    burns = ("--env", "BURNS=2")
+    done = login.launch("--nodes", "2", "--mem", "2G", *burns, "--follow", "--all", trainer)
     assert done.returncode == 0, done.stdout + done.stderr
     pattern = r"^(\d)@(n\d) \| used ([\d.]+) (\d+)"
     own = {host: (cpu, peak) for _, host, cpu, peak in re.findall(pattern, done.stdout, re.M)}
@@ -82,7 +85,7 @@ def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
         assert re.search(rf"^{node['host']} +1 .* not measured$", status, re.M)
     assert "use." not in login.runner("result").stdout
 
-    login.launch("--nodes", "1", "--wait", trainer)
+    login.launch("--nodes", "1", "--env", "BURNS=0", "--wait", trainer)
     compared = json.loads(login.runner("compare", "--json", "burn-1", "burn-2").stdout)
     assert all(run["used"]["memory_peak_gb_per_node"] > 0.2 for run in compared["runs"])
     assert "cpus_used_per_node" in login.runner("compare", "burn-1", "burn-2").stdout
@@ -101,7 +104,8 @@ def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
     trainer = login.write("burn.py", BURN)
     words = ["a b", "$(touch y)", "'"]
     command = "py-spy record --duration 60 -o {output}.svg --"
-    launch = ["--nodes", "2", "--wait", "--profile-with", command, "--profile-ranks", "1"]
+    launch = ["--nodes", "2", "--wait", "--env", "BURNS=0.5"]
+    launch += ["--profile-with", command, "--profile-ranks", "1"]
     done = login.launch(*launch, trainer, "--", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"profile: {login.folder}/runs/burn-1/profile (by py-spy)" in done.stderr
@@ -113,7 +117,7 @@ def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
     try:
         login.sh(f"mkdir {folder}/bin; cat > {folder}/bin/tool <<'THE END'\n{TOOL}THE END")
         login.sh(f"chmod +x {folder}/bin/tool")
-        launch = ["--nodes", "2", "--wait", "--profile-ranks", "all"]
+        launch = ["--nodes", "2", "--wait", "--env", "BURNS=0", "--profile-ranks", "all"]
         launch += ["--profile-with", f"{folder}/bin/tool -o {{output}} --"]
         done = login.launch(*launch, trainer)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -126,7 +130,8 @@ def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
 
 def test_a_profiler_that_is_not_there(login: Login) -> None:
     trainer = login.write("burn.py", BURN)
-    launch = ["--nodes", "2", "--wait", "--profile-with", "nsys profile -o {output}"]
+    launch = ["--nodes", "2", "--wait", "--env", "BURNS=0"]
+    launch += ["--profile-with", "nsys profile -o {output}"]
     done = login.launch(*launch, trainer)
     assert done.returncode == 127
     assert "cause:         the profiler nsys is not in the image on n1" in done.stderr
