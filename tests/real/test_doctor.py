@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, on_cluster
 
 REFUSED = 80
 NO_TRACE = "Traceback"
@@ -85,7 +85,7 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
 
 def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
     words = ("--nodes", "2", "--controller", "none")
-    report = doctor(login, "--image", IMAGE, "--job", *words)
+    report = doctor(login, "--image", UNPACKED, "--job", *words)
     assert report.code == 0, report.findings
     assert "ran: torch.distributed on cpu" in report.of("job", "trial")["says"]
     assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one process group"
@@ -119,7 +119,7 @@ def test_nodes_that_see_another_image(login: Login, two_images: str) -> None:
 
 
 def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
-    report = doctor(login, "--image", IMAGE, "--job", "--max-wait", "0", "--controller", "gloo")
+    report = doctor(login, "--image", UNPACKED, "--job", "--max-wait", "0", "--controller", "gloo")
     waits = report.of("job", "trial")
     assert (report.code, waits["state"]) == (0, "warning")
     command = waits["fix"][0]["text"].split()
@@ -129,7 +129,7 @@ def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
 
 
 def test_a_job_that_fails_shows_why(login: Login) -> None:
-    report = doctor(login, "--image", IMAGE, "--job", "--env", "OUTPUT_DIR=/nowhere")
+    report = doctor(login, "--image", UNPACKED, "--job", "--env", "OUTPUT_DIR=/nowhere")
     assert report.code == REFUSED
     trial = report.of("job", "trial")
     assert trial["state"] == "failure"
