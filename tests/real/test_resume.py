@@ -55,8 +55,9 @@ print("ended at", step, flush=True)
 """
 SHORT = ["--epochs", "2", "--batch-size", "8", "--log-interval", "1"]
 STEPS = 180  # 1438 samples over 2 ranks of 8, twice
-RECIPES = ["torch_mnist", "tf_mnist"]
-ON_TWO = ["-N", "2", "-p", "low", "--requeue", "--parsable"]
+PREEMPTED = {"torch_mnist": (20, 80), "tf_mnist": (50,)}  # recipe -> after which steps
+# Over MPI a rank that waits for the slower other looks for it in each cycle, without a rest.
+ON_TWO = ["-N", "2", "-p", "low", "--requeue", "--parsable", "--cycle-time-ms", "20"]
 
 
 @pytest.fixture(scope="module")
@@ -127,22 +128,22 @@ def preempt(login: Login) -> None:
     login.sh("sbatch -p high -N 2 --exclusive -o /dev/null --wrap 'sleep 1'")
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: str) -> None:
-    id = start(login, recipe)
-    for step in (20, 80):
+@pytest.mark.parametrize("recipe", PREEMPTED)
+def test_a_preempted_job_ends_like_one_that_was_not(login: Login, recipe: str) -> None:
+    """PyTorch's twice, in which a run that goes on is saved; TensorFlow's starts take long."""
+    id, times = start(login, recipe), len(PREEMPTED[recipe])
+    for restarted, step in enumerate(PREEMPTED[recipe], 1):
         until(login, trained(step))
         preempt(login)
-        restarted = 1 if step == 20 else 2
         until(login, f'[ "$(squeue -h -j {id} -O RestartCnt | tr -d " ")" = {restarted} ]')
         assert login.sh("ls runs/slow-1").split().count("exit.json") == 0
     done = login.runner("logs", "--follow", id)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "restart 2 of 10" in done.stderr
+    assert f"restart {times} of 10" in done.stderr
     assert "completed" in done.stderr
     stood = facts(login, id)
-    assert stood["restarts"] == 2
-    assert stood["time_spent"]["starts"] == 3
+    assert stood["restarts"] == times
+    assert stood["time_spent"]["starts"] == times + 1
     assert 0 < stood["time_spent"]["share"] < 1
     assert stood["time_spent"]["queue"] > 0
 
@@ -152,7 +153,7 @@ def test_a_job_preempted_twice_ends_like_one_that_was_not(login: Login, recipe: 
     assert (one["accuracy"], one["test_loss"]) == (other["accuracy"], other["test_loss"])
     # Its sum begins at 0 at each restart, which rounds differently.
     assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
-    assert len(one["resumed_at_steps"]) == 2
+    assert len(one["resumed_at_steps"]) == times
     assert final_checkpoint(login, "runs/slow-1") == final_checkpoint(login, "whole")
     assert "failures" not in login.sh("ls runs/slow-1").split()
 
