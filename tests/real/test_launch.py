@@ -282,7 +282,13 @@ while True:
         ("raise ValueError('boom')", 1, "1@n2 | exit code 1: ValueError: boom", "gloo"),
         ("sys.exit(7)", 7, "1@n2 | exit code 7", "mpi"),
         ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)", "gloo"),
-        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)", "mpi"),
+        pytest.param(
+            "os.kill(os.getpid(), 9)",
+            137,
+            "1@n2 | killed by signal 9 (SIGKILL)",
+            "mpi",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_rank_that_dies_ends_the_job(
