@@ -50,7 +50,7 @@ def test_recipes_form_one_world_over_two_nodes(
 @pytest.mark.slow
 @pytest.mark.unpacked
 def test_language_model(login: Login) -> None:
-    """Within an allocation test_elsewhere.py trains it each time."""
+    """Within an allocation test_allocation_and_host_mpi.py trains it each time."""
     done = login.launch(
         "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
     )

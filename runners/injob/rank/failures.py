@@ -22,7 +22,8 @@ def recorded(task: Task, run_dir: str) -> bool:
 
 def of_others(task: Task, run_dir: str) -> bool:
     own = run_files.failure_path(run_dir, task.rank)
-    return any(path != own for path in glob.iglob(run_files.failure_path(run_dir, "*")))
+    every = glob.iglob(run_files.failure_path(glob.escape(run_dir), "*"))
+    return any(path != own for path in every)
 
 
 def cause_known(run_dir: str) -> bool:

@@ -169,6 +169,9 @@ def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path)
     assert code == gate.EXIT_WORLD_SIZE
     assert "likely cause: the MPI in the image" in out
     assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
+    code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
+    assert code == gate.EXIT_WORLD_SIZE
+    assert "not one mpi4py world: 2 of the 3 ranks of its world belong to this" in out
 
 
 def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:

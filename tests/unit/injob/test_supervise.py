@@ -78,6 +78,13 @@ def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: P
     assert failures.recorded(second, run_dir)
 
 
+def test_failures_of_others_are_seen_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    me, run_dir = task.read("srun", FIRST), str(tmp_path / "exp[1] *")
+    failures.record(me, 1, problems.of_exit(1), run_dir)
+    assert not failures.of_others(me, run_dir)
+    assert failures.of_others(replace(me, rank=me.rank + 1), run_dir)
+
+
 def test_one_that_dies_before_it_speaks_is_not_waited_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
