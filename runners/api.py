@@ -77,7 +77,7 @@ def _request(
 ) -> tuple[str, list[str], dict[str, Any]]:
     """Return the trainer's name, its arguments and the settings, checked. Raises UsageError."""
     if isinstance(args, (str, bytes)):
-        raise UsageError(f"args={args!r} is a text", 'args is a list, such as ["--lr", 0.1]')
+        raise UsageError(f"args must be a list, such as ['--lr', 0.1], not the string {args!r}")
     name, words = str(trainer), [str(each) for each in args]
     if trainers.source(name) and not {"-h", "--help"}.isdisjoint(words):
         shows = command("runner", "recipes", "show", name)
@@ -109,9 +109,9 @@ def _as_in_a_file(kind: str, value: Any) -> Any:
         return [str(value)]
     if kind == "list" and isinstance(value, (tuple, list)):
         return [str(each) for each in value]
-    if isinstance(value, dict):
-        return {name: str(each) for name, each in value.items()}
-    text = kind == "text" and isinstance(value, (int, Path)) and not isinstance(value, bool)
+    if kind == "list" and isinstance(value, dict):
+        return {name: _as_in_a_file("text", each) for name, each in value.items()}
+    text = kind == "text" and isinstance(value, (int, float, Path)) and not isinstance(value, bool)
     return str(value) if text else value
 
 
@@ -188,9 +188,9 @@ class Job:
     def explain(self) -> Explanation:
         """Return why the job failed: cause, evidence, fix, certainty.
 
-        Of a job that runs, whether it has stopped making progress: its nodes are asked, which
-        takes some seconds. `fix` is the whole command to type. `failed` is false where there is
-        nothing to explain.
+        Of a job that runs, whether it has stopped making progress: where it is quiet its nodes are
+        asked twice, which takes up to a minute. `fix` is the whole command to type. `failed` is
+        false where there is nothing to explain.
         """
         paths, record = self._run
         return end.with_commands(end.explain(paths, record, self._status, Listener()), record)

@@ -89,7 +89,7 @@ def read(paths: JobPaths) -> PlanRecord:
     if version not in (2, VERSION):
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
-            f"its form is {version}, and this one reads {VERSION}",
+            f"its form is {version}, and this one reads 2 and {VERSION}",
         )
     try:
         choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}

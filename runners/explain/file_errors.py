@@ -77,8 +77,9 @@ def data_missing(facts: Facts) -> Explanation | None:
         return None
     name = dataset_in(match[1])
     fix = change(data=name, first=f"runner data fetch {name}") if name else FETCH
-    if facts.plan.data:
-        fix = command("ls", "-l", *facts.plan.data)
+    typed = [str(each) for each in facts.job.typed.values("data") if str(each).startswith("/")]
+    if paths := facts.plan.data or typed:  # older plans have none
+        fix = command("ls", "-l", *paths)
     return certain(facts, f"the trainer found no usable dataset: {match[1]}", fix)
 
 

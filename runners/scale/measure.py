@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import job_record, plan_record
+from ..core.errors import SystemFault
 from ..core.files import read_json, read_text
 from ..core.job_record import JobPaths
 from ..core.text import count
@@ -87,10 +88,18 @@ def read(paths: JobPaths, nodes: int, variant: str, repeat: int, drop: int) -> M
         epoch_seconds=statistics.median(seconds) if seconds else None,
         first_epoch_seconds=epochs[0]["seconds"] if epochs else None,
         # What Horovod itself says of it; of a trainer that does not ask, what was decided.
-        controller=str(result.get("controller") or plan_record.read(paths).controller or ""),
+        controller=str(result.get("controller") or _planned_controller(paths)),
         image=str((read_json(paths.job) or {}).get("image", "")),
         **_circumstances(result), **_times(result, read_json(paths.exit) or {}),
     )  # fmt: skip
+
+
+def _planned_controller(paths: JobPaths) -> str:
+    """Return what the plan decided, "" where it cannot be read: the rate does not depend on it."""
+    try:
+        return plan_record.read(paths).controller or ""
+    except SystemFault:
+        return ""
 
 
 def _epochs(metrics: Path) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core import quoting
+from ...core.command_line import FLAG
 from ...core.job_record import JobPaths
 from ...core.model import BindMount, RuntimeName
-from ...core.plan import Interruption, Plan
+from ...core.plan import Caution, Interruption, Plan
 from ...core.quoting import Expanded
 from ...injob import SERVE
 from ...planning import requeue
@@ -29,6 +30,7 @@ ABOUT_RANKS = (
     "mpi-gives-way",
     "recipe",
 )
+INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 # In /tmp: the paths of sockets are short, and few shared file systems have any. It goes at once
 # when the job is ended, not after the server, which Slurm may kill, and with it this script.
 SERVED = """\
@@ -58,7 +60,15 @@ def of(made: Plan, cwd: str) -> Plan:
         ssh=made.resources.nodes > 1
         and ranks.ssh_possible(made.launching.scheduler, made.launching.runtime),
         interruption=Interruption(requeue=False),
+        warnings=(*made.warnings, *_without_effect(made)),
     )
+
+
+def _without_effect(made: Plan) -> list[Caution]:
+    """Return a warning for each option that was typed to signal or requeue a session."""
+    typed = [each.name for each in made.spec.settings if each.origin == FLAG and each.value]
+    why = "has no effect: a session is neither requeued nor signalled"
+    return [Caution(f"--{name} {why}") for name in typed if name in INTERRUPTIONS]
 
 
 def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:

@@ -507,6 +507,8 @@ def test_data_that_is_missing_is_looked_for_where_the_plan_found_it(tmp_path: Pa
     error = "t: error: no MNIST in /data/a: train-images-idx3-ubyte"
     paths, job = made(tmp_path, "", (0, 1.0, error))
     assert "runner data fetch" in str(explain(paths, job, FAILED).fix)
+    older = explain(paths, launched(job, data="/sets/a"), FAILED)
+    assert str(older.fix) == "ls -l /sets/a", "its plan does not tell"
     planned(paths, data=(Dataset("a", Path("/sets/a")), Dataset("b", Path("/sets/b c"))))
     said = explain(paths, launched(job, data="a"), FAILED)
     assert (said.name, str(said.fix)) == ("data-missing", "ls -l /sets/a '/sets/b c'")

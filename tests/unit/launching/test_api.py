@@ -120,6 +120,8 @@ def test_cancel_ends_a_job_that_runs() -> None:
         ({"nodes": "two"}, "settings: nodes must be a whole number, not 'two'", ""),
         ({"controller": "slow"}, "settings: controller must be one of", ""),
         ({"nodes": 0}, "--nodes 0 must be 1 or more", ""),
+        ({"env": {"COLOUR": None}}, "settings: env", ""),
+        ({"env": {"COLOUR": ["blue"]}}, "settings: env", ""),
     ],
 )
 def test_settings_that_cannot_be_meant(

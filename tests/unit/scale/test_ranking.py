@@ -64,3 +64,5 @@ def test_what_was_decided_is_read_from_the_plan(tmp_path: Path) -> None:
         ("cpus-per-task", 2),
     }
     assert measure.read(paths, 2, "", 1, drop=1).controller == "mpi"
+    paths.plan.write_text('{"version": 1}')
+    assert measure.read(paths, 2, "", 1, drop=1).controller == "", "its rate counts all the same"

@@ -20,6 +20,7 @@ import pytest
 
 from runners.cli.interactive.shell import shell_command
 from runners.cli.interactive.web_session import Visit
+from runners.core.command_line import PROJECT, Given
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
@@ -102,6 +103,13 @@ class TestScripts:
         assert "RESUME" not in render.enter(made, PATHS, "/")
         on_pbs = replace(made, launching=replace(made.launching, scheduler=SchedulerName.PBS))
         assert "-r n" in "".join(pbs.directives(on_pbs))
+
+    def test_an_option_that_has_no_effect_is_warned_of_where_it_was_typed(self) -> None:
+        made = scripts.jobs()["slurm-apptainer"]
+        given = (Given("requeue", True), Given("signal", 60, PROJECT), Given("signal", 30))
+        typed = replace(made, spec=replace(made.spec, settings=given))
+        warned = session.of(typed, "/").warnings
+        assert [each.what.split()[0] for each in warned] == ["--requeue", "--signal"]
 
     def test_the_served_one_has_no_token(self) -> None:
         text = session.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
