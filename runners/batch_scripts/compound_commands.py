@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import replace
 from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Command, Content, Scope, Surroundings, Value, hidden
+from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, hidden
 from .simple_commands import FACTS, SimpleReader, assigned
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
 
 LOOP = "the loop of line"
 IN_HEREDOC = ("pipeline", "list", "command")  # behind << on its line
-QUOTE = re.compile(r'(\\*)"')  # in a here-document, where no backslash stands for it
+QUOTE = re.compile(r'(?<!\\)(\\*)"')  # in a here-document, where no backslash stands for it
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
@@ -106,18 +105,11 @@ class _Reader(SimpleReader):
         return self._expander(around, first).word(string)
 
     def read_subshell(self, node: Node, around: Surroundings) -> None:
-        self._subshell(node, around)
-
-    def _subshell(self, node: Node, around: Surroundings) -> list[Command]:
-        """Read what changes nothing of the shell around it; return its commands."""
-        within, first = copy(self), len(self.content.commands)
-        within.scope = self.scope.copy()
-        within._children(node.children, around)
-        return self.content.commands[first:]
+        self._subshell(node.children, around)
 
     def substitute(self, node: Node, around: Surroundings) -> Word:
         own = replace(around, within="substitution", behind=(), pipe=(), background=False)
-        commands = self._subshell(node, own)
+        commands = self._subshell(node.children, own)
         return printed(commands, syntax.source(node), self._line(node), self.scope)
 
     def read_function_definition(self, node: Node, around: Surroundings) -> None:

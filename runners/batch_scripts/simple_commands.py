@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -19,6 +21,7 @@ from .words import BRANCH, COMMAND, Word, join, literal, made
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
+DESCRIPTOR = re.compile(r"\{\w+\}")  # of a redirection, as in exec {lock}>file
 MOST_DEPTH = 8  # of functions within functions
 MOST_CALLS = 100
 
@@ -54,8 +57,17 @@ class SimpleReader:
     def _children(self, nodes: Iterable[Node], around: Surroundings) -> None:
         nodes = list(nodes)
         for node, following in zip(nodes, [*nodes[1:], None]):
-            behind = following is not None and syntax.source(following) == "&"
-            self.walk(node, replace(around, background=True) if behind else around)
+            if following is not None and syntax.source(following) == "&":
+                self._subshell([node], replace(around, background=True))
+            else:
+                self.walk(node, around)
+
+    def _subshell(self, nodes: Iterable[Node], around: Surroundings) -> list[Command]:
+        """Read what changes nothing of the shell around it; return its commands."""
+        within, first = copy(self), len(self.content.commands)
+        within.scope = self.scope.copy()
+        within._children(nodes, around)
+        return self.content.commands[first:]
 
     def read_comment(self, node: Node, around: Surroundings) -> None:
         self.content.comments[self._line(node)] = syntax.source(node)
@@ -75,6 +87,8 @@ class SimpleReader:
                     words[-1] = made((*words[-1].pieces, *first.pieces), words[-1].line)
                 words, end = [*words, *more], child.end_byte
         words += around.behind
+        if words and words[0].text == "exec":
+            words = [word for word in words if not DESCRIPTOR.fullmatch(word.text)]
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
         reads = [each.children[-1] for each in before if each.children[0].type == "<"]
         inputs = (*around.inputs, *map(expander.word, reads))

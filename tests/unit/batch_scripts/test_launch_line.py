@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -886,6 +887,11 @@ def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
         "(exit 1)",
         "if a; then exit; fi",
         "X=$(exit 1)",
+        "{ sleep 1; exit 1; } &",
+        "f() { exit; }; f > log &",
+        "exec sleep 1000 &",
+        "exec {lock}>/tmp/lock",
+        "exec 3>&1 {lock}>/tmp/lock",
         "exec > log",
         "a | exit",
     ],
@@ -1643,6 +1649,14 @@ def test_an_environment_definition_file(tmp_path: Path) -> None:
 def test_directives_in_a_here_document_ask_for_nothing() -> None:
     text = LOST["a here-document"][0]
     assert line(text) == "--image image.sif t.py"
+
+
+def test_many_backslashes_in_a_here_document_take_no_longer_than_other_signs() -> None:
+    begin = time.process_time()
+    assert (
+        line(f"cat << E > a\n{chr(92) * 40_000}\nE\n{RUN} python t.py") == "--image image.sif t.py"
+    )
+    assert time.process_time() - begin < 4
 
 
 def test_what_runner_does_is_left_out() -> None:
