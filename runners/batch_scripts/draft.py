@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..settings.table import LISTS
-from .words import WHO_KNOWS, Word, literal
+from .words import ENVIRONMENT, WHO_KNOWS, Piece, Word, literal
 
-MOVED = {"$PWD": "$OLDPWD", "${PWD}": "${OLDPWD}"}  # by a `cd` before
+MOVED = re.compile(r"(?<!\\)\$(\{?)PWD\b")  # OLDPWD behind a `cd`
 
 
 class Note(NamedTuple):
@@ -95,13 +96,18 @@ class LaunchLine:
 
     def _quoted(self, word: Word) -> str:
         """Return a word for the line, in which `cd` has changed $PWD before."""
-        moved = MOVED if self.folder else {}
-        left = (replace(p, source=moved.get(p.source, p.source)) for p in word.unknown)
-        pieces = (piece if isinstance(piece, str) else next(left) for piece in word.pieces)
-        return Word(tuple(pieces), word.line).quoted()
+        pieces = tuple(map(_moved, word.pieces)) if self.folder else word.pieces
+        return Word(pieces, word.line).quoted()
 
     @property
     def text(self) -> str:
         """The line, after a `cd` where the script starts its training in another folder."""
         line = " ".join(self.words())
         return f"cd {self.folder.quoted()} && {line}" if self.folder else line
+
+
+def _moved(piece: Piece) -> Piece:
+    """Return a piece as the user's shell has it after `cd`."""
+    if isinstance(piece, str) or piece.kind != ENVIRONMENT:
+        return piece
+    return replace(piece, source=MOVED.sub(r"$\1OLDPWD", piece.source))

@@ -61,7 +61,7 @@ def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
     starter = step.starter.name
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
         draft.leave_out(step.line, f"{', '.join(words)}: {starter} does not pass {them(words)} on")
-    if any(piece.source in MOVED for word in step.program for piece in word.unknown):
+    if any(MOVED.search(piece.source) for word in step.program for piece in word.unknown):
         draft.folder = unknown("$HOME", ENVIRONMENT, step.line)  # in which $PWD is another one
     elif not any(each.name == "cd" for each in step.inner):
         text = f"{starter} starts it in your home folder: launch it there"
@@ -142,9 +142,11 @@ def _activated(command: Command, step: JobStep) -> Word | None:
     moved = (folder.text if folder else "") != (own.text if own else "")
     if name is None or command in step.inner or not moved or name.text[:1] in ("/", "$", "~", ""):
         return name
-    base = folder or unknown("$PWD", ENVIRONMENT, name.line)
-    place = made((name.text.removeprefix("./"),), name.line)
-    return join((base, place), "/", name.line) if "/" in name.text else name
+    below = (name.start.removeprefix("./"), *name.pieces[1 if name.start else 0 :])
+    parts = [*filter(None, [folder]), made(below, name.line)]
+    if folder is None or folder.text[:1] not in ("/", "$"):
+        parts.insert(0, unknown("$PWD", ENVIRONMENT, name.line))
+    return join(parts, "/", name.line) if "/" in name.text else name
 
 
 def _may_activate(command: Command) -> bool:

@@ -163,7 +163,11 @@ class Expander:
             unknowns += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
             unknowns.reverse()
             text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
+        elif "$" in text[1:]:  # its value is the script's, not the user's shell's
+            unknowns.insert(0, kinds.BRANCH)
         kind = unknowns[0] if unknowns else kinds.COMMAND
+        if name in SUBMITTED and name not in self.scope.variables:
+            text = text.replace(name, "PWD", 1)  # as the user's shell has it
         if name in self.scope.variables and kind == kinds.ENVIRONMENT:
             kind = kinds.BRANCH  # the user's shell has no such variable
         made_ = Word((Unknown(text, kind, at, (), digits, digits),), at)

@@ -27,6 +27,14 @@ FOLDERS = {
         "conda activate /e\ncd a\npython t.py",
         f"cd a && {COUNTS} --image /e t.py",
     ),
+    "an environment above a relative folder": (
+        "cd a\nsource ../venv/bin/activate\ncd ../src\npython t.py",
+        f"cd src && {COUNTS} --image $OLDPWD/a/../venv t.py",
+    ),
+    "an environment with a variable": (
+        "cd code\nsource envs/$E/bin/activate\ncd ../run\npython t.py",
+        f"cd run && {COUNTS} --image $OLDPWD/code/envs/$E t.py",
+    ),
     "the folder before": (
         "D=$PWD/data\ncd a\npython t.py $D",
         f"cd a && {COUNTS} t.py -- $OLDPWD/data",
@@ -34,6 +42,26 @@ FOLDERS = {
     "the folder of the submission": (
         "cd $SLURM_SUBMIT_DIR\ncd a\npython t.py $SLURM_SUBMIT_DIR/b",
         f"cd $PWD/a && {COUNTS} t.py -- $OLDPWD/b",
+    ),
+    "a part of the folder of the submission": (
+        "cd src\npython t.py ${SLURM_SUBMIT_DIR%/}/data ${PBS_O_WORKDIR:+x}",
+        f'cd src && {COUNTS} t.py -- "${{OLDPWD%/}}/data" "${{OLDPWD:+x}}"',
+    ),
+    "a part of it without cd": (
+        "python t.py ${PBS_O_WORKDIR##*/}",
+        f'{COUNTS} t.py -- "${{PWD##*/}}"',
+    ),
+    "a folder by default": (
+        "D=${DATA:-$PWD/data}\ncd a\npython t.py $D",
+        f'cd a && {COUNTS} t.py -- "${{DATA:-$OLDPWD/data}}"',
+    ),
+    "a part by a variable of the script": (
+        "X=/old\npython t.py ${HOME%$X}",
+        f"{COUNTS} t.py -- '<${{HOME%$X}}>'",
+    ),
+    "folders of shells in the background": (
+        "(cd a) &\ncd b && sleep 1 &\npython t.py",
+        f"{COUNTS} t.py",
     ),
     "the folder within": (
         "cd a\npython $PWD/t.py",
