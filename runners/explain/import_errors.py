@@ -118,7 +118,8 @@ def python_module(facts: Facts) -> Explanation | None:
     name = match["name"].partition(".")[0]
     cause = f"Python in the {facts.environment} {facts.image} has no module {match['name']}"
     if name != match["name"]:  # Python would name the package alone if that was not there
-        cause += f": its {name} is another one, or of another version, than the code expects"
+        cause += f": its {name} is another one, or of another version, than the code expects, "
+        cause += f"or {match['name']} is a package of its own that is not installed"
         return certain(facts, cause, edit(facts))
     if name in FOR_CUDA and "cpu" in os.path.basename(facts.image):
         cause += (
