@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_A_TYPE, OF_RANK
+from ..injob.run_files import OF_A_TYPE, OF_RANK, TIME
 from ..jobs.logs import exit_code
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
+from .findings import CHAINED
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
 FOLLOWS = ("Terminated", "Exited with exit code 143")
@@ -28,6 +29,12 @@ WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
 OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
 TRACEBACK, IGNORED = "Traceback (most recent call last)", "Exception ignored in"
 ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
+LABEL, TIME_OF_LINE = re.compile("^" + OF_RANK), re.compile(TIME)
+# Bash's words of a program that a signal ended, and Apptainer's of a container that did not start
+NO_EXCEPTION = re.compile(
+    r": line \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Illegal instruction|Killed"
+    r"|Floating point exception)|^FATAL: {2,}"
+)
 
 
 def of(failed: Sequence[Failure], log: LogFacts) -> FirstFailure | None:
@@ -124,35 +131,83 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
 
 
 def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
-    """Return the failure with the first exception of the log, where no rank left a record.
+    """Return the failure with the exception of the log, where no rank left a record.
 
-    Python ends with 1 after one; who was ended by a signal had another reason.
+    It is the first, or if its rank survived that, the one that the rank's log ends with. Python
+    ends with 1 after one; who was ended by a signal had another reason.
     """
     code = (exit_code(first.how) if first else None) or 1
     if code > 128 or (first and first.record):
         return first
     own = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
-    ignored = {*log.last}.difference(without_ignored(log.last))
+    if any(NO_EXCEPTION.search(line.text) for line in (*own, *log.of_nobody)):
+        return first
+    last = [*without_ignored(log.last)]
+    ignored = {*log.last}.difference(last)
     own = [line for line in own if OF_PYTHON.match(line.text) and line not in ignored]
     error = _error(line.text for line in own)
     if not error or kinds.of_lost_peer(error):
         return first
     line = next(line for line in own if error in line.text)
+    several = len(log.lost) > 1 or any(kinds.of_lost_peer(line.text) for line in own)
+    mixed = several and line.rank is None and not label_of(line.text)
+    ending = None if mixed else _ending(line, last)
+    if ending:
+        line, error = ending, _error([ending.text])
     message = f"exit code {code}: {error}"
     told = first or FirstFailure(line.rank, line.host, message, ())
     record = Failure(
-        told.rank, told.host, code, message, 0.0, "", kinds.EXIT, error=error, guessed=True
+        told.rank, told.host, code, message, 0.0, "", kinds.EXIT, error=error, guessed=not ending
     )
     return replace(told, record=record, evidence=(*told.evidence, str(line)))
 
 
+def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
+    """Return the error of the last traceback of a line's rank, which went on after that line."""
+    whose = survived.rank, label_of(survived.text)
+    own = [line for line in lines if (line.rank, label_of(line.text)) == whose]
+    texts = [LABEL.sub("", line.text) for line in own]
+    at = next((at for at in range(len(own) - 1, -1, -1) if TRACEBACK in texts[at]), None)
+    if at is None:
+        return None
+    start = start_of_chain(texts, at)
+    between = zip(own[:start], texts[:start], strict=True)
+    if not any(line.number > survived.number and text[:1].strip() for line, text in between):
+        return None
+    error = _error(texts[start:])
+    if not error or kinds.of_lost_peer(error):
+        return None
+    return next(line for line in own[start:] if error in line.text)
+
+
+def start_of_chain(lines: Sequence[str], end: int) -> int:
+    """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
+    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
+    near = range(start - 1, max(-1, start - 4), -1)
+    chained = next((at for at in near if lines[at].startswith(CHAINED)), None)
+    return start if chained is None else start_of_chain(lines, chained)
+
+
+def label_of(line: str) -> str:
+    """Return whose line it is; its time, where a line has one, is another on each."""
+    match = LABEL.match(line)
+    return TIME_OF_LINE.sub("", match[0]).strip() if match else ""
+
+
 def without_ignored(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield the lines without the exceptions that Python ignores, as at the end of a process."""
-    ignored = False
+    """Yield the lines without the exceptions that Python ignores, as at the end of a process.
+
+    Each has a line of its own, then its traceback, and last the exception, all of one rank.
+    """
+    due: dict[tuple[int | None, str], tuple[str, ...]] = {}
     for line in lines:
-        if ignored or line.text.startswith(IGNORED):  # up to the exception's own line
-            ignored = line.text.startswith((IGNORED, TRACEBACK, " "))
-        else:
+        whose, text = (line.rank, label_of(line.text)), LABEL.sub("", line.text)
+        begins = due.pop(whose, ())
+        if text.startswith(IGNORED):
+            due[whose] = (TRACEBACK,)
+        elif begins and text.startswith(begins):
+            due[whose] = (" ",)
+        elif begins != (" ",) or not OF_PYTHON.match(text):
             yield line
 
 

@@ -97,14 +97,17 @@ def judge(facts: Facts) -> Explanation:
 
 
 def _explained(one: Signature, facts: Facts, logged: Facts) -> Explanation | None:
-    """Return what a signature makes of the log's first exception, or is surer of elsewhere in it.
+    """Return what a signature makes of the log's exception, or is surer of elsewhere in the log.
 
-    Of a log without records all lines are searched, also those of what did no harm.
+    Of a log without records all lines are searched, also those of what did no harm: none counts
+    where a rank survived some, and no unsure one beside an exception with its traceback.
     """
     if one not in BY_MESSAGE or logged.first is facts.first:
         return one.ask(logged if one in BY_ERROR else facts)
-    by_exception, by_log = one.ask(logged), one.ask(facts)
-    if by_log is None or by_log.certainty == Certainty.UNSURE:
+    ended_with_it = logged.record is not None and not logged.record.guessed
+    by_exception, by_log = one.ask(logged), None if ended_with_it else one.ask(facts)
+    traced = any(first_failure.TRACEBACK in line.text for line in facts.log.last)
+    if by_log is None or (traced and by_log.certainty == Certainty.UNSURE):
         return by_exception
     if by_exception is None:
         return by_log

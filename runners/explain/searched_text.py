@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_RANK, TIME, plain
+from ..injob.run_files import plain
 from .facts import Facts, Line
-from .findings import CHAINED
-from .first_failure import TRACEBACK, without_ignored
+from .first_failure import LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
+LONGEST_MESSAGE = 4000  # and of a line of the error: expressions may take the square of its length
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
-# what it does without or tries again
+# what it does without, tries again or handles; not so what an operation of Horovod reports
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |(?:- )?(?:INFO|DEBUG)\b|\[(?:INFO|DEBUG|WARN\w*)\]"
-    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*OP_REQUIRES failed))|NCCL INFO(?!.*no socket interface)"
+    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*OP_REQUIRES failed at mpi_ops))"
+    r"|NCCL INFO(?!.*no socket interface)"
     r"|accepting this combination|(?<!error: )Warning: |register cu\w+ factory|cuda_diagnostics"
     r"|[Ff]ailed call to cuInit"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
@@ -38,9 +39,6 @@ VAGUE = re.compile(
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
     r"|exited unexpectedly|device-side assert"
 )
-LABEL = re.compile("^" + OF_RANK)
-TIME_OF_LINE = re.compile(TIME)
-
 ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
 FRAME = re.compile(r'^\s+(?:File "|.*\b(?:environ\.get|getenv)\()')
 
@@ -89,7 +87,8 @@ def text_of(facts: Facts) -> Text:
     pythons = bool(record and record.exit_code == 1) and any(TRACEBACK in line for line in told)
     unclear = not clear or bool(record and record.file and record.guessed and not pythons)
     lines = _lines(facts) if unclear else ()
-    return Text("\n".join(messages), "\n".join(frames), lines, facts.kind == kinds.EXIT)
+    shown = (line[:LONGEST_MESSAGE] for line in messages)
+    return Text("\n".join(shown), "\n".join(frames), lines, facts.kind == kinds.EXIT)
 
 
 def _lines(facts: Facts) -> tuple[Line, ...]:
@@ -119,25 +118,12 @@ def _from_error(lines: list[str], error: str) -> list[str]:
     at = next((at for at in range(len(lines) - 1, -1, -1) if error in lines[at]), None)
     if at is None:
         return []
-    label = _label(lines[at])
-    before = [line for line in lines[: at + 1] if _label(line) == label]
-    start = _start(before, len(before) - 1)
-    after = takewhile(lambda line: not ENDS.search(line) and _label(line) == label, lines[at + 1 :])
+    label = label_of(lines[at])
+    before = [line for line in lines[: at + 1] if label_of(line) == label]
+    start = start_of_chain(before, len(before) - 1)
+    rest = lines[at + 1 :]
+    after = takewhile(lambda line: not ENDS.search(line) and label_of(line) == label, rest)
     return [*before[start:], *after]
-
-
-def _start(lines: list[str], end: int) -> int:
-    """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
-    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
-    near = range(start - 1, max(-1, start - 4), -1)
-    chained = next((at for at in near if lines[at].startswith(CHAINED)), None)
-    return start if chained is None else _start(lines, chained)
-
-
-def _label(line: str) -> str:
-    """Return whose line it is; its time, where a line has one, is another on each."""
-    match = LABEL.match(line)
-    return TIME_OF_LINE.sub("", match[0]).strip() if match else ""
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
