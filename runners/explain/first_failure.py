@@ -30,6 +30,8 @@ OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
 TRACEBACK, IGNORED = "Traceback (most recent call last)", "Exception ignored in"
 ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 LABEL, TIME_OF_LINE = re.compile("^" + OF_RANK), re.compile(TIME)
+# What Python prints before a traceback that ends no process, or one that is ending already
+BESIDE = ("Exception in thread", "Error in atexit", "Error in sys.excepthook")
 # Bash's words of a program that a signal ended, and Apptainer's of a container that did not start
 NO_EXCEPTION = re.compile(
     r": line \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Illegal instruction|Killed"
@@ -171,6 +173,8 @@ def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     if at is None:
         return None
     start = start_of_chain(texts, at)
+    if texts[max(0, start - 1)].startswith(BESIDE):
+        return None
     between = zip(own[:start], texts[:start], strict=True)
     if not any(line.number > survived.number and text[:1].strip() for line, text in between):
         return None

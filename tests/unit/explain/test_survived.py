@@ -34,6 +34,7 @@ FATAL = "FATAL:   container creation failed: mount /x error\n"
         (f"{MISSING}{FATAL}{END}", "container-failed"),
         (f"{KEY}step 3\n{TRACEBACK}ConnectionResetError: [Errno 104] x\n{END}", "key-missing"),
         (f"{KEY}step 3\n{TRACEBACK}OddError: x\n{END}{END.replace('0:', '1:')}", "key-missing"),
+        (f"{KEY}Error in atexit._run_exitfuncs:\n{TRACEBACK}OddError: x\n{END}", "key-missing"),
         ("KeyError: skipped\nslurmstepd: error: couldn't chdir to `/w': No such\n", "job-folder"),
     ],
 )
