@@ -32,6 +32,7 @@ ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 LABEL, TIME_OF_LINE = re.compile("^" + OF_RANK), re.compile(TIME)
 # What Python prints before a traceback that ends no process, or one that is ending already
 BESIDE = ("Exception in thread", "Error in atexit", "Error in sys.excepthook")
+SHORT_TRACEBACK = range(3, 30)  # lines from Python's words of an ignored exception to itself
 # Bash's words of a program that a signal ended, and Apptainer's of a container that did not start
 NO_EXCEPTION = re.compile(
     r": line \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Illegal instruction|Killed"
@@ -145,7 +146,7 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     if any(NO_EXCEPTION.search(line.text) for line in (*own, *log.of_nobody)):
         return first
     last = [*without_ignored(log.last)]
-    ignored = {*log.last}.difference(last)
+    ignored = {*log.last}.difference(last).union(_ignored(own))
     own = [line for line in own if OF_PYTHON.match(line.text) and line not in ignored]
     error = _error(line.text for line in own)
     if not error or kinds.of_lost_peer(error):
@@ -164,6 +165,15 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     return replace(told, record=record, evidence=(*told.evidence, str(line)))
 
 
+def _ignored(errors: Sequence[Line]) -> Iterator[Line]:
+    """Yield those that Python ignored, as far as it shows where only errors are known."""
+    for before, line in zip(errors, errors[1:]):
+        begun = LABEL.sub("", before.text).startswith(IGNORED)
+        near = line.number - before.number in SHORT_TRACEBACK
+        if begun and near and label_of(line.text) == label_of(before.text):
+            yield line
+
+
 def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     """Return the error of the last traceback of a line's rank, which went on after that line."""
     whose = survived.rank, label_of(survived.text)
@@ -175,7 +185,7 @@ def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     start = start_of_chain(texts, at)
     if texts[max(0, start - 1)].startswith(BESIDE):
         return None
-    between = zip(own[:start], texts[:start], strict=True)
+    between = zip(own[:start], texts[:start])
     if not any(line.number > survived.number and text[:1].strip() for line, text in between):
         return None
     error = _error(texts[start:])

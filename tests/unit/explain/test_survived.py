@@ -21,6 +21,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <m
 MISSING = f"{TRACEBACK}ModuleNotFoundError: No module named 'wandb'\n"
 OFFLINE = f"{TRACEBACK}requests.exceptions.ConnectionError: host='api.wandb.ai': Max retries\n"
 KEY = f"{TRACEBACK}KeyError: 'lr'\n"
+STEPS = "step 1\n" * 400  # more than the last lines that are kept
 END = SRUN.format(code=1)
 FATAL = "FATAL:   container creation failed: mount /x error\n"
 
@@ -35,6 +36,7 @@ FATAL = "FATAL:   container creation failed: mount /x error\n"
         (f"{KEY}step 3\n{TRACEBACK}ConnectionResetError: [Errno 104] x\n{END}", "key-missing"),
         (f"{KEY}step 3\n{TRACEBACK}OddError: x\n{END}{END.replace('0:', '1:')}", "key-missing"),
         (f"{KEY}Error in atexit._run_exitfuncs:\n{TRACEBACK}OddError: x\n{END}", "key-missing"),
+        (f"Exception ignored in: <f>\n{TRACEBACK}OSError: x\n{STEPS}{END}", "unknown"),
         ("KeyError: skipped\nslurmstepd: error: couldn't chdir to `/w': No such\n", "job-folder"),
     ],
 )
