@@ -133,11 +133,14 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     return _with_error(first, replace(record, guessed=guessed), error)
 
 
-def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
+def as_logged(
+    first: FirstFailure | None, log: LogFacts, several: bool = False
+) -> FirstFailure | None:
     """Return the failure with the exception of the log, where no rank left a record.
 
-    It is the first, or if its rank survived that, the one that the rank's log ends with. Python
-    ends with 1 after one; who was ended by a signal had another reason.
+    It is the first, or if its rank survived that, the one that the rank's log ends with; of
+    `several` ranks without labels nobody knows who went on. Python ends with 1 after one; who was
+    ended by a signal had another reason.
     """
     code = (exit_code(first.how) if first else None) or 1
     if code > 128 or (first and first.record):
@@ -152,7 +155,7 @@ def as_logged(first: FirstFailure | None, log: LogFacts) -> FirstFailure | None:
     if not error or kinds.of_lost_peer(error):
         return first
     line = next(line for line in own if error in line.text)
-    several = len(log.lost) > 1 or any(kinds.of_lost_peer(line.text) for line in own)
+    several = several or len(log.lost) > 1 or any(kinds.of_lost_peer(line.text) for line in own)
     mixed = several and line.rank is None and not label_of(line.text)
     ending = None if mixed else _ending(line, last)
     if ending:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.explain.first_failure import without_ignored
-from runners.explain.judge import explain
+from runners.explain.first_failure import as_logged, without_ignored
+from runners.explain.judge import PATTERNS, explain
 from runners.explain.read_facts import facts
 from runners.explain.searched_text import LONGEST_MESSAGE, text_of
 from runners.injob.rank import problems
@@ -48,6 +48,16 @@ def test_another_ranks_last_exception_is_not_that_of_the_first(tmp_path: Path) -
     ranks = ("[rank1]: ", f"{KEY}step 3\n"), ("[rank0]: ", f"{TRACEBACK}OddError: x\n")
     log = "".join(f"{label}{line}\n" for label, text in ranks for line in text.splitlines())
     assert explained(tmp_path, log + END).name == "key-missing"
+
+
+def test_of_several_ranks_without_labels_the_first_exception_counts(tmp_path: Path) -> None:
+    paths, job = made(tmp_path, f"{KEY}step 3\n{TRACEBACK}OddError: x\n{END}")
+    log = facts(paths, job, FAILED, PATTERNS).log
+    errors = [as_logged(None, log, several) for several in (True, False)]
+    assert [first.record.error for first in errors if first and first.record] == [
+        "KeyError: 'lr'",
+        "OddError: x",
+    ]
 
 
 @pytest.mark.parametrize(
