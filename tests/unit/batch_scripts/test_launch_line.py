@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 
 import pytest
@@ -1651,12 +1650,9 @@ def test_directives_in_a_here_document_ask_for_nothing() -> None:
     assert line(text) == "--image image.sif t.py"
 
 
-def test_many_backslashes_in_a_here_document_take_no_longer_than_other_signs() -> None:
-    begin = time.process_time()
-    assert (
-        line(f"cat << E > a\n{chr(92) * 40_000}\nE\n{RUN} python t.py") == "--image image.sif t.py"
-    )
-    assert time.process_time() - begin < 4
+def test_many_backslashes_in_a_here_document_do_not_keep_it_from_ending() -> None:
+    text = chr(92) * 10**6  # for an hour, where each is looked at once for each before it
+    assert line(f"cat << E > a\n{text}\nE\n{RUN} python t.py") == "--image image.sif t.py"
 
 
 def test_what_runner_does_is_left_out() -> None:
