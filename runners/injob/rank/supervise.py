@@ -245,10 +245,10 @@ class _Labeller:
 
         `polls` are called now and then.
         """
-        still_open = list(self.rest)
+        still_open, over = list(self.rest), False
         while still_open:
             often = port.needed
-            seconds = (network if often else signals).SECONDS_BETWEEN_LOOKS
+            seconds = 0 if over else (network if often else signals).SECONDS_BETWEEN_LOOKS
             ready, _, _ = select.select([*still_open, ended, inbox.sock.fileno()], [], [], seconds)
             inbox.read()
             for poll in polls:
@@ -257,9 +257,10 @@ class _Labeller:
             for output, chunk in chunks.items():
                 self.write(output, chunk)
             still_open = [output for output in still_open if chunks.get(output) != b""]
-            quiet = not any(chunks.values()) and ended in ready
-            if quiet and signal.SIGCHLD in os.read(ended, 4096):  # no relayed signal's wake-up
+            if over and not any(chunks.values()):
                 break
+            # A relayed signal wakes it up, too. What the child wrote may have come after `ready`.
+            over = over or (ended in ready and signal.SIGCHLD in os.read(ended, 4096))
         for output, rest in self.rest.items():
             if any(rest):
                 self.write(output, b"\n")

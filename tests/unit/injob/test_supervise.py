@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob import processes
-from runners.injob.rank import failures, gate, node_speaker, problems, supervise, task
+from runners.injob.rank import failures, gate, node_speaker, problems, reports, supervise, task
 
 from .srun_environment import FIRST
 
@@ -292,6 +293,26 @@ def test_without_another_failure_the_traceback_is_shown(tmp_path: Path) -> None:
         "raise HorovodInternalError('Mismatched allreduce tensor shapes')"
     )
     assert "Traceback" in run_shim(tmp_path, trainer, tasks=1, size=1)[1]
+
+
+def test_the_last_lines_of_a_rank_that_ends_on_a_signal_are_kept(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """They may come between two looks, with the signal before them and the end behind them."""
+    (output, trainer), (ended, wakeup) = os.pipe(), os.pipe()
+    os.write(wakeup, bytes([signal.SIGUSR1]))
+    begun: list[bool] = []
+
+    def poll() -> None:
+        if not begun:
+            os.write(trainer, b"saved\n")
+            os.write(wakeup, bytes([signal.SIGCHLD]))
+        begun.append(True)
+
+    port = SimpleNamespace(needed=False)
+    tail = supervise._Labeller("0@n1", [output]).pump(ended, reports.Inbox(), port, [poll])  # type: ignore[arg-type]
+    assert tail == ["saved"]
+    assert capfd.readouterr().out == "0@n1 | saved\n"
 
 
 def test_a_tree_of_processes_is_ended() -> None:
