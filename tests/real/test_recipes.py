@@ -18,7 +18,11 @@ import gzip, sys
 from pathlib import Path
 import numpy as np
 from recipes.digits import IDX_NAMES, load
+from sklearn.datasets import load_digits
 digits, folder = load(None), Path(sys.argv[1])
+theirs = load_digits()  # the trainers read its file without it
+assert digits.y_train.sum() + digits.y_test.sum() == theirs.target.sum()
+assert 16 * (digits.x_train.sum() + digits.x_test.sum()) == theirs.images.sum()
 folder.mkdir()
 for part, name in IDX_NAMES.items():
     array = getattr(digits, part)

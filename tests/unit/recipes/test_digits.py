@@ -197,7 +197,29 @@ def test_npz_with_a_flipped_byte_is_read_or_refused(tmp_path: Path) -> None:
             assert digits.load(str(tmp_path)).x_train.shape == (12, 5, 4), place
 
 
-# The split of scikit-learn's digits
+# scikit-learn's digits
+
+
+def test_the_file_is_read_without_an_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "sklearn" / "datasets" / "data"
+    data.mkdir(parents=True)
+    (tmp_path / "sklearn" / "__init__.py").write_text("raise SystemExit('imported')")
+    rows = np.hstack([np.tile(np.arange(64) % 17, (40, 1)), np.repeat(np.arange(10), 4)[:, None]])
+    with gzip.open(data / "digits.csv.gz", "wt") as file:
+        np.savetxt(file, rows, delimiter=",", fmt="%d")
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = digits.load(None)
+    assert loaded.x_train.shape == (30, 8, 8)
+    assert loaded.x_train[0, 0].tolist() == [value / 16 for value in range(8)]
+    assert np.bincount(loaded.y_train).tolist() == [3] * 10
+
+
+def test_without_scikit_learn_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="scikit-learn, which is missing; or give --data DIR"):
+        digits.load(None)
 
 
 def test_a_label_out_of_range_is_named_with_its_place(tmp_path: Path) -> None:
