@@ -43,7 +43,7 @@ def variables(
     if by_mpi and launching.runtime is not RuntimeName.NONE:
         needed += _mpi_in_containers(case)
     if by_mpi:
-        needed += _give_way(case, log)
+        needed += [*_give_way(case, log), *_abort_late(case.image)]
     if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
         _may_hang(case.image, log)
     return (*needed, *(site_rules.variables(case.spec, site.profile) if site.profile else ()))
@@ -59,6 +59,13 @@ def _give_way(case: Case, log: DecisionLog) -> Iterator[Variable]:
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
         yield Variable(name, "1", reason)
         log.choose("mpi-gives-way", True, reason, MEASURED)
+
+
+def _abort_late(image: ImageInfo) -> Iterator[Variable]:
+    """Of ranks that fail together, Slurm kills most before Open MPI's words are in the log."""
+    if image.fact("mpi.flavour") in ("", "openmpi"):
+        reason = "a rank's last words reach the log before Slurm kills the others"
+        yield Variable("OMPI_MCA_mpi_abort_delay", "1", reason)
 
 
 def _mpi_in_containers(case: Case) -> Iterator[Variable]:

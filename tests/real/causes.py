@@ -107,10 +107,7 @@ WORLDS = (
         shown="PSEC framework", fix="--env PMIX_MCA_psec=native",
     ),
     Cause(
-        # With a delay, since Slurm may otherwise kill the ranks before their words are read.
-        "pml", INIT,
-        (*MPI, *TWO, "--env", "OMPI_MCA_pml=nope", "--env", "OMPI_MCA_mpi_abort_delay=1"),
-        explained="ompi-no-component",
+        "pml", INIT, (*MPI, *TWO, "--env", "OMPI_MCA_pml=nope"), explained="ompi-no-component",
         said="asks for a component (nope)", shown="requested component was not found",
         fix="env | grep OMPI_MCA_", certainty="likely",
     ),

@@ -62,6 +62,7 @@ for name in $(compgen -A function); do export -fn "$name"; done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+export OMPI_MCA_mpi_abort_delay="${OMPI_MCA_mpi_abort_delay:-1}"
 export SINGULARITY_NO_EVAL=1
 export SINGULARITYENV_PYTHONNOUSERSITE=1
 export SINGULARITYENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1

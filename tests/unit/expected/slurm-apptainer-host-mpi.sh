@@ -53,6 +53,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+export OMPI_MCA_mpi_abort_delay="${OMPI_MCA_mpi_abort_delay:-1}"
 export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1

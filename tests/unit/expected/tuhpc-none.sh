@@ -55,6 +55,7 @@ module purge
 
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+export OMPI_MCA_mpi_abort_delay="${OMPI_MCA_mpi_abort_delay:-1}"
 export PATH=/scratch/ada/conda/bin:"$PATH"
 export PYTHONNOUSERSITE=1
 export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1

@@ -211,6 +211,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
             OPENMPI,
             {
                 "OMPI_MCA_btl_vader_single_copy_mechanism",
+                "OMPI_MCA_mpi_abort_delay",
                 "OMPI_MCA_mpi_yield_when_idle",
                 "PMIX_MCA_gds",
             },
