@@ -298,7 +298,8 @@ class ImageInfo:
 class JobSpec:
     """What the user asks for, after all sources of settings were merged; the image is resolved.
 
-    Where `controller`, `stage_data` or `stage_image` is None the plan chooses. `signal` is the
+    Where `scheduler`, `runtime`, `launcher`, `controller`, `stage_data` or `stage_image` is None
+    the plan chooses. `signal` is the
     seconds before the time limit in which the ranks are warned; `settings` are those of which this
     was made, with their origins.
     """
@@ -308,9 +309,9 @@ class JobSpec:
     trainer: Trainer
     resources: Resources
     runs_dir: Path
-    scheduler: str = "auto"
-    runtime: str = "auto"
-    launcher: str = "auto"
+    scheduler: SchedulerName | None = None
+    runtime: RuntimeName | None = None
+    launcher: LauncherName | None = None
     controller: Controller | None = None
     mpi: str | None = None
     host_mpi: bool = False

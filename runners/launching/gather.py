@@ -11,7 +11,17 @@ from .. import planning
 from ..core import gpus
 from ..core.disk_space import mount_type
 from ..core.errors import NotFound
-from ..core.model import ACTIVE, Dataset, ImageInfo, JobSpec, Resources, Trainer
+from ..core.model import (
+    ACTIVE,
+    Dataset,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
@@ -59,19 +69,22 @@ def plan_for(
     if not dry_run:
         only_here(here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
-    asked = (settings.get("runtime"), settings.get("scheduler"))
-    runtime = execution.expected_runtime(*asked, here)
+    runtime = execution.expected_runtime(
+        request.one_of(RuntimeName, settings.get("runtime")),
+        request.one_of(SchedulerName, settings.get("scheduler")),
+        here,
+    )
     resources = request.resources(settings, bool(trainer.command))
     unnamed = _unnamed_environment(settings, here)
     if unnamed:
-        image, why, runtime = unnamed, "", "none"
+        image, why, runtime = unnamed, "", RuntimeName.NONE
     else:
         image = _image(settings.get("image"), runtime, dry_run, listener)
         image, why = _image_for_nodes(settings.get("image"), image, resources, here.profile)
         image = container_runtime.with_storage(_looked_into(image, listener))
     spec = request.job_spec(settings, resources, image, trainer, _data(settings, here.profile))
     if unnamed:
-        spec = replace(spec, runtime="none")
+        spec = replace(spec, runtime=RuntimeName.NONE)
     _check_partition(spec, here)
     if dry_run:
         recorded = recorded_digest.without_reading(image.path)
@@ -146,7 +159,7 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
     if here.remote_site:
         return here
-    if spec.launcher == "mpirun" or spec.host_mpi:
+    if spec.launcher is LauncherName.MPIRUN or spec.host_mpi:
         here = replace(here, host_mpi=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
         from ..sites import host_mpi
@@ -155,7 +168,7 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     return here
 
 
-def _with_apptainer(spec: JobSpec, here: Site, runtime: str) -> Site:
+def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
     wanted = spec.nv is not False and (spec.nv or gpus.asked(spec.resources))
     is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
@@ -205,7 +218,7 @@ def only_here(site: Site, *remedies: Remedy) -> None:
         raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
-def _mounts(spec: JobSpec, here: Site, runtime: str) -> Site:
+def _mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask the runtime how it mounts images, where the plan depends on it."""
     matters = spec.stage_image is None or staging.signals_end_mounts(spec, here)
     if here.remote_site or not matters or runtime not in (*here.runtimes, here.runtime):
@@ -235,7 +248,7 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
     return inspect.found(image, listener.tell)
 
 
-def _image(name: str | None, runtime: str, dry_run: bool, listener: Listener) -> ImageInfo:
+def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in execution.CONTAINERS:
         from ..images.facts import environment as named  # 20 ms that other launches need not pay

@@ -11,7 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..core.model import BY_MODULES, BindMount, Controller, JobSpec, Staged
+from ..core.model import (
+    BY_MODULES,
+    BindMount,
+    Controller,
+    JobSpec,
+    RuntimeName,
+    SchedulerName,
+    Staged,
+)
 from ..core.plan import Launching, Plan, Refusal, Staging, Variable
 from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
@@ -35,19 +43,19 @@ from .case import Case, DecisionLog
 SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
 PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
-# Ranked: what changes least comes first. None and "auto" let the solver choose.
+# Ranked: what changes least comes first. None lets the solver choose.
 CHANGES: tuple[dict[str, Any], ...] = (
     {"mpi": None},
     {"controller": Controller.GLOO},
     {"controller": Controller.GLOO, "mpi": None},
     {"controller": Controller.MPI, "mpi": None},
-    {"launcher": "auto"},
-    {"launcher": "auto", "mpi": None},
-    {"launcher": "auto", "controller": Controller.GLOO, "mpi": None},
-    {"launcher": "auto", "controller": Controller.MPI, "mpi": None},
-    {"runtime": "auto"},
-    {"scheduler": "auto"},
-    {"scheduler": "local"},
+    {"launcher": None},
+    {"launcher": None, "mpi": None},
+    {"launcher": None, "controller": Controller.GLOO, "mpi": None},
+    {"launcher": None, "controller": Controller.MPI, "mpi": None},
+    {"runtime": None},
+    {"scheduler": None},
+    {"scheduler": SchedulerName.LOCAL},
 )
 MOST_REMEDIES = 3
 
@@ -78,7 +86,7 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     for changes in CHANGES:
         if all(getattr(spec, name) == value for name, value in changes.items()):
             continue
-        if "runtime" in changes and spec.runtime == "none":
+        if "runtime" in changes and spec.runtime is RuntimeName.NONE:
             continue  # an environment's folder is no image
         solved = _attempt(case.asking(**changes))
         remedy = change(_options(spec, solved, changes))
@@ -201,7 +209,7 @@ def _framework(case: Case, log: DecisionLog) -> None:
     what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
     if image.fact(f"{package}.version") == "none":
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
-        own = case.spec.runtime == "none" and image.brought_by != BY_MODULES
+        own = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         remedy = [install] if own else []
         log.refuse(what, image.how(f"{package}.version"), *remedy)
     elif frameworks and wanted not in frameworks:

@@ -12,7 +12,7 @@ from ..core.plan import Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.commands import AGENTS, ALL, parse_ranks
-from ..schedulers import SCHEDULERS, capabilities
+from ..schedulers import capabilities
 from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog
 
@@ -32,17 +32,17 @@ WHY_LAUNCHER: Mapping[str, str] = {
 def scheduler(case: Case, log: DecisionLog) -> SchedulerName:
     """Choose who queues the job."""
     wanted, site = case.spec.scheduler, case.site
-    name, reason, evidence = wanted, case.why("scheduler"), ""
-    if wanted == "auto":
-        name, reason, evidence = _by_itself(site)
+    name, reason, evidence = _by_itself(site)
+    if wanted:
+        name, reason, evidence = wanted, case.why("scheduler"), ""
     log.choose("scheduler", name, reason, evidence)
-    if wanted != "auto":
+    if wanted:
         _is_here(wanted, site, log)
     nodes, tasks = case.resources.nodes, case.resources.tasks
     if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
         log.refuse(what, reason, change(nodes=1, ntasks=tasks))
-    return SchedulerName(name)
+    return name
 
 
 def ranks(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Resources:
@@ -76,7 +76,7 @@ def _its_tasks(case: Case, resources: Resources, log: DecisionLog) -> Resources:
     return replace(resources, ntasks=None, ntasks_per_node=tasks)
 
 
-def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
+def _is_here(wanted: SchedulerName, site: Site, log: DecisionLog) -> None:
     wanted_scheduler, profile = capabilities(wanted), site.profile
     if site.remote_site and profile and wanted_scheduler.queue and wanted != profile.scheduler:
         theirs = capabilities(profile.scheduler).title
@@ -90,23 +90,24 @@ def _is_here(wanted: str, site: Site, log: DecisionLog) -> None:
         log.refuse(what, f"{wanted_scheduler.command} is not on the PATH", remedy)
 
 
-def expected_scheduler(wanted: str, site: Site) -> str:
-    """Return the scheduler of jobs that ask for `wanted`."""
-    return _by_itself(site)[0] if wanted == "auto" else wanted
+def expected_scheduler(wanted: SchedulerName | None, site: Site) -> SchedulerName:
+    """Return the scheduler of jobs that ask for `wanted`, None for any."""
+    return wanted or _by_itself(site)[0]
 
 
-def _by_itself(site: Site) -> tuple[str, str, str]:
+def _by_itself(site: Site) -> tuple[SchedulerName, str, str]:
     """Return who queues jobs here, why, and what that rests on."""
-    profile, queues = site.profile, [name for name in SCHEDULERS if capabilities(name).queue]
+    profile, queues = site.profile, [name for name in SchedulerName if capabilities(name).queue]
     if profile and profile.scheduler in queues and not site.schedulers:
-        return profile.scheduler, f"the scheduler of {profile.name}", "its profile"
+        name = SchedulerName(profile.scheduler)
+        return name, f"the scheduler of {profile.name}", "its profile"
     for name in queues:
         if name in site.schedulers:
             reason = f"{capabilities(name).command} is on this machine"
             if site.allocation:
                 reason += f"; --scheduler allocation would run within job {site.allocation}"
             return name, reason, ""
-    return "local", "no sbatch on this machine", ""
+    return SchedulerName.LOCAL, "no sbatch on this machine", ""
 
 
 def _inside(nodes: int, site: Site, log: DecisionLog) -> None:
@@ -128,8 +129,9 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
     """Choose what runs the image."""
     spec, site, queue = case.spec, case.site, capabilities(scheduler)
     name, reason, evidence = _runtime_by_itself(site, queue.one_machine)
-    if spec.runtime != "auto":
-        missing = spec.runtime != "none" and spec.runtime not in (*site.runtimes, site.runtime)
+    if spec.runtime:
+        here = (RuntimeName.NONE, *site.runtimes, site.runtime)
+        missing = spec.runtime not in here
         name, reason = spec.runtime, case.why("runtime")
         evidence = ASSUMED if missing else ""
         if missing and not queue.queue:
@@ -140,22 +142,26 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
             "neither apptainer nor singularity is on the PATH",
             command("module", "load", "apptainer"),
         )
-    return RuntimeName(log.choose("runtime", name, reason, evidence))
+    log.choose("runtime", name, reason, evidence)
+    return name
 
 
-def expected_runtime(wanted: str, scheduler: str, site: Site) -> str:
-    """Return the runtime of jobs that ask for `wanted` and that scheduler, or for auto."""
+def expected_runtime(
+    wanted: RuntimeName | None, scheduler: SchedulerName | None, site: Site
+) -> RuntimeName:
+    """Return the runtime of jobs that ask for `wanted` and that scheduler, None for any."""
     one_machine = capabilities(expected_scheduler(scheduler, site)).one_machine
-    return _runtime_by_itself(site, one_machine)[0] if wanted == "auto" else wanted
+    return wanted or _runtime_by_itself(site, one_machine)[0]
 
 
-def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[str, str, str]:
+def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[RuntimeName, str, str]:
     """Return what runs images here, why, and what that rests on."""
     if site.runtime:
-        return site.runtime, "found on this machine", ""
+        return RuntimeName(site.runtime), "found on this machine", ""
     if site.profile and site.profile.runtimes and not one_machine:
-        return site.profile.runtimes[0], f"the runtime of {site.profile.name}", "its profile"
-    return RuntimeName.APPTAINER.value, ASSUMED, ""
+        name = RuntimeName(site.profile.runtimes[0])
+        return name, f"the runtime of {site.profile.name}", "its profile"
+    return RuntimeName.APPTAINER, ASSUMED, ""
 
 
 def contained(case: Case, runtime: RuntimeName, log: DecisionLog) -> None:
@@ -193,12 +199,12 @@ def launcher(
     """Choose what starts the ranks; return it with the scheduler and the runtime."""
     spec, launchers = case.spec, capabilities(scheduler).launchers
     alone = capabilities(scheduler).one_machine
-    name = launchers[0] if spec.launcher == "auto" else spec.launcher
+    name = spec.launcher or LauncherName(launchers[0])
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
         what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
-    why = case.why("launcher") if spec.launcher != "auto" else WHY_LAUNCHER[name]
-    if spec.launcher == "auto" and alone and controller is Controller.MPI:
+    why = case.why("launcher") if spec.launcher else WHY_LAUNCHER[name]
+    if not spec.launcher and alone and controller is Controller.MPI:
         why = "one container; the image's mpirun starts the ranks in it"
     if name not in launchers:
         what = f"--launcher {name} does not work with --scheduler {scheduler}"
@@ -207,7 +213,7 @@ def launcher(
     if spec.error and name not in BY_SRUN:
         what = f"srun writes the --error file, but {name} starts the ranks"
         log.refuse(what, "the job's output contains everything", change(leave_out=["error"]))
-    return Launching(scheduler, runtime, LauncherName(name))
+    return Launching(scheduler, runtime, name)
 
 
 def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:

@@ -11,7 +11,7 @@ from ..core.model import JobSpec, Resources
 from ..core.plan import Variable, Where
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Profile, Requirement, Site, expanded
-from ..schedulers import CAPABILITIES
+from ..schedulers import capabilities
 from ..settings.table import SETTINGS
 from . import site_limits
 from .case import Case, DecisionLog
@@ -29,8 +29,9 @@ def check(case: Case, profile: Profile, log: DecisionLog) -> None:
     The user's variables fill in the $NAMEs in the site's folders.
     """
     spec, site = case.spec, case.site
-    offered = CAPABILITIES.get(spec.scheduler)
-    if offered and not offered.queue:  # what is not submitted is none of the scheduler's business
+    if (
+        spec.scheduler and not capabilities(spec.scheduler).queue
+    ):  # what is not submitted is none of the scheduler's business
         return
     _required(spec, profile, log)
     _forbidden(spec, profile, log)

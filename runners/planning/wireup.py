@@ -5,7 +5,14 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
-from ..core.model import BY_MODULES, Controller, LauncherName, SchedulerName, Trainer
+from ..core.model import (
+    BY_MODULES,
+    Controller,
+    LauncherName,
+    RuntimeName,
+    SchedulerName,
+    Trainer,
+)
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
@@ -65,7 +72,9 @@ def _controller(
 def _is_at_hand(case: Case, scheduler: SchedulerName) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
-    by_srun = spec.launcher in ("auto", "srun") and "srun" in capabilities(scheduler).launchers
+    by_srun = (
+        spec.launcher in (None, LauncherName.SRUN) and "srun" in capabilities(scheduler).launchers
+    )
     fits = pmi.client(case.image) == "pmix" and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
@@ -234,7 +243,7 @@ def _refuse_another_world(
     what = f"{trainer.name} creates its process group with {trainer.world}"
     if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
         into = command("runner", "build", "horovod", "--into", image.path)
-        ours = case.spec.runtime == "none" and image.brought_by != BY_MODULES
+        ours = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         evidence = image.how("horovod.version")
         log.refuse(f"{what}, which {image.path.name} does not have", evidence, *[into] * ours)
     elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:

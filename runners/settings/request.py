@@ -19,7 +19,10 @@ from ..core.model import (
     ImageAccess,
     ImageInfo,
     JobSpec,
+    LauncherName,
     Resources,
+    RuntimeName,
+    SchedulerName,
     Trainer,
     Tuning,
     Word,
@@ -32,7 +35,7 @@ from .config import Config
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COPIED_SETTINGS = (
-    *("scheduler", "runtime", "launcher", "mpi", "cpu_bind", "nv", "rocm"),
+    *("mpi", "cpu_bind", "nv", "rocm"),
     *("output", "error", "requeue"),
 )
 # Horovod's fusion buffer: each rank allocates this size.
@@ -61,9 +64,12 @@ def job_spec(
         trainer=trainer,
         resources=resources,
         runs_dir=Path(get("runs-dir")).absolute(),
-        controller=_word(Controller, get("controller")),
-        stage_data=_word(DataAccess, get("stage-data")),
-        stage_image=_word(ImageAccess, get("stage-image")),
+        scheduler=one_of(SchedulerName, get("scheduler")),
+        runtime=one_of(RuntimeName, get("runtime")),
+        launcher=one_of(LauncherName, get("launcher")),
+        controller=one_of(Controller, get("controller")),
+        stage_data=one_of(DataAccess, get("stage-data")),
+        stage_image=one_of(ImageAccess, get("stage-image")),
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
@@ -200,7 +206,7 @@ def _requeue_limit(config: Config) -> int | None:
     return limit
 
 
-def _word(kind: type[OneOf], text: str) -> OneOf | None:
+def one_of(kind: type[OneOf], text: str) -> OneOf | None:
     """Return one of a closed set, None for auto."""
     return None if text == "auto" else kind(text)
 

@@ -25,7 +25,9 @@ from runners.core.model import (
     Dataset,
     ImageInfo,
     JobSpec,
+    LauncherName,
     Resources,
+    RuntimeName,
     Trainer,
     Tuning,
 )
@@ -127,14 +129,14 @@ def jobs() -> Mapping[str, Plan]:
             sif,
             OURS,
             resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
-            launcher="torchrun",
+            launcher=LauncherName.TORCHRUN,
         ),
         "slurm-apptainer-horovodrun": made(
             None,
             sif,
             OURS,
             resources={"nodes": 2, "ntasks_per_node": 4, "cpus_per_task": 2},
-            launcher="horovodrun",
+            launcher=LauncherName.HOROVODRUN,
             env=(("SEED", "1"), ("HOROVOD_CYCLE_TIME", "2")),
         ),
         "neuron": made(
@@ -143,21 +145,27 @@ def jobs() -> Mapping[str, Plan]:
         "alvis": made("alvis", sif, OURS, resources={**gpus, "gpus_per_node": "A100:4"}),
         "perlmutter-shifter": made("perlmutter", "docker:ada/hvd:1", MPICH, resources=gpus),
         "perlmutter-podman-hpc": made(
-            "perlmutter", "ada/hvd:1", MPICH, resources=gpus, runtime="podman-hpc", **gloo
+            "perlmutter", "ada/hvd:1", MPICH, resources=gpus, runtime=RuntimeName.PODMAN_HPC, **gloo
         ),
         "tuhpc": made("tuhpc", sif, OURS, resources=account),
         "slurm-podman": made(
-            None, "registry.example.org/ada/hvd:1", OURS, resources={"nodes": 2}, runtime="podman"
+            None,
+            "registry.example.org/ada/hvd:1",
+            OURS,
+            resources={"nodes": 2},
+            runtime=RuntimeName.PODMAN,
         ),
         "slurm-pyxis": made(
             None,
             "registry.example.org/ada/hvd:1",
             OURS,
             resources={"nodes": 2},
-            runtime="pyxis",
+            runtime=RuntimeName.PYXIS,
             env=(("SEED", "1"),),
         ),
-        "tuhpc-none": made("tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime="none"),
+        "tuhpc-none": made(
+            "tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime=RuntimeName.NONE
+        ),
         "polaris": made(
             "polaris", sif, MPICH, resources=account, host_mpi=True, controller=Controller.MPI
         ),

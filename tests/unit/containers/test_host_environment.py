@@ -21,7 +21,7 @@ from containers.plan import BuildOptions
 from runners import planning
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, Trainer
 from runners.core.site import Site
 from runners.images import inspect
 from runners.images.facts import environment
@@ -287,7 +287,9 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
         info = replace(info, path=SPEC.image.path, found=environment.facts_now(info.labels))
-        made = planning.solve(Case(replace(replace(SPEC, runtime="none"), image=info), SITE))
+        made = planning.solve(
+            Case(replace(replace(SPEC, runtime=RuntimeName.NONE), image=info), SITE)
+        )
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
 
     assert refused("true") == ""
@@ -311,7 +313,7 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
     info = ImageInfo(tmp_path, {**LABELS, "modules": "gcc/12 openmpi/4.1"})
 
     def loaded(*asked: str) -> tuple[str, ...]:
-        spec = replace(SPEC, runtime="none", modules=asked)
+        spec = replace(SPEC, runtime=RuntimeName.NONE, modules=asked)
         return planning.solve(Case(replace(spec, image=info), SITE)).modules.names
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
@@ -320,7 +322,9 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
     gone = environment.facts_now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
     made = planning.solve(
-        Case(replace(replace(SPEC, runtime="none"), image=replace(info, found=gone)), SITE)
+        Case(
+            replace(replace(SPEC, runtime=RuntimeName.NONE), image=replace(info, found=gone)), SITE
+        )
     )
     assert made.refusals[0].what.endswith("compiled with modules that are no longer available")
     assert "runner build env" in str(made.refusals[0].remedies[0])

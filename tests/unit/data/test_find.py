@@ -17,6 +17,7 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     Resources,
+    RuntimeName,
     Trainer,
 )
 from runners.core.plan import Plan
@@ -148,9 +149,9 @@ def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
 
 
 def test_without_a_container_the_data_is_where_it_is() -> None:
-    made = solved(ONE, runtime="none")
+    made = solved(ONE, runtime=RuntimeName.NONE)
     assert dict(runtimes.exports(made, "/run"))["DATA_DIR"] == "/d/a"
-    staged = solved(ONE, runtime="none", stage_data=DataAccess.COPIED)
+    staged = solved(ONE, runtime=RuntimeName.NONE, stage_data=DataAccess.COPIED)
     assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
 
 
@@ -165,7 +166,7 @@ def test_who_mounts_no_squashfs_says_what_to_do(runtime: str) -> None:
 
 
 def test_without_a_container_one_dataset() -> None:
-    (refusal,) = solved(ONE, Dataset("b", Path("/b")), runtime="none").refusals
+    (refusal,) = solved(ONE, Dataset("b", Path("/b")), runtime=RuntimeName.NONE).refusals
     assert "takes one dataset, not a, b" in refusal.what
 
 

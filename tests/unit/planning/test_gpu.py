@@ -15,7 +15,7 @@ import pytest
 
 import runners.injob.rank
 from runners import planning
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName, Trainer
 from runners.core.site import Site
 from runners.images import inspect
 from runners.injob.rank import hardware, start
@@ -104,7 +104,10 @@ def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
     gpus: str, ranks: int, cpus: int
 ) -> None:
     asked = Resources(gpus_per_node=gpus, ntasks_per_node=ranks)
-    spec, here = replace(SPEC, scheduler="local", resources=asked), replace(LAPTOP, gpus=4, cpus=64)
+    spec, here = (
+        replace(SPEC, scheduler=SchedulerName.LOCAL, resources=asked),
+        replace(LAPTOP, gpus=4, cpus=64),
+    )
     found = choices(spec, here)
     assert found["cpus-per-task"] == (cpus, "its GPU's share of the node")
     assert found["threads"][0] == cpus

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners import planning
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources, Trainer
 from runners.core.site import HostMpi, Profile, Site
 from runners.injob.rank import mpi_check
 from runners.planning.case import Case
@@ -122,7 +122,10 @@ def test_it_chooses_mpi_and_the_libraries() -> None:
 
 def test_what_it_does_not_go_with() -> None:
     assert "the controller is gloo" in refusals(controller=Controller.GLOO)[0]
-    assert "--launcher horovodrun" in refusals(launcher="horovodrun", resources=Resources())[0]
+    assert (
+        "--launcher horovodrun"
+        in refusals(launcher=LauncherName.HOROVODRUN, resources=Resources())[0]
+    )
     assert "no MPI was found" in refusals(replace(SITE, host_libraries=None))[0]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from runners import planning
 from runners.core import gpus
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName, Trainer
 from runners.core.plan import Plan
 from runners.core.remedy import change, command
 from runners.core.site import Partition, Site
@@ -312,7 +312,7 @@ INSIDE = replace(SITE, allocation="12", allocated_nodes=2, allocated_cpus=4)
 def inside(
     resources: Resources, unasked: frozenset[str] = frozenset(), cpus: int = 4, tasks: int = 0
 ) -> Plan:
-    spec = replace(SPEC, scheduler="allocation", resources=resources)
+    spec = replace(SPEC, scheduler=SchedulerName.ALLOCATION, resources=resources)
     site = replace(INSIDE, allocated_cpus=cpus, allocated_tasks=tasks)
     return planning.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))
 
@@ -404,13 +404,15 @@ def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None
         [] if seen else [f"the nodes of a job cannot access the run's folder, {path}"]
     )
     assert seen or refusals[0].remedies[0] == change(runs_dir="/scratch/ada/runs")
-    alone = replace(spec, scheduler="local")
+    alone = replace(spec, scheduler=SchedulerName.LOCAL)
     assert not planning.solve(Case(replace(alone, image=IMAGE), site, filesystems=kinds)).refusals
 
 
 def test_an_environment_without_the_trainers_framework() -> None:
     bare = ImageInfo(Path("/e"), found={"torch.version": "none"})
-    spec = replace(SPEC, runtime="none", trainer=replace(SPEC.trainer, requires="pytorch"))
+    spec = replace(
+        SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires="pytorch")
+    )
     refusals = planning.solve(Case(replace(spec, image=bare), SITE)).refusals
     assert "needs pytorch, which e does not have" in refusals[0].what
     install = command("/e/bin/python", "-m", "pip", "install", "torch")

@@ -16,8 +16,10 @@ from runners.core.model import (
     Controller,
     ImageInfo,
     JobSpec,
+    LauncherName,
     Profiling,
     Resources,
+    RuntimeName,
     Trainer,
 )
 from runners.core.plan import Plan
@@ -60,14 +62,18 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
 @pytest.mark.parametrize(
     ("changes", "says", "remedy"),
     [
-        ({"launcher": "torchrun"}, "torchrun starts the trainers", "leave out --launcher"),
+        (
+            {"launcher": LauncherName.TORCHRUN},
+            "torchrun starts the trainers",
+            "leave out --launcher",
+        ),
         (
             {"profiling": replace(NSYS, ranks="0,2-9")},
             "there is no rank 9",
             "--profile-ranks all",
         ),
         (
-            {"profiling": replace(NSYS, tool=""), "runtime": "none"},
+            {"profiling": replace(NSYS, tool=""), "runtime": RuntimeName.NONE},
             "there is no nsys on this machine",
             "--module NAME",
         ),
@@ -83,5 +89,5 @@ def test_what_cannot_be_profiled_is_refused(
 
 
 def test_a_module_may_bring_the_tool() -> None:
-    made = solved(runtime="none", modules=("nsight",))
+    made = solved(runtime=RuntimeName.NONE, modules=("nsight",))
     assert not [one for one in made.refusals if "--profile" in one.what]

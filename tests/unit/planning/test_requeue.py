@@ -16,7 +16,7 @@ import pytest
 from runners import planning
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
-from runners.core.model import ImageAccess, Resources
+from runners.core.model import ImageAccess, LauncherName, Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.planning.case import Case
@@ -74,19 +74,25 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"scheduler": "local"}, "--requeue is Slurm only: this machine has no queue"),
-        ({"scheduler": "allocation"}, "--requeue is Slurm only"),
-        ({"scheduler": "cobalt"}, "--requeue is Slurm only: Cobalt does not support it"),
+        ({"scheduler": SchedulerName.LOCAL}, "--requeue is Slurm only: this machine has no queue"),
+        ({"scheduler": SchedulerName.ALLOCATION}, "--requeue is Slurm only"),
         (
-            {"scheduler": "pbs", "requeue": None, "signal": 60},
+            {"scheduler": SchedulerName.COBALT},
+            "--requeue is Slurm only: Cobalt does not support it",
+        ),
+        (
+            {"scheduler": SchedulerName.PBS, "requeue": None, "signal": 60},
             "--signal is Slurm only: PBS does not support it",
         ),
         (
-            {"scheduler": "pbs", "requeue_limit": 2},
+            {"scheduler": SchedulerName.PBS, "requeue_limit": 2},
             "--requeue-limit is Slurm only: PBS does not support it",
         ),
-        ({"launcher": "mpirun"}, "--requeue does not work with --launcher mpirun"),
-        ({"launcher": "horovodrun"}, "--requeue does not work with --launcher horovodrun"),
+        ({"launcher": LauncherName.MPIRUN}, "--requeue does not work with --launcher mpirun"),
+        (
+            {"launcher": LauncherName.HOROVODRUN},
+            "--requeue does not work with --launcher horovodrun",
+        ),
     ],
 )
 def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:

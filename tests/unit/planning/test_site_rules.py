@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.core.model import ImageInfo, JobSpec, Trainer
+from runners.core.model import ImageInfo, JobSpec, SchedulerName, Trainer
 from runners.core.plan import Refusal
 from runners.core.site import Profile, Site
 from runners.planning import site_limits, site_rules
@@ -143,8 +143,8 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("neuron", {"comment": "pytorch", "gres": "gpu:8", "nodes": 2, "ntasks_per_node": 8}),
     ("neuron", {"sbatch_args": ("--comment=pytorch",), "time": "2-0"}),
     ("neuron", {"sbatch_args": ("--comment", "pytorch")}),
-    ("neuron", {"scheduler": "allocation"}),
-    ("neuron", {"scheduler": "local"}),
+    ("neuron", {"scheduler": SchedulerName.ALLOCATION}),
+    ("neuron", {"scheduler": SchedulerName.LOCAL}),
     ("perlmutter", {"account": "m1_g", "gpus_per_node": "4", "nodes": 2, "ntasks_per_node": 4}),
     ("perlmutter", {"gpus_per_node": "4", "constraint": "gpu&hbm80g"}),
     ("perlmutter", {"account": "m1", "constraint": "cpu"}),

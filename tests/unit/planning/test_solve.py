@@ -16,6 +16,8 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     Resources,
+    RuntimeName,
+    SchedulerName,
     Trainer,
 )
 from runners.core.site import Profile, Site
@@ -72,7 +74,7 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
             ("slurm", "srun", "mpi", "pmi2"),
         ),
         ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
-        ({"scheduler": "local"}, SLURM, OURS, ("local", "local", "gloo", None)),
+        ({"scheduler": SchedulerName.LOCAL}, SLURM, OURS, ("local", "local", "gloo", None)),
         ({"controller": Controller.MPI}, LAPTOP, OURS, ("local", "local", "mpi", None)),
     ],
 )
@@ -92,7 +94,7 @@ def test_choices(
 @pytest.mark.parametrize(
     ("spec", "site", "image", "words"),
     [
-        ({"scheduler": "slurm"}, LAPTOP, OURS, "no Slurm on this machine"),
+        ({"scheduler": SchedulerName.SLURM}, LAPTOP, OURS, "no Slurm on this machine"),
         ({"resources": Resources(nodes=2)}, LAPTOP, OURS, "--nodes 2 needs a scheduler"),
         ({}, replace(LAPTOP, runtime=None), OURS, "no container runtime"),
         (
@@ -200,7 +202,7 @@ def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
     (refusal,) = planning.solve(
-        Case(replace(replace(SPEC, scheduler="local"), image=arm), here)
+        Case(replace(replace(SPEC, scheduler=SchedulerName.LOCAL), image=arm), here)
     ).refusals
     assert "is for arm64 and this machine is amd64" in refusal.what
     made = planning.solve(Case(replace(SPEC, image=arm), here))
@@ -221,12 +223,12 @@ def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
     profile = Profile("p", runtimes=("shifter", "podman-hpc"))
     queue = Site(("slurm",))
     expected = execution.expected_runtime
-    assert expected("none", "auto", queue) == "none"
-    assert expected("auto", "auto", replace(queue, profile=profile)) == "shifter"
+    assert expected(RuntimeName.NONE, None, queue) is RuntimeName.NONE
+    assert expected(None, None, replace(queue, profile=profile)) is RuntimeName.SHIFTER
     here = replace(queue, runtime="apptainer", profile=profile)
-    assert expected("auto", "auto", here) == "apptainer"
-    assert expected("auto", "auto", queue) == "apptainer"
+    assert expected(None, None, here) is RuntimeName.APPTAINER
+    assert expected(None, None, queue) is RuntimeName.APPTAINER
     for site in (queue, here, Site(), Site(profile=profile)):
-        for scheduler in ("auto", "local"):
+        for scheduler in (None, SchedulerName.LOCAL):
             made = planning.solve(Case(replace(SPEC, scheduler=scheduler), site))
-            assert expected("auto", scheduler, site) == made.launching.runtime
+            assert expected(None, scheduler, site) == made.launching.runtime

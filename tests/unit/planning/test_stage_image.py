@@ -21,6 +21,7 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     Resources,
+    RuntimeName,
     Trainer,
 )
 from runners.core.plan import Plan
@@ -134,9 +135,14 @@ def test_what_is_asked_is_done_or_refused() -> None:
         ("node-local", FOLDER, {}, "tree is a folder; only a file can be copied"),
         ("unpack", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
         ("mount", replace(FILE, offset=0), {}, "a.sif holds no squashfs"),
-        ("mount", FILE, {"runtime": "podman"}, "podman is not known to access"),
-        ("unpack", FILE, {"runtime": "none"}, "--runtime none reads no image file"),
-        ("unpack", FILE, {"runtime": "shifter"}, "shifter is not known to access node-local disks"),
+        ("mount", FILE, {"runtime": RuntimeName.PODMAN}, "podman is not known to access"),
+        ("unpack", FILE, {"runtime": RuntimeName.NONE}, "--runtime none reads no image file"),
+        (
+            "unpack",
+            FILE,
+            {"runtime": RuntimeName.SHIFTER},
+            "shifter is not known to access node-local disks",
+        ),
     ):
         refusal = solved(asked, 2, what, SITE, **more).refusals[0]
         assert refusal.what.startswith(f"--stage-image {asked}: {evidence}")

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import (
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    Trainer,
+)
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
@@ -35,7 +43,9 @@ UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
 
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
-    spec = replace(SPEC, controller=Controller(controller), mpi=mpi, launcher=launcher)
+    spec = replace(
+        SPEC, controller=Controller(controller), mpi=mpi, launcher=LauncherName(launcher)
+    )
     return planning.solve(Case(replace(spec, image=image), SITE))
 
 
@@ -71,7 +81,7 @@ def test_two_nodes(
 
 @pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
-    made = solved(image, "mpi", None, "auto")
+    made = planning.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
     assert made.wireup.mpi == mpi
     assert not made.refusals
 
@@ -79,12 +89,12 @@ def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> N
 @pytest.mark.parametrize(
     ("world", "options", "works"),
     [
-        ("Horovod", {"launcher": "torchrun"}, False),
-        ("tf.distribute", {"launcher": "torchrun"}, False),
-        ("torch.distributed", {"launcher": "torchrun"}, True),
+        ("Horovod", {"launcher": LauncherName.TORCHRUN}, False),
+        ("tf.distribute", {"launcher": LauncherName.TORCHRUN}, False),
+        ("torch.distributed", {"launcher": LauncherName.TORCHRUN}, True),
         ("Horovod", {"controller": Controller.NONE}, False),
         ("torch.distributed", {"controller": Controller.NONE}, True),
-        ("", {"launcher": "torchrun"}, True),
+        ("", {"launcher": LauncherName.TORCHRUN}, True),
     ],
 )
 def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
@@ -129,12 +139,20 @@ def test_remedies_are_ranked_and_each_of_them_works() -> None:
 
 def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert solved(OPENMPI, "gloo", None, "horovodrun").ssh
-    spec = replace(SPEC, controller=Controller.GLOO, launcher="horovodrun", runtime="podman")
+    spec = replace(
+        SPEC,
+        controller=Controller.GLOO,
+        launcher=LauncherName.HOROVODRUN,
+        runtime=RuntimeName.PODMAN,
+    )
     refusal = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(
-        SPEC, resources=Resources(ntasks=2), launcher="horovodrun", controller=Controller.GLOO
+        SPEC,
+        resources=Resources(ntasks=2),
+        launcher=LauncherName.HOROVODRUN,
+        controller=Controller.GLOO,
     )
     made = planning.solve(Case(replace(alone, image=OPENMPI), SITE))
     assert not made.refusals
@@ -153,19 +171,21 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
 def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
 ) -> None:
-    spec = replace(SPEC, launcher="torchrun", resources=resources, **changes)
+    spec = replace(SPEC, launcher=LauncherName.TORCHRUN, resources=resources, **changes)
     refusals = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
     assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
-    made = planning.solve(Case(replace(replace(SPEC, launcher="torchrun"), image=OPENMPI), SITE))
+    made = planning.solve(
+        Case(replace(replace(SPEC, launcher=LauncherName.TORCHRUN), image=OPENMPI), SITE)
+    )
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", None, ())
 
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     hydra = replace(SITE, host_mpi="mpich 4.0.2")
-    spec = replace(SPEC, launcher="mpirun", controller=Controller.MPI)
+    spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     assert (
         "every rank would be alone (world size 1)"
         in planning.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
@@ -190,7 +210,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     ],
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
-    spec = replace(SPEC, launcher="mpirun", controller=Controller.MPI)
+    spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
     made = planning.solve(
         Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}"))
@@ -228,8 +248,8 @@ def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
-@pytest.mark.parametrize("runtime", ["apptainer", "none"])
-def test_an_mpich_that_may_hang_is_told(runtime: str) -> None:
+@pytest.mark.parametrize("runtime", [RuntimeName.APPTAINER, RuntimeName.NONE])
+def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
         spec = replace(SPEC, controller=Controller.MPI, runtime=runtime)

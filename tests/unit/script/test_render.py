@@ -214,7 +214,7 @@ def test_files_and_functions_of_the_hosts_shells_do_not_leak_in(tmp_path: Path) 
     _, seen = run_script(tmp_path, render.render(job, JobPaths(tmp_path), "/w"), leaking)
     assert not set(leaking) & set(seen)
     assert (tmp_path / "loaded").read_text() == "load gcc\n"
-    job = made(modules=("gcc",), runtime="none")
+    job = made(modules=("gcc",), runtime=RuntimeName.NONE)
     _, seen = run_script(tmp_path, render.render(job, JobPaths(tmp_path), "/w"), leaking)
     assert set(leaking) <= set(seen)
 
@@ -233,7 +233,7 @@ def test_srun_takes_no_request_of_others_for_its_own(tmp_path: Path) -> None:
     }
     within = replace(SITE, allocation="7", allocated_nodes=2)
     resources = replace(SPEC.resources, gpus_per_task="1", ntasks=4)
-    spec = replace(SPEC, image=IMAGE, scheduler="allocation", resources=resources)
+    spec = replace(SPEC, image=IMAGE, scheduler=SchedulerName.ALLOCATION, resources=resources)
     job = planning.solve(Case(spec, within))
     text = render.render(job, JobPaths(tmp_path), str(tmp_path))
     argv, seen = run_script(tmp_path, text, {**outer, "SLURM_JOB_ID": "7"})
@@ -311,7 +311,9 @@ def test_modules_are_unloaded_first_where_asked() -> None:
 
 
 def test_without_a_container_a_runtimes_module_is_left_out() -> None:
-    lines = environment.modules(made(modules=("singularity/3|apptainer", "gcc"), runtime="none"))
+    lines = environment.modules(
+        made(modules=("singularity/3|apptainer", "gcc"), runtime=RuntimeName.NONE)
+    )
     assert [line.split(" || ")[0] for line in lines[1:]] == ["module load gcc"]
 
 
@@ -337,7 +339,7 @@ def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
 
 
 def test_errors_need_srun() -> None:
-    refused = made(error="e", launcher="mpirun", mpi=None).refusals
+    refused = made(error="e", launcher=LauncherName.MPIRUN, mpi=None).refusals
     assert "srun writes the --error file, but mpirun starts the ranks" in {
         refusal.what for refusal in refused
     }

@@ -14,7 +14,7 @@ import pytest
 
 from runners.core import quoting
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, Controller, ImageInfo, Trainer
+from runners.core.model import BindMount, Controller, ImageInfo, LauncherName, RuntimeName, Trainer
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.script import environment, render, runtimes
@@ -210,7 +210,12 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
 def test_pyxis_is_options_of_srun() -> None:
     made = scripts.jobs()["slurm-pyxis"]
     mpirun = scripts.made(
-        None, "ada/hvd:1", scripts.OURS, resources={"nodes": 2}, runtime="pyxis", launcher="mpirun"
+        None,
+        "ada/hvd:1",
+        scripts.OURS,
+        resources={"nodes": 2},
+        runtime=RuntimeName.PYXIS,
+        launcher=LauncherName.MPIRUN,
     )
     assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
     odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))

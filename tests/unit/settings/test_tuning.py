@@ -11,7 +11,16 @@ import pytest
 from runners import planning
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, Resources, Trainer, Tuning
+from runners.core.model import (
+    BindMount,
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    Trainer,
+    Tuning,
+)
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
@@ -86,7 +95,7 @@ def test_a_start_timeout_reaches_who_waits() -> None:
     assert any(
         "no effect" in one.what for one in planned(asked, controller=Controller.MPI).warnings
     )
-    made = planned(asked, launcher="horovodrun", controller=Controller.MPI)
+    made = planned(asked, launcher=LauncherName.HOROVODRUN, controller=Controller.MPI)
     assert horovod(made) == {"HOROVOD_START_TIMEOUT": "90"}
     assert not any("no effect" in one.what for one in made.warnings)
 
