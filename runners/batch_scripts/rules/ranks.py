@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...core.text import count
+from ..counts import ranks_of_agent
 from ..directives import Directives
 from ..launch_parts import is_part
 from ..purpose import runs_python
-from ..resources import ranks_of_agent
 from ..script import Script
 from ..step import JobStep, Layer
 from ..words import PORT, Word, literal

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from containers import definition
-from containers.dockerfile.convert import HOME, OPEN_HOMES, convert
+from containers.dockerfile.convert import convert
 from containers.dockerfile.copies import COPY
 from containers.dockerfile.parse import pairs, parse
+from containers.dockerfile.sections import HOME, OPEN_HOMES
 from containers.dockerfile.sources import TAKE
 from runners.core.errors import Refused, UsageError
 

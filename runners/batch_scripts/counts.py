@@ -1,0 +1,186 @@
+"""The nodes, ranks and CPUs of a launch line, by directives, launchers and agents."""
+
+from __future__ import annotations
+
+from .directives import Directives
+from .draft import LaunchLine, Note
+from .launch_parts import is_part
+from .step import JobStep, Layer
+from .words import BRANCH, RUN, Word, literal, unknown
+
+COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+
+
+def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
+    if step.agent:
+        _agents(draft, job, step.agent, Layer() if is_part(step) else step.starter, is_part(step))
+    elif step.remote:
+        _nodes(draft, job)
+        if not draft.has("nodes") and (job.nodes or 1) > 1:
+            draft.add("nodes", job.nodes)
+        ranks = 1 if is_part(step) else job.count("ntasks-per-node") or 1
+        draft.add("ntasks-per-node", ranks)
+        _cpus(draft, job, ranks, Layer())
+    elif not step.starter:
+        _alone(draft, job)
+    elif step.starter.name == "srun":
+        _tasks(draft, job, step.starter)
+    else:
+        _processes(draft, job, step.starter)
+
+
+def _nodes(draft: LaunchLine, job: Directives) -> None:
+    text, line = job.text("nodes"), job.line_of("nodes")
+    if text and job.count("nodes") is None:
+        draft.add("nodes", text if "<" in text else f"<{text}>")
+        draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
+    elif text or (job.has("nodelist") and (job.nodes or 1) > 1):
+        draft.add("nodes", job.nodes or text)
+
+
+def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
+    """The counts of srun come before those of the directives."""
+    own = {name: srun.get(name) for name in COUNTS}
+    values: dict[str, Word | str] = {name: own[name] or job.text(name) for name in COUNTS}
+    total, given = srun.get("ntasks"), job.text("ntasks")
+    if own["ntasks-per-node"]:
+        total, values["ntasks"] = None, ""
+    elif total and total.text != given and total.number and total.number == job.tasks:
+        total, values["ntasks"] = None, given
+    elif total and total.text != given:
+        values["ntasks-per-node"] = ""
+    if not own["nodes"]:
+        few = total.number if total else None
+        values["nodes"] = str(few) if few and few < (job.nodes or 1) else ""
+        if not values["nodes"]:
+            _nodes(draft, job)
+    for name, value in values.items():
+        if value:
+            draft.add(name, value)
+    if not values["ntasks"] and not values["ntasks-per-node"] and (job.gpus_per_node or 0) > 1:
+        draft.add("ntasks-per-node", 1)  # Slurm's default; runner's is one rank for each GPU
+
+
+def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
+    _nodes(draft, job)
+    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
+    given = job.text("ntasks-per-node"), job.text("ntasks")
+    on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
+    if each is not None:
+        draft.add("ntasks-per-node", each)
+        _few_nodes(draft, job, total, each)
+    elif total is None or (total.number and total.number == job.tasks and any(given)):
+        for name, value in zip(("ntasks-per-node", "ntasks"), given):
+            if value:
+                draft.add(name, value)
+    elif total.number != on_gpus or not on_gpus:
+        draft.add("ntasks", total)
+        if (total.number or job.nodes or 1) < (job.nodes or 1):
+            draft.add("nodes", total.number)
+    depth = mpirun.get("cpus-per-task")
+    ranks = each.number if each else job.count("ntasks-per-node")
+    ranks = ranks or (mpirun.count("ntasks") or 1) // (job.nodes or 1) or 1
+    share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
+    own = job.count("cpus-per-task") or 0
+    if mpirun.name == "horovodrun" and own and not any(given):  # those of all its ranks
+        own = own // ranks or 1
+    if depth is not None or own:
+        draft.add("cpus-per-task", depth or own)
+    elif share > 1:
+        draft.add("cpus-per-task", share)
+
+
+def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:
+    """Take as many of the job's nodes as mpirun's ranks need."""
+    if total and total.number and each.number:
+        nodes, odd = -(-total.number // each.number), total.number % each.number
+        if nodes < (job.nodes or 1):
+            draft.add("nodes", nodes)
+        if odd:
+            draft.add("ntasks", total)
+            draft.drop("ntasks-per-node")
+    elif total and total.has(BRANCH):
+        draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
+        draft.note(total)
+
+
+def _alone(draft: LaunchLine, job: Directives) -> None:
+    """A program that no launcher starts: one rank on the first node."""
+    if (job.nodes or 1) > 1:
+        text = f"--nodes={job.nodes}: no launcher starts this on the other nodes; it gets one"
+        draft.notes.append(Note(job.line_of("nodes"), text))
+    draft.add("nodes", 1)
+    draft.add("ntasks", 1)
+    cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node
+    if chunk := job.count("ncpus"):  # PBS's, whatever mpiprocs
+        draft.add("cpus-per-task", chunk)
+    elif tasks and (job.text("cpus-per-task") or tasks > 1):
+        draft.add("cpus-per-task", cpus * tasks)
+
+
+def _agents(draft: LaunchLine, job: Directives, agent: Layer, starter: Layer, part: bool) -> None:
+    """Ranks of torchrun, accelerate and deepspeed; runner starts one agent on each node."""
+    if draft.has("gpus-per-task") and job.gpus_per_node:
+        draft.drop("gpus-per-task")
+        kind = f"{job.gpu_type}:" if job.gpu_type else ""
+        draft.add("gpus-per-node", f"{kind}{job.gpus_per_node}")
+    name = "torchrun" if agent.name.startswith("torch") else agent.name
+    here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
+    told = agent.count("nnodes", "num-machines", "num-nodes")
+    if here and (job.nodes or 1) > 1 and told != job.nodes:
+        draft.add("nodes", 1)
+    else:
+        _nodes(draft, job)
+        if own := starter.get("nodes"):
+            draft.add("nodes", own)
+        elif not draft.has("nodes") and (job.nodes or 1) > 1:
+            draft.add("nodes", job.nodes or 1)
+    ranks = ranks_of_agent(agent, job)
+    if ranks is None and job.scheduler == "slurm" and not job.wants_gpus:
+        ranks = literal("<GPUs of a node>", agent.line)
+    if ranks is not None:
+        draft.add("ntasks-per-node", ranks)
+        if ranks.text.startswith("<"):
+            draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))
+    _cpus(draft, job, ranks.number if ranks else None, starter)
+    draft.add("launcher", name)
+    if name == "composer":
+        draft.exports.append(("NODE_RANK", unknown("$GROUP_RANK", RUN, agent.line)))
+
+
+def ranks_of_agent(agent: Layer, job: Directives) -> Word | None:
+    """Return the ranks that an agent starts on its node, None where one for each GPU is meant."""
+    if agent.name == "accelerate":
+        return _accelerate(agent, job)
+    asked = agent.get("num-gpus", "nproc-per-node")
+    if asked is None and agent.name.startswith("torch"):
+        asked = literal("1")
+    if asked is None or asked.text in ("gpu", "auto"):
+        count = job.gpus_per_node
+        return literal(str(count)) if count else None
+    tasks = job.tasks_per_node
+    machines = agent.get("nnodes")
+    each_a_rank = asked.number == 1 and machines is not None and machines.number == job.tasks
+    return literal(str(tasks)) if each_a_rank and tasks else asked
+
+
+def _accelerate(agent: Layer, job: Directives) -> Word | None:
+    total, nodes = agent.get("num-processes"), job.nodes
+    machines = agent.count("num-machines") or nodes
+    if total is not None and total.number and machines and total.number % machines == 0:
+        return literal(str(total.number // machines), total.line)
+    if total is not None:
+        return literal(f"<{total.text} / nodes>", total.line)
+    return literal(str(job.gpus_per_node)) if job.gpus_per_node else None
+
+
+def _cpus(draft: LaunchLine, job: Directives, ranks: int | None, starter: Layer) -> None:
+    """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
+    own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
+    total = chunk or (own or (0 if starter else 1)) * (job.tasks_per_node or 0)
+    if total and ranks and (chunk or total % ranks == 0):
+        if own or total // ranks > 1:
+            draft.add("cpus-per-task", total // ranks)
+    elif (own or 1) > 1:
+        text = f"--cpus-per-task={own}: those of an agent; the launch takes those of a rank"
+        draft.lose(job.line_of("cpus-per-task"), text)
