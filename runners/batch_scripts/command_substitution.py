@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from .commands import JOB_NUMBERS, Command, Scope
 from .expansion import calculate
-from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, literal, unknown
+from .words import ADDRESS, COMMAND, ENVIRONMENT, Unknown, Word, join, literal, unknown
 
+NODE_FILES = ("PBS_NODEFILE", "COBALT_NODEFILE")
 ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", "uname")
 # What the directives say: of PBS's file of nodes how many there are, and its lines; GPUs of a node.
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
 LISTS_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 MOST_NUMBERS = 1000  # of seq: a launch line with more is for nobody
-COUNTERS = {"wc", "cat", "sort", "uniq", "tr", "awk"}
+COUNTERS = {"wc", "cat", "sort", "uniq", "tr", "awk", "sed"}
 
 
 def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> Word:
@@ -25,7 +26,7 @@ def printed(commands: Sequence[Command], text: str, line: int, scope: Scope) -> 
         return literal(count, line)
     words = [word for command in commands for word in command.words]
     names = [word.text.rpartition("/")[2] for word in words]
-    address = any(word.has(ADDRESS) or "PBS_NODEFILE" in word.text for word in words)
+    address = any(word.has(ADDRESS) or _has(NODE_FILES, word.text) for word in words)
     address = address or not set(ADDRESSES).isdisjoint(names)
     kind = ADDRESS if address else COMMAND
     digits = _cuts_number(commands)
@@ -43,6 +44,9 @@ def _by_one(command: Command, line: int, scope: Scope) -> Word | None:
         return scope.word("PWD", line)
     if name in ("which", "command") and words:
         return words[-1]
+    if name in ("realpath", "readlink") and words and words[-1].known:
+        path = literal(posixpath.normpath(words[-1].text), line)
+        return path if path.text[0] == "/" else join((scope.word("PWD", line), path), "/", line)
     if name in ("basename", "dirname") and words and words[0].known:
         return literal(getattr(posixpath, name)(words[0].text.rstrip("/")), line)
     if name == "expr" and len(words) == 3:
@@ -60,14 +64,18 @@ def _counted(commands: Sequence[Command]) -> str:
     """Say of what `wc` prints the number: nodes, lines of the file of nodes, GPUs; "" if other."""
     names = [command.name for command in commands]
     texts = [word.text for each in commands for word in (*each.words, *each.inputs)]
-    if "wc" not in names:
+    if "wc" not in names and "$=" not in texts:  # of sed -n
         return ""
-    if names == ["nvidia-smi", "wc"] or any(n in text for text in texts for n in LISTS_OF_GPUS):
+    if names == ["nvidia-smi", "wc"] or any(_has(LISTS_OF_GPUS, text) for text in texts):
         return GPUS
     if names == ["scontrol", "wc"]:
         return "SLURM_NNODES"
-    of_file = COUNTERS.issuperset(names) and any("PBS_NODEFILE" in text for text in texts)
+    of_file = COUNTERS.issuperset(names) and any(_has(NODE_FILES, text) for text in texts)
     return (NODES if "uniq" in names or "-u" in texts else LINES) if of_file else ""
+
+
+def _has(names: Sequence[str], text: str) -> bool:
+    return any(name in text for name in names)
 
 
 def _cuts_number(commands: Sequence[Command]) -> bool:

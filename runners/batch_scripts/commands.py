@@ -58,7 +58,8 @@ class Command(Surroundings):
 
     `given` are the assignments before it, `exports` the exported variables, `folder` that of the
     last cd, None for the one in which the script began. `functions` are the texts of those that
-    `export -f` hands on; `source` is its own.
+    `export -f` hands on; `source` is its own. `order` counts the commands as they run, which is not
+    the order of the lines where functions are called.
     """
 
     words: tuple[Word, ...] = ()
@@ -69,6 +70,7 @@ class Command(Surroundings):
     pipefail: bool = False
     functions: tuple[Word, ...] = ()
     source: str = ""
+    order: int = 0
 
     @property
     def name(self) -> str:
@@ -182,10 +184,23 @@ class Scope:
         return unknown(f"${name}", kinds.FILE if by_file else kinds.ENVIRONMENT, line)
 
 
-def hidden(value: Value, name: str, kind: str) -> Word:
-    """Return a variable whose value differs; what it was made of stays known to the rules."""
+def hidden(value: Value, name: str, kind: str, before: Iterable[Value] = ()) -> Word:
+    """Return a variable whose value differs from those of before, of which the rules know."""
     items = [value] if isinstance(value, Word) else [*value]
     word = items[0] if len(items) == 1 else literal("", items[0].line if items else 0)
     digits, padded = (any(getattr(p, n) for p in word.unknown) for n in ("digits", "padded"))
-    options = tuple(text.lstrip("-") for text in word.text.split() if text[:1] == "-")
-    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, options),), word.line)
+    words_ = _all([*before, value], name)
+    return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, words_),), word.line)
+
+
+def _all(values: Iterable[Value], name: str) -> tuple[str, ...]:
+    """Return the words of all values; none where some begin with an option, and others do not."""
+    whole, kinds_ = list[str](), set[bool]()
+    for value in values:
+        texts = value.text.split() if isinstance(value, Word) else [item.text for item in value]
+        if isinstance(value, Word) and len(value.unknown) == len(value.pieces) == 1:
+            texts = [*value.unknown[0].words] or texts
+        texts = [text for text in texts if text != f"${name}"]
+        kinds_ |= {text[:1] == "-" for text in texts[:1]}
+        whole += texts
+    return tuple(whole) if len(kinds_) == 1 else ()

@@ -120,14 +120,17 @@ class _Reader(SimpleReader):
         self, branches: Iterable[tuple[str, Sequence[Node]]], around: Surroundings
     ) -> None:
         """Read what runs under conditions; variables that it sets are unknown after it."""
-        before, changed = dict(self.scope.variables), dict[str, Value]()
+        before, values = dict(self.scope.variables), dict[str, list[Value]]()
         for condition, nodes in branches:
             self.scope.variables = dict(before)
             under = (*around.conditions, condition)
             self._children(nodes, replace(around, conditions=under))
-            now = self.scope.variables.items()
-            changed |= {n: hidden(v, n, BRANCH) for n, v in now if not _same(before.get(n), v)}
-        self.scope.variables |= changed
+            for name, value in self.scope.variables.items():
+                if not _same(before.get(name), value):
+                    known = [before[name]] if name in before else []
+                    values.setdefault(name, known).append(value)
+        changed = ((name, [*some], value) for name, (*some, value) in values.items())
+        self.scope.variables |= {n: hidden(v, n, BRANCH, some) for n, some, v in changed}
 
     def read_if_statement(self, node: Node, around: Surroundings) -> None:
         """Read a condition, then its branch that runs, or all that may run."""

@@ -102,6 +102,9 @@ def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Wor
     elif total and total.has(BRANCH):
         draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
         draft.note(total)
+    elif total and not total.number and each.text.strip("${}").split(":")[0] not in total.text:
+        text = f"{total.text} ranks in all: the line starts {each.text} on each of its nodes"
+        draft.notes.append(Note(total.line, text))
 
 
 def _alone(draft: LaunchLine, job: Directives) -> None:

@@ -134,8 +134,9 @@ class Directives(Lookup):
         }
         values["SLURM_NPROCS"] = values["SLURM_NTASKS"]
         values["SLURM_JOB_NUM_NODES"] = values["SLURM_NNODES"]
-        if self.scheduler == "pbs" and self.nodes:
-            values = {NODES: self.nodes, LINES: self.nodes * (self.count("ntasks-per-node") or 1)}
+        if self.scheduler != "slurm" and self.nodes:
+            lines = self.nodes * (self.count("ntasks-per-node") or 1)
+            values = {NODES: self.nodes, LINES: lines, "COBALT_JOBSIZE": self.nodes}
         values[GPUS] = self.gpus_per_node
         return {name: str(value) for name, value in values.items() if value}
 

@@ -11,7 +11,7 @@ from . import container, trainer
 from .commands import Command, exclude
 from .draft import MOVED, LaunchLine, Note
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
-from .script import MODULES, UNLOADING, Script, module_command
+from .script import CHANGING, MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
 from .step import JobStep
 from .words import ADDRESS, ENVIRONMENT, RUN, Word, join, literal, made, root_of, unknown
@@ -46,7 +46,9 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
     for command in script.content.commands:
         chooses = _chooses(command)
         decided = [each for each in command.conditions if each not in step.command.conditions]
-        before = command.line <= step.line and not exclude(step.command.conditions, decided)
+        before = command.order <= step.command.order and not exclude(
+            step.command.conditions, decided
+        )
         if chooses and decided and before and not command.within:
             draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
 
@@ -57,7 +59,8 @@ def _chooses(command: Command) -> bool:
 
 def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Say what of the script's shell a program that ssh or pbsdsh starts does not have."""
-    chosen = [c.text for c in script.content.commands if c.line < step.line and _chooses(c)]
+    before = script.content.commands[: step.command.order]
+    chosen = [each.text for each in before if _chooses(each)]
     starter = step.starter.name
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
         draft.leave_out(step.line, f"{', '.join(words)}: {starter} does not pass {them(words)} on")
@@ -115,8 +118,8 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
 
 def _before(script: Script, step: JobStep, *more: Command) -> list[Command]:
     """Return the commands that may run before a step: not those of another branch."""
-    around = () if step.remote else script.content.commands
-    commands = (each for each in (*around, *more) if each.line <= step.line)
+    around = () if step.remote else script.content.commands[: step.command.order + 1]
+    commands = (*around, *(each for each in more if each.line <= step.line))
     return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
 
 
@@ -256,13 +259,14 @@ def _modules(draft: LaunchLine, script: Script, step: JobStep, profile: Profile 
                     draft.leave_out(command.line, f"{command.text}: the site's profile does it")
                 else:
                     draft.add("module-use", word)
-        elif verb in UNLOADING | {"swap", "switch", "restore"}:
-            loaded_ = [len(script.modules(n, conditions)) for n in (command.line - 1, command.line)]
+        elif verb in UNLOADING | CHANGING:
+            orders = command.order - 1, command.order
+            loaded_ = [len(script.modules(order, conditions)) for order in orders]
             if loaded_[1] >= loaded_[0]:  # that of the login
                 draft.lose(command.line, command.text)
         elif any(word.unknown for word in words):
             draft.lose(command.line, f"{command.text}: only the run knows the module")
-    for name, line in script.modules(step.line, conditions).items():
+    for name, line in script.modules(step.command.order, conditions).items():
         own = name.partition("/")[0].lower()
         if name in loaded or own in loaded:
             draft.leave_out(line, f"module {name}: the site's profile loads it")

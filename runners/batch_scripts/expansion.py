@@ -109,6 +109,8 @@ class Expander:
                     return []
                 whole[-1] += words[0].pieces if words else ()
                 whole += [list(word.pieces) for word in words[1:]]
+            elif part.type == "$":  # of no variable
+                whole[-1].append("$")
             elif part.type == "string_content":
                 whole[-1].append(_unescaped(syntax.source(part), only=QUOTED))
             elif part.is_named:
@@ -129,6 +131,8 @@ class Expander:
         word = self.scope.word(name, at)
         if name == "MASTER_PORT" and word.known is None:  # each rank has one
             word = hidden(word, kinds.PORT[1:], kinds.RUN)
+        if name == "MASTER_ADDR" and word.has(kinds.COMMAND, kinds.BRANCH):
+            word = hidden(word, kinds.HOST[1:], kinds.RUN)
         return [word if len(inner) == 1 else self._modified(word, inner, text, at)]
 
     def _length(self, inner: Sequence[Node]) -> Word | None:

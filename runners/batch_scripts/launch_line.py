@@ -161,7 +161,8 @@ def _instead(command: Command, script: Script) -> str:
     step = unwrap(command)
     program = step.names
     first, last = "".join(program[:1]), "".join(program[-1:])
-    if command.outputs and (command.document or _known(replace(command, outputs=()), script)):
+    beside = replace(command, outputs=(), background=False)
+    if command.outputs and (command.document or _known(beside, script)) and not command.background:
         file = command.outputs[0]
         if file.text.endswith(ENVIRONMENTS):
             return "give its variables by --env"
@@ -177,7 +178,7 @@ def _instead(command: Command, script: Script) -> str:
     if (step.starter or local) and first in HELPERS:
         return "it is for the nodes of the job, and the launch does not run it"
     final = script.steps[-1] if script.steps else None
-    if command.background and final and (final.command.background or final.line > command.line):
+    if command.background and final and (final.command.background or _follows(final, command)):
         return "it runs beside the training, which the launch does not"
     by_ssh = step.starter.name == "ssh"
     if first not in HELPERS and (by_ssh or not is_python(first)) and last not in TOOLS:
@@ -187,8 +188,12 @@ def _instead(command: Command, script: Script) -> str:
     own = [piece for word in words for piece in word.unknown]
     if any(p.kind == RUN and p.source.startswith("$") for p in own):  # no pattern of files
         return "it needs what only the job knows, and the launch does not run it"
-    after = script.steps and all(step.line < command.line for step in script.steps)
+    after = script.steps and not any(_follows(step, command) for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
+
+
+def _follows(step: JobStep, command: Command) -> bool:
+    return step.command.order > command.order
 
 
 def _is_read(outputs: Iterable[Word], script: Script) -> bool:
@@ -203,6 +208,8 @@ def _known(command: Command, script: Script) -> bool:
     step = unwrap(command)
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
+    if command.outputs and command.background and command.name in LOOKING:
+        return False  # a monitor
     asks = command.text.startswith("command -v") or command.words[-1].text in ASKING
     if asks or (command.name == "exec" and not command.arguments):
         return True  # the redirections of exec alone are those of a log
@@ -243,6 +250,8 @@ def of_loops(script: Script) -> Iterator[Note]:
     elif len(steps) > 1:
         order = "--dependency afterok:JOB keeps their order"
         how = "the script runs them together" if _together(script) else order
+        if any(word.start.startswith(LOCAL) for step in steps[1:] for word in step.program):
+            how += f"; what one leaves in {' or '.join(LOCAL)} the next has not"
         yield Note(steps[0].line, f"{len(steps)} steps of one job become {len(steps)} jobs; {how}")
 
 

@@ -19,7 +19,7 @@ def is_part(step: JobStep) -> bool:
         return bool(step.command.loops) or numbered
     told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
     counts = step.starter.count("nodes"), step.starter.count("ntasks")
-    one = 1 in counts and step.starter.has("nodelist", "relative")
+    one = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
     several = numbered or (told and told.text != "1")
     return bool(told and several and one)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..settings.config import read_toml
-from .words import Word, made
+from .words import WHO_KNOWS, Unknown, Word, made
 
 
 def names(text: str) -> frozenset[str]:
@@ -85,26 +85,36 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Options(Lookup):
-    """Options that were read, the words after them, and why the reading stopped early."""
+    """Options that were read, the words after them, and why the reading stopped early.
+
+    `decided` are variables that hold further options or nothing, with who knows that.
+    """
 
     options: Sequence[Option] = ()
     rest: Sequence[Word] = ()
     problem: str = ""
+    decided: Sequence[str] = ()
 
 
 def read(words: Sequence[Word], known: KnownOptions) -> Options:
     """Read the options before the first word that is none."""
-    options: list[Option] = []
+    options, decided = list[Option](), list[str]()
     left, problem = list(words), ""
     while left and not problem and left[0].text != "-":
         word = left[0]
         if word.text == "--":
-            return Options(options, left[1:])
+            return Options(options, left[1:], "", decided)
         if word.unknown and not word.start and "/" not in word.text:
-            if any(hints := word.unknown[0].options) and PLACING.issuperset(hints):
-                options += [Option(name, word, word.line) for name in hints]
+            piece = word.unknown[0]
+            if known.kind in STARTING and (names := _in_variable(piece, known)):
+                placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
+                options += [Option(name, word, word.line) for name in names if placing]
+                text = f"{word.text}, as {' '.join(piece.words)}: {WHO_KNOWS[piece.kind]}"
+                decided += [text] if not placing else []
                 left = left[1:]
                 continue
+            if piece.words and piece.words[0][:1] not in ("-", "$"):
+                break
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
             break
         if not word.start.startswith("-"):
@@ -117,7 +127,13 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
         left = left[used:]
         if option.name in known.last:
             break
-    return Options(options, left, problem)
+    return Options(options, left, problem, decided)
+
+
+def _in_variable(variable: Unknown, known: KnownOptions) -> list[str]:
+    """Return the names of the options that a variable holds, where it holds nothing else."""
+    read_ = read([Word((text,), variable.line) for text in variable.words], known)
+    return [] if read_.rest or read_.problem else [option.name for option in read_.options]
 
 
 def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]:
@@ -168,8 +184,10 @@ def _of_kind(kind: str) -> dict[str, KnownOptions]:
     return {each: known for name, known in of_kind for each in (name, *known.also)}
 
 
-STARTERS, CONTAINERS, AGENTS = map(_of_kind, ("starter", "container", "agent"))
+STARTING = ("starter", "container", "agent")
+STARTERS, CONTAINERS, AGENTS = map(_of_kind, STARTING)
 APPTAINER = ("apptainer", *OPTIONS["apptainer"].also)
+PODMANS = ("podman", *OPTIONS["podman"].also)
 DOCKERS = ("docker", "nvidia-docker")  # whose images the launch runs with Apptainer
 # Programs before a command that change its CPUs or variables, and whose `run` starts a command in
 # an environment.

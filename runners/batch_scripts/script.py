@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,8 @@ from .words import Word, literal
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
 UNLOADING = programs.names("unload rm del")
-VERBS = UNLOADING | programs.names("load add purge reset use list swap switch restore avail spider")
+CHANGING = programs.names("swap switch sw restore r")
+VERBS = UNLOADING | CHANGING | programs.names("load add purge reset use list l avail av spider")
 NOWHERE = Site()
 
 
@@ -67,12 +68,12 @@ class Script:
             yield command
             yield from unwrap(command).inner
 
-    def modules(self, line: int, conditions: Sequence[str] = ()) -> dict[str, int]:
-        """The modules that are loaded at a line, without those that `conditions` exclude."""
+    def modules(self, order: int, conditions: Sequence[str] = ()) -> dict[str, int]:
+        """The modules that are loaded at a command, without those that `conditions` exclude."""
         loaded: dict[str, int] = {}
         for command in self.content.commands:
             other = exclude(conditions, command.conditions)
-            if command.name not in MODULES or command.line > line or other:
+            if command.name not in MODULES or command.order > order or other:
                 continue
             verb, words = module_command(command)
             names = [word.text for word in words if not word.unknown]
@@ -102,19 +103,25 @@ def module_command(command: Command) -> tuple[str, list[Word]]:
 
 
 def _add_images(steps: list[JobStep]) -> None:
-    """Give the steps that enter a container of --container-name its image."""
+    """Give the steps that enter a container by its name, or an instance, its image."""
     images: dict[str, Word] = {}
-    instances = dict[str, tuple[Word, Sequence[Option]]]()
+    instances = dict[str, tuple[Word, Sequence[Option], Mapping[str, Word]]]()
     for step in steps:
+        of_podman = step.container.name in programs.PODMANS
+        if of_podman and step.image and (name := step.container.text("name")):
+            instances[name] = (step.image, step.container.options, step.env)
         if step.names[1:3] == ["instance", "start"] and step.names[0] in programs.APPTAINER:
             read_ = programs.read(step.program[3:], programs.OPTIONS["apptainer"])
             image, name_ = [*read_.rest, literal(""), literal("")][:2]
-            instances[f"instance://{name_.text}"] = (image, read_.options)
+            instances[f"instance://{name_.text}"] = (image, read_.options, {})
         if step.image and step.image.text in instances:
-            step.image, options = instances[step.image.text]
-            own = step.container
+            step.image, options, env = instances[step.image.text]
+            own, step.env = step.container, {**env, **step.env}
             whole = replace(own, options=[*options, *own.options])
             step.layers[step.layers.index(own)] = whole
+        elif of_podman and step.action == "exec":
+            text = f"{step.container.name} exec: only the run knows the container's image"
+            step.problems.append((step.line, text))
         elif step.image and step.image.start.startswith("instance://"):
             step.problems.append((step.line, f"{step.image.text}: give the image itself"))
         if name := step.container.text("container-name"):

@@ -126,7 +126,7 @@ class SimpleReader:
 
     def _command(self, around: Surroundings, **own: Any) -> Command:
         shell = {name: getattr(self.scope, name) for name in ("folder", "pipefail", "functions")}
-        return Command(**vars(around), **shell, **own)
+        return Command(**vars(around), **shell, **own, order=len(self.content.commands))
 
     def _broken(self, command: Command) -> None:
         """Note a keyword that the grammar takes for a command; what is set near it is unknown.

@@ -16,9 +16,14 @@ else:
     Node = object  # the parser is an optional extra
 
 # What is read as in quotes: a place that the user is to fill in, where the shell would read a file,
-# and a line end that the shell takes out of a word (the grammar, 0.25.1, ends the word there).
+# a line end that the shell takes out of a word (the grammar, 0.25.1, ends the word there), and a $
+# of no variable (which it does not know before such a sign).
 PLACE = rb"(?<=[\s=:/.])<[A-Za-z](?:[\w .-]*\w)?>(?=[\s/:.,;_-]|$)"
-QUOTED = re.compile(PLACE + rb"|(?<=[\w\"'}/.,:=-])\\\n(?=[\w\"'$/.:,{-])", re.MULTILINE)
+LINE_END, DOLLAR = (
+    rb"(?<=[\w\"'}/.,:=-])\\\n(?=[\w\"'$/.:,{-])",
+    rb"(?<![$\\])\$(?=[=,./:%+~\s)|;&]|$)",
+)
+QUOTED = re.compile(b"|".join((PLACE, LINE_END, DOLLAR)), re.MULTILINE)
 DOCUMENT = re.compile(rb"^(?=<<-?[ \t]*['\"\\]?\w)", re.MULTILINE)  # of no command: a comment
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 OPENING = ('"', "if", "for", "while", "until", "case", "{", "(", "$(")

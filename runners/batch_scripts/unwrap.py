@@ -49,8 +49,9 @@ class _Reader(JobStep):
     def _add(self, kind: str, name: str, line: int, read_: Options) -> None:
         if read_.problem:
             self.problems.append((line, read_.problem))
+        self.dropped += [(line, f"{name} {text}") for text in read_.decided]
         self.program = list(read_.rest)
-        self.layers.append(Layer(read_.options, (), read_.problem, kind, name, line))
+        self.layers.append(Layer(read_.options, kind=kind, name=name, line=line))
 
     def _starter(self, name: str) -> bool:
         line = self.program[0].line
@@ -102,8 +103,6 @@ class _Reader(JobStep):
             self.image = literal(f"<image of {name}>", line)
         elif self.program:
             self.image = self.program.pop(0)
-        if self.action == "exec" and name in programs.OPTIONS["podman"].also:
-            self.problems.append((line, f"{name} exec: only the run knows the container's image"))
         if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
         return not read_.problem

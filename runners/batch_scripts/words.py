@@ -36,7 +36,8 @@ SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 class Unknown:
     """A piece of a word, as it stands in the script.
 
-    `values` are the items of a LOOKUP, `options` those in a variable. `digits`: it is made of the
+    `values` are the items of a LOOKUP, `words` those of the values that a variable may have: all
+    begin with options, or none. `digits`: it is made of the
     last digits of the job's number; `padded`: it is these digits themselves, perhaps with 0 first.
     """
 
@@ -46,7 +47,7 @@ class Unknown:
     values: tuple[str, ...] = ()
     digits: bool = False
     padded: bool = False
-    options: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 Piece = Union[str, Unknown]

@@ -99,7 +99,7 @@ def modules_before_container(script: Script) -> Places:
     python = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
     useless = COMPILERS if python else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
-    for name, line in script.modules(script.steps[-1].line).items():
+    for name, line in script.modules(script.steps[-1].command.order).items():
         if name.partition("/")[0].lower() in useless and "singularity" not in name:
             by_line.setdefault(line, []).append(name)
     for line, modules in by_line.items():

@@ -196,9 +196,10 @@ def pipe_exit_code(script: Script) -> Places:
 def background_without_wait(script: Script) -> Places:
     commands = script.content.commands
     for step in script.steps:
-        place = next(n for n, each in enumerate(commands) if each is step.command)
-        waits = any(each.name in WAITING for each in commands[place + 1 :])
-        goes_on = any(s.line > step.line and not s.command.background for s in script.steps)
+        order = step.command.order
+        waits = any(each.name in WAITING for each in commands[order + 1 :])
+        later = [each.command for each in script.steps if each.command.order > order]
+        goes_on = not all(each.background for each in later)
         if step.command.background and not waits and not goes_on:
             what = "the script ends while this runs: it is killed"
             yield step.line, what, "wait, as the last line"

@@ -37,6 +37,23 @@ LINES = {
         f"export N=`scontrol show hostnames $SLURM_JOB_NODELIST | wc -l`\n{RUN} python t.py",
         "--image image.sif --env N=2 t.py",
     ),
+    "a $ of no variable": (
+        f"{RUN} python t.py a$/b --c=^$ $",
+        "--image image.sif t.py -- 'a$/b' '--c=^$' '$'",
+    ),
+    "a path that is made absolute": (
+        f"D=$(realpath ../data)\n{RUN} python t.py $D $(readlink -f /a/b/)",
+        "--image image.sif t.py -- $PWD/../data /a/b",
+    ),
+    "the address of the first rank, which a command prints": (
+        f"export MASTER_ADDR=$(./first)\n{RUN} python t.py --at $MASTER_ADDR",
+        "--image image.sif -- bash -c"
+        """ 'exec python t.py --at "${MASTER_ADDR:-$(hostname)}"'""",
+    ),
+    "a program that a condition chooses": (
+        f"if x; then P=a.py; else P=b.py; fi\n{RUN} torchrun --nproc-per-node 4 $P --c",
+        "--launcher torchrun --image image.sif -- '<$P>' --c",
+    ),
     "an array": (
         f'ARGS=(--name "two words")\nARGS+=(--b)\n{RUN} python t.py "${{ARGS[@]}}"',
         "--image image.sif t.py -- --name 'two words' --b",
@@ -414,6 +431,31 @@ WHOLE = {
         "#SBATCH -N 1\napptainer instance start -B /a:/b i.sif one\n"
         "apptainer exec instance://one python t.py",
         "--nodes 1 --ntasks 1 --image i.sif --bind /a:/b t.py",
+    ),
+    "a training that a function starts": (
+        '#SBATCH -N 2\n#SBATCH --ntasks-per-node 1\nrun() {\n"$@"\n}\n'
+        "module load cuda\nsource /e/bin/activate\nrun srun python t.py",
+        "--nodes 2 --ntasks-per-node 1 --runtime none --image /e --module cuda t.py",
+    ),
+    "one agent for each node, by mpirun": (
+        "#PBS -l select=2:ngpus=4\ni=0\nfor h in $(sort -u $PBS_NODEFILE); do\n"
+        "mpirun -np 1 --host $h torchrun --nnodes=2 --node_rank=$i --nproc_per_node=4 t.py &\n"
+        "i=$((i+1))\ndone\nwait",
+        "--scheduler pbs --gpus-per-node 4 --nodes 2 --ntasks-per-node 4 --launcher torchrun"
+        " --runtime none t.py",
+    ),
+    "a container of docker that the script starts": (
+        "#SBATCH -N 1\ndocker run -d --name one -e A=1 -v /a:/b i:1 sleep inf\n"
+        "docker exec -e B=2 one python t.py",
+        "--nodes 1 --ntasks 1 --image docker://i:1 --bind /a:/b --env A=1 --env B=2 t.py",
+    ),
+    "the nodes of Cobalt's file": (
+        "#COBALT -n 2\nN=$(cat $COBALT_NODEFILE | wc -l)\nmpirun -n $((N*8)) python t.py",
+        "--scheduler cobalt --nodes 2 --ntasks 16 --runtime none t.py",
+    ),
+    "the lines of PBS's file, by sed": (
+        "#PBS -l select=2\nN=$(uniq $PBS_NODEFILE | sed -n $=)\nmpiexec -n $((N*4)) python t.py",
+        "--scheduler pbs --nodes 2 --ntasks 8 --runtime none t.py",
     ),
     "ranks of mpirun that fill no node": (
         "#SBATCH -N 4\nmpiexec -np 6 -ppn 4 python t.py",
@@ -1006,6 +1048,20 @@ def test_steps_run_together_where_nothing_waits_between_them(text: str, how: str
     assert any(note.endswith(how) for note in said(text, "notes"))
 
 
+def test_what_a_step_leaves_on_its_nodes_is_not_there_for_the_next_job() -> None:
+    notes = said("srun python stage.py /tmp/d\nsrun python t.py --data /tmp/d", "notes")
+    assert any("what one leaves in /tmp" in note for note in notes)
+
+
+def test_ranks_in_all_that_only_the_run_knows_are_told_of() -> None:
+    notes = said("#PBS -l select=2\nmpiexec -n ${NP:-1} --ppn 4 python t.py", "notes")
+    assert any(note.startswith("2: ${NP:-1} ranks in all") for note in notes)
+    assert not any(
+        "in all" in note
+        for note in said("#PBS -l select=2\nmpiexec -n $((2*P)) --ppn $P python t.py", "notes")
+    )
+
+
 def test_a_long_loop_is_an_array_or_a_loop_of_launches() -> None:
     notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "notes")
     assert "1: a loop: a launch for each of its rounds, or one with --array for all" in notes
@@ -1380,6 +1436,23 @@ LOST = {
         "1: v100: a property of nodes",
     ),
     "options by variable": ("srun $OPTIONS python t.py", "1: $OPTIONS may be options"),
+    "options that a condition chooses": (
+        'A=""\nif x; then A="--y=1 -K"; fi\nsrun $A python t.py',
+        "3: srun $A, as --y=1 -K: a loop or a condition decides it",
+    ),
+    "a container that a condition chooses": (
+        "if x; then A=(--container-image i:1); fi\nsrun ${A[@]} python t.py",
+        "2: srun $A, as --container-image i:1: a loop or a condition decides it",
+    ),
+    "an option or a program": (
+        'if x; then A="--y=1"; else A=python3; fi\nsrun $A t.py',
+        "2: $A may be options",
+    ),
+    "a monitor with a log of its own": (
+        f"nvidia-smi -l > gpu.log &\n{RUN} python t.py",
+        "1: nvidia-smi -l: it runs beside the training",
+    ),
+    "modules that are restored, in short": (f"ml r mine\n{RUN} python t.py", "1: ml r mine"),
     "an unknown option": ("srun --no-such-thing 4 python t.py", "1: the option --no-such-thing"),
     "a here-document": (
         f"cat > x.sh <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nEOF\n{RUN} python t.py",
@@ -1518,6 +1591,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
             "a heterogeneous job",
             "PBS's parts",
             "options by variable",
+            "an option or a program",
             "a runscript",
             "an unknown option",
             "an input",
