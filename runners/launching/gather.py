@@ -30,7 +30,7 @@ from ..images import container_runtime, local_image, reference
 from ..images.trust import recorded_digest
 from ..planning import execution, site_limits, staging
 from ..planning.case import Case
-from ..schedulers import capabilities, slurm_calls
+from ..schedulers import capabilities, slurm_queries
 from ..script import environment
 from ..settings import config, request, trainers
 from ..sites import find, probe
@@ -136,7 +136,7 @@ def _check_partition(spec: JobSpec, here: Site) -> None:
     scheduler = execution.expected_scheduler(spec.scheduler, here)
     if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
         return
-    missing = next((name for name in wanted if not slurm_calls.has_partition(name)), "")
+    missing = next((name for name in wanted if not slurm_queries.has_partition(name)), "")
     if missing:
         import difflib  # for a mistake only
 

@@ -73,9 +73,13 @@ class Steps(ABC):
 
     @abstractmethod
     def argv(
-        self, place: JobLocation, command: Sequence[str], pty: bool = False, labelled: bool = False
+        self,
+        location: JobLocation,
+        command: Sequence[str],
+        pty: bool = False,
+        labelled: bool = False,
     ) -> list[str]:
-        """Return the command line that runs a command once on each node of `place`.
+        """Return the command line that runs a command once on each node of `location`.
 
         `labelled` sets the node's name before each line, where there are several.
         """

@@ -13,11 +13,11 @@ from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
 from ..core.remedy import change
-from . import slurm_calls, slurm_script
+from . import slurm_queries, slurm_script, slurm_submit
 from .base import Arrays, Scheduler, limit_seconds
-from .slurm_calls import SlurmSteps
+from .slurm_steps import SlurmSteps
 
-NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
+JOB_ID = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
 WAITS = (
     *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
     *("SUSPENDED", "RESV_DEL_HOLD", "LAUNCH_FAILED", "RECONFIG_FAIL", "POWER_UP_NODE"),
@@ -35,13 +35,13 @@ STATES = {
     "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
 }
 # NOTE: with a suffix after the colon, squeue 22.05 to 26.05 do not cut a field at 20 characters.
-ASKED = ("JobArrayID", "State", "Reason", "RestartCnt", "NodeList", "TimeUsed", "TimeLeft")
-FIELDS = "".join(f"{name}:|," for name in ASKED) + "StartTime:|"
-STATUS = ["squeue", "--noheader", "--array", "--states=all", f"--Format={FIELDS}"]
+STATUS_FIELDS = ("JobArrayID", "State", "Reason", "RestartCnt", "NodeList", "TimeUsed", "TimeLeft")
+STATUS_FORMAT = "".join(f"{name}:|," for name in STATUS_FIELDS) + "StartTime:|"
+STATUS = ["squeue", "--noheader", "--array", "--states=all", f"--Format={STATUS_FORMAT}"]
 NEVER = "DependencyNeverSatisfied"
 UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
-PLACE = "JobArrayID:|,PriorityLong:|,Partition:|"
-QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={PLACE}"]
+QUEUE_FORMAT = "JobArrayID:|,PriorityLong:|,Partition:|"
+QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={QUEUE_FORMAT}"]
 SACCT = ["sacct", "--noheader", "--allocations", "--parsable2", "-oJobID,State,NodeList,ElapsedRaw"]
 
 
@@ -61,7 +61,7 @@ class SlurmArrays(Arrays):
 
         MaxArraySize is one more than the highest number of a task.
         """
-        config = slurm_calls.parse_config(slurm_calls.ask(slurm_calls.CONFIG))
+        config = slurm_queries.parse_config(slurm_queries.query(slurm_queries.CONFIG))
         size, jobs = int(config["MaxArraySize"]), int(config["MaxJobCount"])
         if count >= jobs:
             raise Refused(
@@ -92,14 +92,14 @@ class Slurm(Scheduler):
         return f"sbatch {shlex.quote(str(paths.script))}"
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        return slurm_calls.submit(paths.script)
+        return slurm_submit.submit(paths.script)
 
     def is_id(self, text: str) -> bool:
-        return NUMBER.fullmatch(text) is not None
+        return JOB_ID.fullmatch(text) is not None
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
         command = [*STATUS, f"--user={os.getuid()}"]
-        known = parse_squeue(slurm_calls.ask(command, SLURM_TIME_FORMAT=UNIX_TIME))
+        known = parse_squeue(slurm_queries.query(command, SLURM_TIME_FORMAT=UNIX_TIME))
         return {id: known[id] for id in ids if id in known}
 
     def history(self, ids: Iterable[str]) -> dict[str, Status]:
@@ -111,7 +111,7 @@ class Slurm(Scheduler):
         return parse_sacct(answer.out) if answer.code == 0 else {}
 
     def ahead(self, id: str) -> int | None:
-        return parse_queue(slurm_calls.ask(QUEUE), id)
+        return parse_queue(slurm_queries.query(QUEUE), id)
 
     def cancel(self, id: str) -> None:
         answer = shell.run(["scancel", id])
@@ -145,11 +145,11 @@ def parse_queue(text: str, id: str) -> int | None:
     """Parse lines of `id|priority|partition,...|`; the tasks of an array that wait are one line."""
     rows = [line.split("|")[:3] for line in text.splitlines()]
     order = {_number(row[0]): (-int(row[1]), _number(row[0])) for row in rows}
-    places = {_number(row[0]): set(row[2].split(",")) for row in rows}
+    partitions = {_number(row[0]): set(row[2].split(",")) for row in rows}
     own = _number(id)
     if own not in order:
         return None
-    return sum(order[other] < order[own] and bool(places[other] & places[own]) for other in order)
+    return sum(order[n] < order[own] and bool(partitions[n] & partitions[own]) for n in order)
 
 
 def _number(id: str) -> int:

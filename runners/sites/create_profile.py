@@ -17,7 +17,7 @@ from ..core.errors import Refused, UsageError
 from ..core.site import Partition, Site
 from ..core.toml_check import toml
 from ..injob import interfaces
-from ..schedulers import slurm_calls
+from ..schedulers import slurm_queries
 from . import find, load, probe
 
 NOTHING = shell.Result(0, "", "")
@@ -85,14 +85,14 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
 
     What did not answer the probe is not asked again.
     """
-    commands = [slurm_calls.CONFIG] if site.cluster_name else []
-    commands += [slurm_calls.PARTITIONS] if site.partitions else []
+    commands = [slurm_queries.CONFIG] if site.cluster_name else []
+    commands += [slurm_queries.PARTITIONS] if site.partitions else []
     answers = dict(
         zip((command[0] for command in commands), shell.together(commands, find.SECONDS))
     )
     config, sinfo = answers.get("scontrol", NOTHING), answers.get("sinfo", NOTHING)
-    kinds = [slurm_calls.parse_partitions(line) for line in sinfo.out.splitlines()]
-    return slurm_calls.parse_config(config.out), tuple(kind for one in kinds for kind in one)
+    kinds = [slurm_queries.parse_partitions(line) for line in sinfo.out.splitlines()]
+    return slurm_queries.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
 def facts(machine: Machine) -> list[ProfileFact]:

@@ -14,7 +14,7 @@ from typing import Any, Callable, TypeVar
 from ..core import files, machine, places, shell
 from ..core.site import Partition, Site
 from ..injob.rank.hardware import driver_version
-from ..schedulers import CAPABILITIES, slurm_calls
+from ..schedulers import CAPABILITIES, slurm_queries
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
@@ -85,15 +85,15 @@ def _cpus() -> int:
 def _slurm(
     problems: list[str], fresh: bool
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
-    commands = [slurm_calls.MPI_LIST, slurm_calls.CONFIG, slurm_calls.PARTITIONS]
+    commands = [slurm_queries.MPI_LIST, slurm_queries.CONFIG, slurm_queries.PARTITIONS]
     ask = shell.together if fresh else ask_slurm
     types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
     return (
-        _read(slurm_calls.MPI_LIST, types, slurm_calls.parse_mpi_list, problems),
-        _read(slurm_calls.CONFIG, config, slurm_calls.parse_config, problems),
-        _read(slurm_calls.PARTITIONS, sinfo, slurm_calls.parse_partitions, problems),
+        _read(slurm_queries.MPI_LIST, types, slurm_queries.parse_mpi_list, problems),
+        _read(slurm_queries.CONFIG, config, slurm_queries.parse_config, problems),
+        _read(slurm_queries.PARTITIONS, sinfo, slurm_queries.parse_partitions, problems),
     )
 
 
@@ -108,7 +108,7 @@ def _read(
         parsed = parse(answer.out)
     except ValueError:
         parsed = None
-    if parsed is None or not (parsed or command is slurm_calls.PARTITIONS):
+    if parsed is None or not (parsed or command is slurm_queries.PARTITIONS):
         problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
     return parse("") if parsed is None else parsed
 

@@ -12,7 +12,7 @@ from ...core.plan import Caution, Interruption, Plan
 from ...core.quoting import Expanded
 from ...injob import SERVE
 from ...planning import requeue
-from ...schedulers import SCHEDULERS, capabilities, slurm_calls
+from ...schedulers import SCHEDULERS, capabilities, slurm_submit
 from ...script import ranks, render, runtimes
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
@@ -96,7 +96,7 @@ def allocation(plan: Plan, paths: JobPaths) -> list[str]:
     scheduler = capabilities(plan.launching.scheduler)
     if scheduler.interactive:
         return [*scheduler.interactive, str(paths.script)]
-    waits = slurm_calls.salloc(plan) if scheduler.allocates else []
+    waits = slurm_submit.salloc(plan) if scheduler.allocates else []
     return [*waits, *in_shell(paths)]
 
 

@@ -18,10 +18,11 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 from runners.jobs import find, job_status, logs
-from runners.schedulers import slurm, slurm_calls
+from runners.schedulers import slurm, slurm_submit
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
-from runners.schedulers.slurm_calls import parse_mpi_list, scrubbed
+from runners.schedulers.slurm_queries import parse_mpi_list
+from runners.schedulers.slurm_submit import scrubbed
 
 from ..failures import leave, words
 
@@ -138,18 +139,18 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
 
 
 def test_submit_answers() -> None:
-    assert slurm_calls.parse_submit(Result(0, "42\n", "")) == "42"
-    assert slurm_calls.parse_submit(Result(0, "42;cluster\n", "")) == "42"
+    assert slurm_submit.parse_submit(Result(0, "42\n", "")) == "42"
+    assert slurm_submit.parse_submit(Result(0, "42;cluster\n", "")) == "42"
     with pytest.raises(Refused) as error:
-        slurm_calls.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
+        slurm_submit.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
     assert "invalid partition specified: x" in str(error.value)
 
 
 def test_a_silent_controller() -> None:
     up = Result(0, "Slurmctld(primary) at login is UP\n", "")
-    slurm_calls.check_controller(up)
+    slurm_submit.check_controller(up)
     with pytest.raises(SystemFault, match="nothing was submitted"):
-        slurm_calls.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
+        slurm_submit.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
 
 
 def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:

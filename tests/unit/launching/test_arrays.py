@@ -25,7 +25,7 @@ from runners.core.site import Site
 from runners.jobs import find, job_status
 from runners.launching import submit, suggest
 from runners.planning.case import Case
-from runners.schedulers import local, pbs, slurm, slurm_calls, slurm_script
+from runners.schedulers import local, pbs, slurm, slurm_script, slurm_submit
 from runners.settings import sweep
 from runners.settings.sweep import SweepRun
 from runners.submit import dependency, job_array, launch
@@ -428,9 +428,9 @@ def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None
     with pytest.raises(shell.NoAnswer) as late:
         shell.run(["sh", "-c", f"echo '{words}' >&2; exec sleep 9"], timeout=0.5)
     assert late.value.evidence == words
-    full = slurm_calls.no_answer(late.value.what, late.value.evidence)
+    full = slurm_submit.no_answer(late.value.what, late.value.evidence)
     assert isinstance(full, Refused)
     assert "MaxJobCount" in str(full)
-    silent = slurm_calls.no_answer("sbatch did not answer within 60 s", "")
+    silent = slurm_submit.no_answer("sbatch did not answer within 60 s", "")
     assert "whether it has taken the job is not known" in str(silent)
     assert "\n  \n" not in str(silent)

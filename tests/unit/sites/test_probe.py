@@ -12,7 +12,7 @@ import pytest
 from runners.core import shell
 from runners.core.shell import Result
 from runners.core.site import Partition
-from runners.schedulers import slurm_calls
+from runners.schedulers import slurm_queries
 from runners.sites import probe
 
 SINFO = """\
@@ -24,7 +24,7 @@ mig|1|64|gpu:a100_1g.5gb:7|infinite|0
 
 
 def test_partitions() -> None:
-    assert slurm_calls.parse_partitions(SINFO) == (
+    assert slurm_queries.parse_partitions(SINFO) == (
         Partition("cpu", 2, 32, (), "1-00:00:00", True),
         Partition(
             "gpu",
@@ -41,7 +41,7 @@ def test_partitions() -> None:
 @pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f", "a|1"])
 def test_partitions_in_another_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        slurm_calls.parse_partitions(text)
+        slurm_queries.parse_partitions(text)
 
 
 def test_settings() -> None:
@@ -50,7 +50,7 @@ def test_settings() -> None:
         "AccountingStorageHost   = (null)\nClusterName             = kit\n"
         "SLURM_VERSION           = 24.11.5\nTaskPlugin = affinity,cgroup\n"
     )
-    found = slurm_calls.parse_config(text)
+    found = slurm_queries.parse_config(text)
     assert found["ClusterName"] == "kit"
     assert found["AccountingStorageHost"] == ""
     assert found["TaskPlugin"] == "affinity,cgroup"

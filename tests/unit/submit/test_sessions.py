@@ -37,7 +37,7 @@ from runners.injob.serve.start import (
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
-from runners.schedulers.slurm_calls import LABELLED, SlurmSteps
+from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
 from runners.script import render
 from runners.submit import private_folder
 from runners.submit.private_folder import ServerAddress

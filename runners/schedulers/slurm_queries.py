@@ -1,0 +1,92 @@
+"""What a cluster says of itself: its PMI types, settings and partitions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core import shell
+from ..core.errors import SystemFault
+from ..core.site import Partition
+
+NO_ANSWER_TEXT = "Slurm's controller does not answer"
+MPI_LIST = ["srun", "--mpi=list"]
+CONFIG = ["scontrol", "show", "config"]
+# sinfo(1), -o: name with * for the default, nodes, CPUs, GRES, time limit, disk.
+# With --exact, nodes that differ have lines of their own.
+PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%G|%l|%d"]
+# gpu:A100:4(S:0-1), gpu:2, gpu:a100_1g.5gb:7
+GPU = re.compile(r"gpu(?::(?P<type>[^:(]+))?:(?P<count>\d+)")
+
+
+def query(argv: Sequence[str], **variables: str) -> str:
+    """Return what a command prints; raise SystemFault when the controller does not answer."""
+    answer = shell.run(argv, env={**os.environ, **variables})
+    if answer.code != 0:
+        raise SystemFault(NO_ANSWER_TEXT, answer.err.strip(), "scontrol ping")
+    return answer.out
+
+
+def parse_mpi_list(text: str) -> tuple[str, ...]:
+    """Return the types that `srun --mpi=list` prints, such as none, pmi2, pmix and pmix_v5.
+
+    Slurm 22.05 to 26.05 print a heading, one indented type a line, and a line of pmix versions.
+    """
+    types: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(("\t", " ")):
+            types.append(line.strip())
+        elif line.startswith("specific pmix plugin versions available:"):
+            types += [version.strip() for version in line.split(":", 1)[1].split(",")]
+    return tuple(types)
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Return the settings of `scontrol show config`, in which (null) stands for none."""
+    settings = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            settings[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return settings
+
+
+def parse_partitions(text: str) -> tuple[Partition, ...]:
+    """Return the partitions in sinfo's lines; raise ValueError for a line of another form."""
+    partitions: dict[str, Partition] = {}
+    for line in text.splitlines():
+        one = _parse_partition(line)
+        partitions[one.name] = _merged(partitions[one.name], one) if one.name in partitions else one
+    return tuple(partitions.values())
+
+
+def _parse_partition(line: str) -> Partition:
+    name, nodes, cpus, gres, limit, disk = line.split("|")
+    return Partition(
+        name.rstrip("*"),
+        int(nodes),
+        int(cpus.rstrip("+")),
+        tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres)),
+        limit,
+        name.endswith("*"),
+        int(disk.rstrip("+")),
+    )
+
+
+def _merged(one: Partition, other: Partition) -> Partition:
+    """Return one partition of two kinds of nodes, as poor as the poorer of them."""
+    return replace(
+        one,
+        nodes=one.nodes + other.nodes,
+        cpus=min(one.cpus, other.cpus),
+        disk_mb=min(one.disk_mb, other.disk_mb),
+        gpus=one.gpus + tuple(gpu for gpu in other.gpus if gpu not in one.gpus),
+    )
+
+
+def has_partition(name: str) -> bool:
+    """Whether Slurm has a partition of this name; True where it does not say."""
+    (answer,) = shell.together([["scontrol", "show", "partition", name]], 10)
+    return answer.code == 0 or "not found" not in answer.out + answer.err
