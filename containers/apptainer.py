@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from runners.core import disk_space
 from runners.core.errors import Refused
-from runners.core.places import Places
 
 from . import build_modes, process
+from .build_folders import BuildFolders
 from .build_modes import Mode
 
 # Settings of the building machine that must not decide what is in an image.
@@ -64,7 +64,7 @@ def ask(image: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def environment(
-    places: Places, environ: Mapping[str, str], epoch: int | None = None
+    folders: BuildFolders, environ: Mapping[str, str], epoch: int | None = None
 ) -> dict[str, str]:
     """The environment for Apptainer: its large folders on scratch, unless the user said where.
 
@@ -73,8 +73,8 @@ def environment(
     Without it the times of a user's own files are the user's.
     """
     ours = {
-        "APPTAINER_TMPDIR": str(places.temporary),
-        "APPTAINER_CACHEDIR": str(places.work / "apptainer-cache"),
+        "APPTAINER_TMPDIR": str(folders.temporary),
+        "APPTAINER_CACHEDIR": str(folders.work / "apptainer-cache"),
     }
     foreign = (*FOREIGN, *CA_VARIABLES)
     kept = {name: value for name, value in environ.items() if not name.startswith(foreign)}
@@ -96,7 +96,7 @@ class Build:
     definition: Path
     output: Path
     files: Mapping[str, Path]
-    given: Mapping[str, str]
+    build_args: Mapping[str, str]
     binds: tuple[str, ...] = ()
     compression: str = ""
 
@@ -111,17 +111,17 @@ class Apptainer:
     @classmethod
     def here(
         cls,
-        places: Places,
+        folders: BuildFolders,
         ca: Path | None = None,
         epoch: int | None = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Apptainer:
         """In the way of building that works on this machine, with more variables. Refused."""
         require()
-        places.temporary.mkdir(parents=True, exist_ok=True)  # not emptied: another build may use it
-        disk_space.check_place(disk_space.Volume.of(places.temporary))
-        environ = {**environment(places, os.environ, epoch), **more}
-        return cls(build_modes.choose(environ), environ, places.temporary, ca)
+        folders.temporary.mkdir(parents=True, exist_ok=True)  # another build may be in it
+        disk_space.check_place(disk_space.Volume.of(folders.temporary))
+        environ = {**environment(folders, os.environ, epoch), **more}
+        return cls(build_modes.choose(environ), environ, folders.temporary, ca)
 
     def build(self, build: Build, log: Path, folder: Path | None = None) -> None:
         """Build in `folder`, else in a folder of links to the inputs.
@@ -135,13 +135,13 @@ class Apptainer:
         process.run(self.argv(build), log, environ, inputs)
 
     def argv(self, build: Build) -> list[str]:
+        pairs = build.build_args.items()
         binds = [*build.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
-        given = build.given.items()
         return [
             *("apptainer", "build", *self.mode.flags, "--force", "--notest"),
             *(("--mksquashfs-args", build.compression) if build.compression else ()),
             *(("--bind", ",".join(binds)) if binds else ()),
-            *(word for name, value in given for word in ("--build-arg", f"{name}={value}")),
+            *(word for name, value in pairs for word in ("--build-arg", f"{name}={value}")),
             *(str(build.output), str(build.definition)),
         ]
 

@@ -48,20 +48,20 @@ BASE, NO_RECIPES = "base.tar", "no-recipes"
 
 def build(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> None:
     """Make the image, unless another build just made it. Raises RunnerError."""
-    with process.only_build(plan.places.work, shown):
+    with process.only_build(plan.folders.work, shown):
         if not build_record.is_current(plan.output, plan.key):
             builder, image = Builder.here(plan, options, shown), plan.image
             steps = builder.steps()
             long = any(one.needed for one in steps[:-1])
             builder.run(steps, image.needs if long else image.needs_for_trainers, shown)
-        for path in build_record.forget(plan.places.builds, plan.results()):
+        for path in build_record.forget(plan.folders.builds, plan.results()):
             shown.say(f"removed, not used for {build_record.DAYS} days: {path}")
 
 
 def build_wheel(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> Path:
     """Compile Horovod's wheel as for an image, unless it is there. Raises RunnerError."""
     if not plan.horovod.exists():
-        with process.only_build(plan.places.work, shown):
+        with process.only_build(plan.folders.work, shown):
             builder = Builder.here(plan, options, shown)
             builder.run(builder.wheel_steps(), plan.image.needs, shown)
     (compiled,) = plan.horovod.glob("*.whl")
@@ -105,7 +105,7 @@ class Builder:
     def here(cls, plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> Builder:
         """With the way of building that works on this machine. Raises Refused."""
         emulated = build_modes.needs_emulation(plan.image.architecture)
-        runtime = Apptainer.here(plan.places, options.ca, EPOCH, SLOW if emulated else {})
+        runtime = Apptainer.here(plan.folders, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
         if not plan.registry_base and not runtime.mode.subordinate_ids:
             raise Refused(debian.NO_IDS)
@@ -113,7 +113,7 @@ class Builder:
 
     def run(self, steps: list[BuildStep], needs: Needs, shown: BuildProgress) -> None:
         """Do these steps, if there is room for them. Raises RunnerError."""
-        with process.emptied(self.plan.places.temporary) as folder:
+        with process.emptied(self.plan.folders.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
             build_steps.run(steps, shown)
 
@@ -180,7 +180,7 @@ class Builder:
 
     def make_base(self, path: Path) -> None:
         """Fill it, compare its packages with the lock, wrap it as an image."""
-        layer = self.plan.places.temporary / "base.tar"
+        layer = self.plan.folders.temporary / "base.tar"
         try:
             self.apptainer.run(self.base_command(path, layer), self.log(f"base-for-{path.stem}"))
             self.check_versions(debian.installed(layer), path)
@@ -202,16 +202,16 @@ class Builder:
         debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
 
     def on_base(
-        self, path: Path, files: Mapping[str, Path], given: Mapping[str, str], bound: str
+        self, path: Path, files: Mapping[str, Path], build_args: Mapping[str, str], bound: str
     ) -> Build:
         """What builds a definition from its base; the wheels and what is `bound` are seen by it."""
-        plan, registry = self.plan, self.plan.registry_base
+        plan, registry, lock = self.plan, self.plan.registry_base, self.plan.image.lock
         base = ("docker", registry) if registry else ("docker-archive", BASE)
         return Build(
             definition=path,
-            output=plan.places.temporary / f"{path.stem}.sif",
+            output=plan.folders.temporary / f"{path.stem}.sif",
             files={"containers": HERE, BASE: plan.base_archive(path), **files},
-            given={**dict(zip(("bootstrap", "from"), base)), "lock": plan.image.lock, **given},
+            build_args={"bootstrap": base[0], "from": base[1], "lock": lock, **build_args},
             binds=(f"{plan.wheels}:/mnt:ro", *filter(None, [bound])),
         )
 
@@ -227,8 +227,8 @@ class Builder:
     def horovod_build(self, result: Path) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
         path = self.plan.wheel_definition
-        given = {"packages": " ".join(self.plan.image.packages(path))}
-        return self.on_base(path, {}, given, f"{result}:/srv")
+        build_args = {"packages": " ".join(self.plan.image.packages(path))}
+        return self.on_base(path, {}, build_args, f"{result}:/srv")
 
     # 4. environment
 
@@ -251,9 +251,9 @@ class Builder:
 
     def environment_build(self) -> Build:
         plan = self.plan
-        files = {"horovod": plan.horovod, NO_RECIPES: plan.places.temporary / NO_RECIPES}
-        given = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
-        build = self.on_base(plan.definition, files, given, "")
+        files = {"horovod": plan.horovod, NO_RECIPES: plan.folders.temporary / NO_RECIPES}
+        build_args = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
+        build = self.on_base(plan.definition, files, build_args, "")
         return replace(build, compression=plan.compression)
 
     # 5. image, and 6. proof
@@ -272,7 +272,7 @@ class Builder:
 
     def append_trainers(self, image: Path, log: Path) -> None:
         """Write `image`: the environment's file system with the compiled trainers added."""
-        like, work = self.plan.environment, self.plan.places.temporary / "image"
+        like, work = self.plan.environment, self.plan.folders.temporary / "image"
         with process.emptied(work):
             folder, squashfs = work / "stage", work / "part.sqfs"
             trainers.stage(CHECKOUT, folder)
@@ -289,7 +289,7 @@ class Builder:
         return process.fresh_log(self.log_path(name))
 
     def log_path(self, name: str) -> Path:
-        return self.plan.places.logs / f"{self.plan.image.name}-{name}.log"
+        return self.plan.folders.logs / f"{self.plan.image.name}-{name}.log"
 
     def last_line(self, name: str) -> build_steps.Status:
         return partial(build_steps.last_line, self.log_path(name))

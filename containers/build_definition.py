@@ -14,12 +14,12 @@ from pathlib import Path
 from runners.core import atomic, digest, disk_space, sif
 from runners.core.disk_space import Needs
 from runners.core.errors import SystemFault, UsageError
-from runners.core.places import Places
 from runners.core.text import utc
 
 from . import apptainer, apt, build_record, build_steps, catalogue, definition, process
 from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
+from .build_folders import BuildFolders
 from .build_steps import BuildProgress, BuildStep
 from .definition import Base
 from .foreign_horovod import Horovod
@@ -32,9 +32,9 @@ NO_KEY = ""  # in its record: an image of a user's definition is built each time
 PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
 RECIPES_LABEL = "recipes"  # the label of our images and of those made from them
 # What %post has instead of the machine's: it may be full of others' files, or be emptied there.
-OWN = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
-PRIVATE = "own"  # the folder of those, through which no other user of the machine gets
-STAGE = "stage"  # the folder of a derived build's files, in the temporary one
+TMP_FOLDERS = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
+PRIVATE_FOLDER = "private"  # the folder of those, through which no other user of the machine gets
+STAGE_FOLDER = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
 the %post of {name} ended before its last line, so labels and bill of materials are not renewed.
@@ -42,7 +42,7 @@ Does it call 'exit'? Leave that out, or put what may end early in parentheses: (
 
 
 @dataclass(frozen=True)
-class OneDefinition:
+class DefinitionBuild:
     """One definition and the image to make of it, from the image `base` if there is one.
 
     Relative names in it belong to `folder`, or are those of `files` where there is none.
@@ -52,7 +52,7 @@ class OneDefinition:
     name: str  # of the definition or requirements, for messages
     folder: Path | None
     output: Path
-    given: Mapping[str, str] = field(default_factory=dict)
+    build_args: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     ca: Path | None = None
     base: Base | None = None
@@ -61,12 +61,12 @@ class OneDefinition:
     apt: apt.AptImage | None = None  # of the image that a definition starts from
 
 
-def with_packages(packages: AddedPackages, output: Path) -> OneDefinition:
+def with_packages(packages: AddedPackages, output: Path) -> DefinitionBuild:
     """The base with what a requirements file asks for, or with Horovod. Raises RunnerError."""
     base, wanted = packages.base, packages.wanted
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
     proof = wanted.imports() if isinstance(wanted, Horovod) else ""
-    return OneDefinition(
+    return DefinitionBuild(
         text=definition.with_packages(link, packages.inside.python, proof),
         name=Path(packages.name).name,
         folder=None,
@@ -79,69 +79,78 @@ def with_packages(packages: AddedPackages, output: Path) -> OneDefinition:
 
 
 def with_definition(
-    base: Base | None, path: Path, given: Mapping[str, str], output: Path, ca: Path | None
-) -> OneDefinition:
+    base: Base | None, path: Path, build_args: Mapping[str, str], output: Path, ca: Path | None
+) -> DefinitionBuild:
     """The user's definition, on top of the base if there is one. Raises UsageError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the definition {path}: {error}") from None
-    definition.check(text, path.name, given)
+    definition.check(text, path.name, build_args)
     if base:
         text = definition.with_definition(base, text, path.name)
     folder = path.absolute().parent
-    start = base.path if base else folder / definition.local_base(text, given)
+    start = base.path if base else folder / definition.local_base(text, build_args)
     debian = apt.find(start) if start.is_file() else None
     if debian:
         text = definition.with_start(text, apt.BEGIN)
-    return OneDefinition(text, path.name, folder, output, given, ca=ca, base=base, apt=debian)
+    return DefinitionBuild(
+        text, path.name, folder, output, build_args, ca=ca, base=base, apt=debian
+    )
 
 
-def describe(one: OneDefinition) -> str:
+def describe(target: DefinitionBuild) -> str:
     """The definition, and the command that would be run in the way that works here."""
-    places = Places.locate(os.environ)
-    runtime = Apptainer.here(places, one.ca)
-    path = Path(one.name if one.folder else "image.def")
-    command = runtime.argv(_build(one, path, one.output, places.temporary))
-    return f"{one.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
+    folders = BuildFolders.locate(os.environ)
+    runtime = Apptainer.here(folders, target.ca)
+    path = Path(target.name if target.folder else "image.def")
+    command = runtime.argv(_build(target, path, target.output, folders.temporary))
+    return f"{target.text.rstrip()}\n\n# {runtime.mode.name}\n{shlex.join(command)}"
 
 
-def build(one: OneDefinition, shown: BuildProgress) -> None:
+def build(target: DefinitionBuild, shown: BuildProgress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
-    places = Places.locate(os.environ)
-    with process.only_build(places.work, shown), process.emptied(places.temporary) as temporary:
-        needs = definition.needs(one.base) if one.base else UNKNOWN
+    folders = BuildFolders.locate(os.environ)
+    with process.only_build(folders.work, shown), process.emptied(folders.temporary) as temporary:
+        needs = definition.needs(target.base) if target.base else UNKNOWN
         disk_space.require(temporary, needs, shown.say)
-        runtime = Apptainer.here(places, one.ca)
+        runtime = Apptainer.here(folders, target.ca)
         shown.say(runtime.mode.said)
-        log = process.fresh_log(places.logs / f"{one.output.stem}.log")
-        with atomic.new_file(one.output) as part:
-            build_steps.run(_steps(one, part, runtime, log), shown)
-        build_record.write(one.output, NO_KEY, f"sha256:{digest.sha256(one.output)}")
+        log = process.fresh_log(folders.logs / f"{target.output.stem}.log")
+        with atomic.new_file(target.output) as part:
+            build_steps.run(_steps(target, part, runtime, log), shown)
+        build_record.write(target.output, NO_KEY, f"sha256:{digest.sha256(target.output)}")
 
 
-def _steps(one: OneDefinition, part: Path, runtime: Apptainer, log: Path) -> list[BuildStep]:
+def _steps(target: DefinitionBuild, part: Path, runtime: Apptainer, log: Path) -> list[BuildStep]:
     path, status = runtime.temporary / "image.def", partial(build_steps.last_line, log)
-    path.write_text(one.text, encoding="utf-8")
-    private = runtime.temporary / PRIVATE
+    path.write_text(target.text, encoding="utf-8")
+    private = runtime.temporary / PRIVATE_FOLDER
     private.mkdir(mode=0o700)
-    for folder in (private / name for name in OWN):
+    for folder in (private / name for name in TMP_FOLDERS):
         folder.mkdir()
         folder.chmod(0o1777)  # for users of the image, as apt's
-    made = _build(one, path, part, runtime.temporary)
-    adding = BuildStep("what it adds", True, partial(_fill_stage, one, runtime, log), status=status)
+    build = _build(target, path, part, runtime.temporary)
+    fill = partial(_fill_stage, target, runtime, log)
+    make = partial(runtime.build, build, log, target.folder)
+    test = partial(_test, target, runtime, part, log)
     return [
-        *([adding] if one.base or one.apt else []),
-        BuildStep(one.name, True, partial(runtime.build, made, log, one.folder), status=status),
-        BuildStep("its test", True, partial(_test, one, runtime, part, log), status=status),
+        *([BuildStep("what it adds", True, fill, status=status)] if _staged(target) else []),
+        BuildStep(target.name, True, make, status=status),
+        BuildStep("its test", True, test, status=status),
     ]
 
 
-def _build(one: OneDefinition, path: Path, output: Path, temporary: Path) -> Build:
-    staged = one.base or one.apt
-    binds = [f"{temporary / STAGE}:{definition.STAGE}:ro"] if staged else []
-    binds += [f"{temporary / PRIVATE / name}:{place}" for name, place in OWN.items()]
-    return Build(path, output, one.files, one.given, tuple(binds), _compression(one.base))
+def _staged(target: DefinitionBuild) -> bool:
+    return bool(target.base or target.apt)
+
+
+def _build(target: DefinitionBuild, path: Path, output: Path, temporary: Path) -> Build:
+    binds = [f"{temporary / STAGE_FOLDER}:{definition.STAGE}:ro"] if _staged(target) else []
+    private = temporary / PRIVATE_FOLDER
+    binds += [f"{private / name}:{folder}" for name, folder in TMP_FOLDERS.items()]
+    compression = _compression(target.base)
+    return Build(path, output, target.files, target.build_args, tuple(binds), compression)
 
 
 def _compression(base: Base | None) -> str:
@@ -156,31 +165,31 @@ def _compression(base: Base | None) -> str:
     return ZSTD.format(catalogue.IMAGES["gpu" if gpu else "cpu"].level)
 
 
-def _fill_stage(one: OneDefinition, runtime: Apptainer, log: Path) -> None:
+def _fill_stage(target: DefinitionBuild, runtime: Apptainer, log: Path) -> None:
     """Fill the folder that the build binds. Raises RunnerError."""
-    stage, asking = runtime.temporary / STAGE, runtime.temporary / "asking"
+    stage, asking = runtime.temporary / STAGE_FOLDER, runtime.temporary / "asking"
     stage.mkdir()
-    if one.apt:
-        apt.fill(one.apt, stage / "apt")
-    if one.base:
-        labels = {**definition.labels(one.base, utc()), **one.labels}
+    if target.apt:
+        apt.fill(target.apt, stage / "apt")
+    if target.base:
+        labels = {**definition.labels(target.base, utc()), **target.labels}
         (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")
-    if one.packages:
+    if target.packages:
         asking.mkdir()
-        one.packages.fetch(runtime, asking, stage, log)
+        target.packages.fetch(runtime, asking, stage, log)
 
 
-def _test(one: OneDefinition, runtime: Apptainer, image: Path, log: Path) -> None:
+def _test(target: DefinitionBuild, runtime: Apptainer, image: Path, log: Path) -> None:
     """Run the image's test, and that of its base, which must be named. Raises RunnerError."""
     runtime.test(image, log)
-    if one.base is None:
+    if target.base is None:
         return
     named = (sif.labels(image) or {}).get(definition.DIGEST_LABEL)
-    if named != f"sha256:{one.base.digest}":
-        raise SystemFault(UNFINISHED.format(name=one.name))
+    if named != f"sha256:{target.base.digest}":
+        raise SystemFault(UNFINISHED.format(name=target.name))
     # A %test of the definition takes the place of the base's.
-    own = definition.has_test(one.text)
-    script = apptainer.exec_argv(one.base.path, "cat", "/.singularity.d/test")
+    own = definition.has_test(target.text)
+    script = apptainer.exec_argv(target.base.path, "cat", "/.singularity.d/test")
     if text := subprocess.run(script, capture_output=True).stdout if own else b"":
         path = runtime.temporary / "base-test"
         path.write_bytes(text)

@@ -120,7 +120,7 @@ def packages(definition: Path) -> list[str]:
     return names
 
 
-def check(text: str, name: str, given: Mapping[str, str]) -> None:
+def check(text: str, name: str, build_args: Mapping[str, str]) -> None:
     """Raise UsageError, with the line, for what Apptainer would reject or silently ignore."""
     if not any(line.lower().lstrip().startswith("bootstrap") for line in text.splitlines()):
         raise UsageError(
@@ -133,7 +133,7 @@ def check(text: str, name: str, given: Mapping[str, str]) -> None:
             _check_heading(line, section, where)
         elif not section:
             _check_header(line, where)
-    _check_arguments(text, name, given)
+    _check_arguments(text, name, build_args)
 
 
 def _check_heading(line: str, section: str, where: str) -> None:
@@ -163,17 +163,17 @@ def _check_header(line: str, where: str) -> None:
         raise UsageError(f"{where}: there is no keyword '{match[1]}'\n  | {line}\n{near}")
 
 
-def _check_arguments(text: str, name: str, given: Mapping[str, str]) -> None:
+def _check_arguments(text: str, name: str, build_args: Mapping[str, str]) -> None:
     defaults, uses = arguments(text), list(placeholders(text))
     used = {word for _, _, word in uses}
-    for word in given:
+    for word in build_args:
         if word not in used:
             raise UsageError(
                 f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n"
                 f"{nearest(word, used) or 'It takes none.'}"
             )
     for number, line, word in uses:
-        if word not in defaults and word not in given:
+        if word not in defaults and word not in build_args:
             raise UsageError(
                 f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
                 f"Give one: --build-arg {word}=...; or a default below %arguments."
@@ -223,7 +223,7 @@ def with_start(text: str, command: str) -> str:
     return "\n".join([*rows[:first], "%post", f"    {command}", "", *rows[first:]]) + "\n"
 
 
-def local_base(text: str, given: Mapping[str, str]) -> str:
+def local_base(text: str, build_args: Mapping[str, str]) -> str:
     """The image file that a definition of one stage starts from, "" when it is no file."""
     header: dict[str, str] = {}
     for _, section, line in lines(text):
@@ -232,7 +232,7 @@ def local_base(text: str, given: Mapping[str, str]) -> str:
             if key in header:
                 return ""
             header[key] = line.partition(":")[2].partition("#")[0].strip()
-    known = {**arguments(text), **given}
+    known = {**arguments(text), **build_args}
     filled = {key: PLACEHOLDER.sub(lambda m: known.get(m[1], ""), header[key]) for key in header}
     return filled.get("from", "") if filled.get("bootstrap", "").lower() == "localimage" else ""
 

@@ -75,18 +75,18 @@ def build(options: EnvironmentOptions, shown: BuildProgress) -> Made:
     host_tools.check_compiler(environ)
     mpi = host_tools.find_mpi(options.mpi, environ)
     shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")
-    log = process.fresh_log(plan.places.logs / "environment-on-the-host.log")
-    with process.only_build(plan.places.work, shown):
-        with process.emptied(plan.places.temporary) as work:
+    log = process.fresh_log(plan.folders.logs / "environment-on-the-host.log")
+    with process.only_build(plan.folders.work, shown):
+        with process.emptied(plan.folders.temporary) as work:
             wanted = host_tools.library(mpi, environ, work) if mpi else ""
         if not plan.wheels.exists():
             with shown.phase("wheels", partial(build_steps.fetched, plan.wheels)):
                 wheels.fetch(plan.image, options.source, plan.wheels)
         compilation = Compilation(plan.image, python, plan.wheels, mpi, environ, wanted)
         with shown.phase("Horovod wheel", partial(build_steps.last_line, log)):
-            temporary = plan.places.temporary
+            temporary = plan.folders.temporary
             disk_space.require(temporary, NEEDS, shown.say)
-            wheel = host_horovod.compiled(compilation, plan.places.builds, temporary, log)
+            wheel = host_horovod.compiled(compilation, plan.folders.builds, temporary, log)
         with shown.phase("environment", partial(build_steps.last_line, log)):
             _fill(options, plan, python, wheel, log)
     library = host_horovod.linked(options.folder, environ)
@@ -168,7 +168,7 @@ def _fill(
     process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
     (wheel,) = horovod.glob("*.whl")
     own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
-    wanted = process.fresh_log(plan.places.temporary / "requirements.txt")
+    wanted = process.fresh_log(plan.folders.temporary / "requirements.txt")
     wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
     what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(options.folder, plan.wheels, what, log)
@@ -183,10 +183,10 @@ def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> tuple[Made
     Returns what it was compiled for too. Raises RunnerError.
     """
     folder, python = options.folder, existing_python(options.folder)
-    places = make("cpu", BuildOptions(source=options.source)).places
-    log = process.fresh_log(places.logs / "horovod-into-environment.log")
-    with process.only_build(places.work, shown), process.emptied(places.temporary) as work:
-        disk_space.require(places.temporary, NEEDS, shown.say)
+    folders = make("cpu", BuildOptions(source=options.source)).folders
+    log = process.fresh_log(folders.logs / "horovod-into-environment.log")
+    with process.only_build(folders.work, shown), process.emptied(folders.temporary) as work:
+        disk_space.require(folders.temporary, NEEDS, shown.say)
         environ, mpi = _active(options, work)
         installed = packages(python, environ)
         horovod = foreign_horovod.find(_target(folder, python, environ), installed)

@@ -15,10 +15,10 @@ from runners.core import digest
 from runners.core.errors import Refused
 from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
-from runners.core.places import Places
 from runners.core.text import utc
 
 from . import catalogue, debian, lockfile, pip, trainers
+from .build_folders import BuildFolders
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
 
@@ -72,7 +72,7 @@ class BuildPlan:
 
     image: Image
     registry_base: str  # an image of a registry to start from; "" for Debian packages made into one
-    places: Places
+    folders: BuildFolders
     output: Path
     revision: Revision
 
@@ -96,7 +96,7 @@ class BuildPlan:
 
     @cached_property
     def wheels(self) -> Path:
-        return self.places.wheels / f"{self.image.name}-{self.pins}"
+        return self.folders.wheels / f"{self.image.name}-{self.pins}"
 
     @cached_property
     def pins(self) -> str:
@@ -121,7 +121,7 @@ class BuildPlan:
         return debian.SECTIONS[0] if path == self.definition else debian.SECTIONS[1]
 
     def base_archive(self, path: Path) -> Path:
-        return self.places.builds / f"base-{self.base_key(path)}.tar"
+        return self.folders.builds / f"base-{self.base_key(path)}.tar"
 
     @cached_property
     def horovod(self) -> Path:
@@ -130,7 +130,7 @@ class BuildPlan:
         pins = self._key_of(lockfile.against(self.lock))
         files = digest.of_files(inputs, HERE)
         key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
-        return self.places.builds / f"horovod-{key}"
+        return self.folders.builds / f"horovod-{key}"
 
     @property
     def compression(self) -> str:
@@ -149,7 +149,7 @@ class BuildPlan:
             compression=self.compression,
             epoch=str(EPOCH),
         )
-        return self.places.builds / f"environment-{key}.sif"
+        return self.folders.builds / f"environment-{key}.sif"
 
     def results(self) -> list[Path]:
         """All that is kept of a build besides wheels and image."""
@@ -172,14 +172,14 @@ def make(name: str, options: BuildOptions) -> BuildPlan:
     """What is to be made. Raises UsageError, Refused."""
     architecture = options.arch or machine()
     image = catalogue.image(name, architecture)
-    places = Places.locate(os.environ)
-    output = places.images / file_name(image.name, architecture)
+    folders = BuildFolders.locate(os.environ)
+    output = folders.images / file_name(image.name, architecture)
     if options.output:
         output = options.output.absolute()
     change = os.environ.get(REVISION) or last_change(CHECKOUT, inputs(image))
     commit, date = (change or f"unknown {EPOCH}").split()
     revision = Revision(version(CHECKOUT), commit, int(date))
-    return BuildPlan(image, choose_base(options.base, image), places, output, revision)
+    return BuildPlan(image, choose_base(options.base, image), folders, output, revision)
 
 
 def inputs(image: Image) -> list[str]:

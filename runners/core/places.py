@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import SystemFault
@@ -70,39 +69,3 @@ def user_settings(env: Mapping[str, str]) -> Path:
     """Return the folder of the user's own settings (XDG Base Directory Specification)."""
     base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return Path(base, "runner")
-
-
-@dataclass(frozen=True)
-class Places:
-    """All folders of a build."""
-
-    cache: Path  # wheels/ and builds/, by content
-    work: Path  # tmp/, logs/ and Apptainer's cache
-    images: Path
-
-    @classmethod
-    def locate(cls, environ: Mapping[str, str]) -> Places:
-        space = scratch_of(environ)
-        below = space if space == user_cache(environ) else space / "horovod-runner"
-        cache = user_cache(environ) if environ.get("RUNNER_CACHE") else below
-        return cls(cache, below, space / "images")
-
-    @property
-    def wheels(self) -> Path:
-        """One folder per pair of locks."""
-        return self.cache / "wheels"
-
-    @property
-    def builds(self) -> Path:
-        """Bases and compiled Horovod wheels."""
-        return self.cache / "builds"
-
-    @property
-    def temporary(self) -> Path:
-        """Emptied when a build starts; nothing else writes here."""
-        return self.work / "tmp"
-
-    @property
-    def logs(self) -> Path:
-        """One log per step, overwritten by the next run of the step."""
-        return self.work / "logs"

@@ -38,7 +38,7 @@ def made(plan: BuildPlan) -> Path:
     """The same, for another machine that has the MPI."""
     python = _interpreter(plan.image.python)
     name = key(python=python, wheels=plan.wheels.name, horovod=plan.horovod.name)
-    folder = plan.places.cache / "builds" / f"plain-{name}"
+    folder = plan.folders.cache / "builds" / f"plain-{name}"
     if not folder.exists():
         _make(plan, python, folder)
     return folder
@@ -60,7 +60,7 @@ def _interpreter(version: str) -> str:
 
 def _make(plan: BuildPlan, python: str, folder: Path) -> None:
     if not plan.wheels.is_dir() or not plan.horovod.is_dir():
-        raise Skipped(f"the image's wheels are not in {plan.places.cache}: make build-cpu")
+        raise Skipped(f"the image's wheels are not in {plan.folders.cache}: make build-cpu")
     print("bench: making the plain environment, once ...", file=sys.stderr)
     with atomic.new_folder(folder) as part:
         _run([python, "-m", "venv", "--without-pip", str(part)])

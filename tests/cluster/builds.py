@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from containers import catalogue, pip, plan
+from containers.build_folders import BuildFolders
 from containers.plan import BuildPlan
 from runners.core import atomic
-from runners.core.places import Places
 
 from . import toolbox
 from .namespaces import Bind
@@ -57,9 +57,9 @@ def argv(state: State, words: Sequence[str], binds: Sequence[Bind] = ()) -> list
 def image_plan(state: State) -> BuildPlan:
     """Return what a build of the CPU image makes, with its places as this machine sees them."""
     scratch = state.scratch / USER
-    places = Places(state.cache, scratch / "horovod-runner", scratch / "images")
+    folders = BuildFolders(state.cache, scratch / "horovod-runner", scratch / "images")
     made = plan.make("cpu", plan.BuildOptions())
-    return replace(made, places=places, output=places.images / made.output.name)
+    return replace(made, folders=folders, output=folders.images / made.output.name)
 
 
 def _passed(environ: Mapping[str, str]) -> dict[str, str]:

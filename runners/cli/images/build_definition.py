@@ -11,7 +11,7 @@ import click
 
 from containers import added_packages, apptainer, build_definition, foreign_horovod, pip
 from containers.added_packages import AddedPackages
-from containers.build_definition import RECIPES_LABEL, OneDefinition
+from containers.build_definition import RECIPES_LABEL, DefinitionBuild
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
 
@@ -59,13 +59,13 @@ def find(name: str) -> ImageInfo:
     return image
 
 
-def plain(path: Path, values: Mapping[str, Any]) -> OneDefinition:
+def plain(path: Path, values: Mapping[str, Any]) -> DefinitionBuild:
     """The build of a definition as it is. Raises UsageError."""
     output = (values["output"] or Path(f"{path.stem}.sif")).absolute()
     return build_definition.with_definition(None, path, values["given"], output, values["ca"])
 
 
-def derived(base: Base, values: Mapping[str, Any]) -> OneDefinition:
+def derived(base: Base, values: Mapping[str, Any]) -> DefinitionBuild:
     """The build on top of a base image. Raises RunnerError."""
     path = values["def_file"]
     output = (values["output"] or default_output(base.path, values)).absolute()

@@ -42,7 +42,7 @@ def _link(source: Path, target: Path) -> None:
 
 def _made(state: State, names: Sequence[str]) -> dict[str, Path]:
     plan = builds.image_plan(state)
-    results = plan.places.cache / "matrix"
+    results = plan.folders.cache / "matrix"
     results.mkdir(parents=True, exist_ok=True)
     os.chown(results, UID, UID)
     files = {name: kinds.file_name(kinds.KINDS[name]) for name in names}

@@ -11,10 +11,10 @@ from pathlib import Path
 from containers import catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
+from containers.build_folders import BuildFolders
 from containers.catalogue import Image
 from containers.plan import EPOCH, BuildPlan, Revision
 from runners.core.disk_space import Needs
-from runners.core.places import Places
 
 HERE = "../tests/real/small"
 SMALL = Image(
@@ -36,18 +36,18 @@ SMALL = Image(
 
 def main(folder: Path) -> Path:
     """Base, environment, image."""
-    places = Places(folder / "cache", folder / "work", folder / "images")
-    output = places.images / "small.sif"
-    plan = BuildPlan(SMALL, "", places, output, Revision("1", "abc", 1700000000))
-    for made in (plan.wheels, plan.horovod, places.images):
+    folders = BuildFolders(folder / "cache", folder / "work", folder / "images")
+    output = folders.images / "small.sif"
+    plan = BuildPlan(SMALL, "", folders, output, Revision("1", "abc", 1700000000))
+    for made in (plan.wheels, plan.horovod, folders.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()
-    process.empty(places.temporary)
-    builder = Builder(plan, Apptainer.here(places, epoch=EPOCH))
+    process.empty(folders.temporary)
+    builder = Builder(plan, Apptainer.here(folders, epoch=EPOCH))
     builder.make_base(catalogue.HERE / SMALL.definition)
     builder.make_environment()
     builder.append_trainers(output, builder.log("image"))
-    process.empty(places.temporary)
+    process.empty(folders.temporary)
     return output
 
 

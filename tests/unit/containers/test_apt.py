@@ -8,7 +8,7 @@ import pytest
 
 from containers import apt, build_definition
 from containers.apt import Source
-from containers.build_definition import OneDefinition
+from containers.build_definition import DefinitionBuild
 from containers.definition import Base
 from runners.core.errors import UsageError
 
@@ -87,7 +87,7 @@ def test_a_derived_image_is_packed_like_its_base(
 ) -> None:
     monkeypatch.delenv("RUNNER_PACK_LEVEL", raising=False)
     base = Base(Path("/base.sif"), "d" * 64, labels, 1)
-    asked = OneDefinition("", "x.def", None, Path("/x.sif"), base=base)
+    asked = DefinitionBuild("", "x.def", None, Path("/x.sif"), base=base)
 
     def packed() -> str:
         return build_definition._build(asked, Path("x.def"), Path("/x.sif"), Path("/t")).compression

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from containers import apptainer, apt, debian, plan, process
+from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
 from containers.horovod_image import selftest
 from containers.plan import COMPRESSION
 from runners.core import digest
 from runners.core.errors import Refused, SystemFault, UsageError
-from runners.core.places import Places
 
 CHECK_BUILD = """\
 Horovod v0.28.1:
@@ -182,13 +182,13 @@ except KeyboardInterrupt:
     assert log.read_text() == "it runs\ncleaned up\n"
 
 
-PLACES = Places(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
+FOLDERS = BuildFolders(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
 
 
 def test_the_machines_own_settings_stay_outside() -> None:
     given = {"PIP_INDEX_URL": "x", "PYTHONPATH": "x", "APPTAINER_BIND": "x", "PATH": "/bin"}
     given["SOURCE_DATE_EPOCH"] = "8"
-    found = apptainer.environment(PLACES, given, epoch=7)
+    found = apptainer.environment(FOLDERS, given, epoch=7)
     assert not {"PIP_INDEX_URL", "PYTHONPATH", "APPTAINER_BIND"} & set(found)
     assert found["PATH"] == "/bin"
     assert found["APPTAINER_TMPDIR"].endswith("horovod-runner/tmp")
@@ -196,7 +196,7 @@ def test_the_machines_own_settings_stay_outside() -> None:
 
 
 def test_the_users_own_apptainer_folders_stay() -> None:
-    found = apptainer.environment(PLACES, {"APPTAINER_TMPDIR": "/mine"}, epoch=0)
+    found = apptainer.environment(FOLDERS, {"APPTAINER_TMPDIR": "/mine"}, epoch=0)
     assert found["APPTAINER_TMPDIR"] == "/mine"
 
 

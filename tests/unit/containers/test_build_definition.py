@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from containers import build_definition
-from containers.build_definition import OneDefinition
+from containers.build_definition import DefinitionBuild
 
 
 class Runtime:
@@ -22,7 +22,7 @@ class Runtime:
 def test_no_other_user_gets_at_the_tmp_of_a_build(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     runtime, out = Runtime(tmp_path), tmp_path / "x.sif"
-    asked = OneDefinition("Bootstrap: scratch\n", "x.def", tmp_path, out)
+    asked = DefinitionBuild("Bootstrap: scratch\n", "x.def", tmp_path, out)
     made, _ = build_definition._steps(asked, out, cast(Any, runtime), tmp_path / "log")
     made.make()
     assert set(runtime.binds) == {"/tmp", "/var/tmp"}

@@ -15,20 +15,20 @@ import pytest
 from containers import build_record, build_steps, catalogue, plan, trainers
 from containers.apptainer import Apptainer
 from containers.build import Builder
+from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
 from containers.plan import BuildPlan, Revision
 from runners.core import atomic, digest
-from runners.core.places import Places
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)
 
 
 def make(tmp_path: Path, **changes: object) -> BuildPlan:
-    places = Places(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
+    folders = BuildFolders(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
-    output = places.images / "horovod_cpu.sif"
-    made = BuildPlan(image, "", places, output, REVISION)
+    output = folders.images / "horovod_cpu.sif"
+    made = BuildPlan(image, "", folders, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -158,7 +158,7 @@ def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
 
 
 def builder(made: BuildPlan) -> Builder:
-    return Builder(made, Apptainer(MODE, {}, made.places.temporary))
+    return Builder(made, Apptainer(MODE, {}, made.folders.temporary))
 
 
 def needed(made: BuildPlan) -> list[str]:
@@ -179,8 +179,8 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
 
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
     asked = builder(make(tmp_path)).environment_build()
-    assert asked.given["from"] == "base.tar"
-    assert str(tmp_path) not in " ".join(asked.given.values())
+    assert asked.build_args["from"] == "base.tar"
+    assert str(tmp_path) not in " ".join(asked.build_args.values())
 
 
 def test_a_dry_run_shows_each_command_that_would_be_run(
@@ -188,7 +188,7 @@ def test_a_dry_run_shows_each_command_that_would_be_run(
 ) -> None:
     monkeypatch.setenv("RUNNER_DEBIAN_MIRROR", "http://m.example/debian")
     made = make(tmp_path)
-    runtime = Apptainer(MODE, dict(os.environ), made.places.temporary)
+    runtime = Apptainer(MODE, dict(os.environ), made.folders.temporary)
     text = build_steps.outline(Builder(made, runtime).steps())
     assert text.count(" mmdebstrap --mode=root ") == 2
     assert text.count("\napptainer build --fakeroot ") == 2
@@ -199,12 +199,12 @@ def test_a_dry_run_shows_each_command_that_would_be_run(
 
 def test_places_of_an_ordinary_user(tmp_path: Path) -> None:
     given = {"HOME": "/home/u", "RUNNER_SCRATCH": "/fast", "SCRATCH": "/slow"}
-    places = Places.locate(given)
-    assert places.images == Path("/fast/images")
-    assert places.wheels == Path("/fast/horovod-runner/wheels")
-    assert places.temporary == Path("/fast/horovod-runner/tmp")
-    assert Places.locate({"SCRATCH": "/slow"}).images == Path("/slow/images")
-    only_cache = Places.locate({"RUNNER_CACHE": "/cache"})
+    folders = BuildFolders.locate(given)
+    assert folders.images == Path("/fast/images")
+    assert folders.wheels == Path("/fast/horovod-runner/wheels")
+    assert folders.temporary == Path("/fast/horovod-runner/tmp")
+    assert BuildFolders.locate({"SCRATCH": "/slow"}).images == Path("/slow/images")
+    only_cache = BuildFolders.locate({"RUNNER_CACHE": "/cache"})
     assert (only_cache.images, only_cache.builds) == (Path("/cache/images"), Path("/cache/builds"))
 
 
