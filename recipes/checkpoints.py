@@ -19,7 +19,7 @@ from typing import Any, Union
 
 from recipes.ranks import UserError
 
-FORM = 2  # of manifests, one more whenever other trainers could not read them
+FORMAT_VERSION = 2  # of manifests, one more whenever other trainers could not read them
 Manifest = dict[str, Any]
 Payload = Union[bytes, Path]  # of a folder its path, for every rank to read
 
@@ -65,7 +65,7 @@ def keep_lines(path: Path, step: int, epoch: int) -> None:
             later = value["event"] == "epoch" and value["epoch"] >= epoch
             return bool(value["step"] <= step and not later)
         except (ValueError, KeyError, TypeError):
-            return False  # cut
+            return False  # truncated
 
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
     write_atomically(path, "".join(filter(kept, lines)).encode())
@@ -101,7 +101,7 @@ def save(path: Path, payload: Payload, manifest: Manifest, keep: int) -> None:
     else:
         write_atomically(path, payload)
     sha256, size = digest(path)
-    whole = {"form": FORM, **manifest, "sha256": sha256, "bytes": size, "time": now()}
+    whole = {"form": FORMAT_VERSION, **manifest, "sha256": sha256, "bytes": size, "time": now()}
     write_json(path.with_suffix(".json"), whole)
     for old in sorted(path.parent.glob("step-*.json"), reverse=True)[keep:]:
         if _trainer(old) == manifest["trainer"]:
@@ -121,13 +121,15 @@ def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, P
     path = manifest_path.with_suffix(".ckpt")
     try:
         manifest = json.loads(manifest_path.read_text("utf-8"))
-        form, made_by = manifest.get("form", 1), manifest["trainer"]
+        version, made_by = manifest.get("form", 1), manifest["trainer"]
         model = manifest["signature"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{manifest_path} is not a checkpoint's manifest: {error!r}") from error
-    if form != FORM:
-        age = "older trainers, which saved other things" if form < FORM else "newer trainers"
-        raise UserError(f"{path} is of {age} (form {form}, these read {FORM})")
+    if version != FORMAT_VERSION:
+        older = version < FORMAT_VERSION
+        age = "older trainers, which saved other things" if older else "newer trainers"
+        numbers = f"format version {version}, these read {FORMAT_VERSION}"
+        raise UserError(f"{path} is of {age} ({numbers})")
     if made_by != trainer:
         raise UserError(f"{path} is a checkpoint of {made_by}, not of {trainer}")
     if model != signature:
@@ -138,16 +140,16 @@ def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, P
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if size != manifest["bytes"]:
-        raise UserError(f"{path} is cut: it has {size} of {manifest['bytes']} bytes")
+        raise UserError(f"{path} is truncated: it has {size} of {manifest['bytes']} bytes")
     if sha256 != manifest["sha256"]:
         raise UserError(f"{path} is damaged: its checksum is not that of its manifest")
     return manifest, payload
 
 
-Found = Union[tuple[Manifest, Payload], None]
+Loaded = Union[tuple[Manifest, Payload], None]
 
 
-def newest(folder: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Found:
+def newest(folder: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Loaded:
     """Return the newest checkpoint that is whole and of this trainer and model.
 
     `say` names those that are refused. Raises `UserError` if all were: to begin again would
@@ -169,7 +171,7 @@ def newest(folder: Path, trainer: str, signature: str, say: Callable[[str], None
     return None
 
 
-def find(word: str, own: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Found:
+def find(word: str, own: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Loaded:
     """Return the checkpoint that `--resume WORD` means; `own` is this run's folder of them.
 
     WORD may be a checkpoint, its manifest, their folder or a run's output folder.

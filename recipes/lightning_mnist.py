@@ -54,8 +54,11 @@ def parser() -> options.Parser:
     return parser
 
 
-class Steps:
-    """What Lightning takes for a DataLoader: each backward pass of an epoch's steps left."""
+class BatchIndices:
+    """What Lightning takes for a DataLoader: the sample indices of each backward pass.
+
+    Those of the steps that are left of this epoch.
+    """
 
     def __init__(self, run: run_torch.Run) -> None:
         self.run = run
@@ -102,11 +105,9 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
         state = run_torch.State(self.world, self.network, self.trainer.optimizers[0])
         self.run.begin(len(self.y), state)
-        self.epochs = self.run.epochs()
-        next(self.epochs, None)
 
-    def train_dataloader(self) -> Steps:
-        return Steps(self.run)
+    def train_dataloader(self) -> BatchIndices:
+        return BatchIndices(self.run)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, number: int) -> Any:
         return batch  # indices: the samples are on the device
@@ -114,24 +115,27 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def on_train_start(self) -> None:
         self.run.listen()  # on SIGTERM Lightning would end training without saving
 
-    def on_train_batch_start(self, part: Any, number: int) -> None:
+    def on_train_epoch_start(self) -> None:
+        self.run.begin_epoch()
+
+    def on_train_batch_start(self, indices: Any, number: int) -> None:
         if number % self.args.batches_per_allreduce == 0:
             self.losses = torch.zeros((), device=self.run.device)
             # Horovod: the rate grows with the number of ranks, after a warm-up.
             rate = ranks.learning_rate(self.args, self.world.size, self.run.epochs_done)
             self.run.set_rate(self.trainer.optimizers[0], rate)
 
-    def training_step(self, part: Any, number: int) -> torch.Tensor:
-        """Return the loss of one part, of which all ranks' mean is that of their samples."""
-        # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-        logits = self.network(self.x[part])
-        loss = functional.cross_entropy(logits, self.y[part], reduction="sum")
+    def training_step(self, indices: Any, number: int) -> torch.Tensor:
+        """Return the loss of one backward pass; all ranks' mean is that of their samples."""
+        # Horovod: no samples may be left here and some on other ranks, which wait for this one.
+        logits = self.network(self.x[indices])
+        loss = functional.cross_entropy(logits, self.y[indices], reduction="sum")
         self.losses += loss.detach()
         batch, passes = self.run.batch, self.args.batches_per_allreduce
         weight = 1 / max(1, batch.own) if self.args.adasum else batch.weight
-        return loss * (weight * passes)  # Lightning divides by the number of parts
+        return loss * (weight * passes)  # Lightning divides by the number of passes
 
-    def on_train_batch_end(self, outputs: Any, part: Any, number: int) -> None:
+    def on_train_batch_end(self, outputs: Any, indices: Any, number: int) -> None:
         if (number + 1) % self.args.batches_per_allreduce == 0:
             self.run.step_done(self.losses)  # Horovod: the strategy has exchanged the gradients.
 
@@ -140,10 +144,9 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         test = self.run.test_parts(len(self.y_test), run_torch.TEST_BATCH)
         self.run.epoch_done(lambda: self.run.evaluate(self, test, self.predict))
         self.trainer.should_stop = self.run.step >= self.run.last_step
-        next(self.epochs, None)  # before Lightning asks for the steps of the next one
 
-    def predict(self, part: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.network(self.x_test[part]), self.y_test[part]
+    def predict(self, indices: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.network(self.x_test[indices]), self.y_test[indices]
 
 
 def strategy(args: Namespace, world: Ranks, device: torch.device) -> Any:

@@ -1,4 +1,4 @@
-"""PyTorch: batches of a dataset on the device, read ahead by worker processes."""
+"""PyTorch: batches on the device; those of images are read ahead by worker processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ from recipes.ranks import UserError
 PRELOAD = ("torch", "horovod.torch")  # by the fork server, once, instead of by each worker
 
 
-class Reader(Dataset):  # type: ignore[misc]  # torch is not installed where types are checked
-    """Reads a whole batch for each key; a fault is an answer, for it comes from a worker."""
+class BatchReader(Dataset):  # type: ignore[misc]  # torch is not installed where types are checked
+    """Reads a whole batch for each key, in a worker; beside it the message of a `UserError`, or "".
+
+    What a worker raises, a DataLoader raises with the worker's traceback as its message.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -46,11 +49,18 @@ def prefetch(
     Worker processes read ahead, and each batch is copied while the one before is computed on.
     Raises `UserError` for data that cannot be read.
     """
+    batches = _read(_loader(dataset, keys, workers, device))
+    return batches if device.type == "cpu" else _copy_ahead(batches, device)
+
+
+def _loader(
+    dataset: Any, keys: Iterable[tuple[int, Any]], workers: int, device: torch.device
+) -> DataLoader:
     warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     if workers:  # each evaluation starts new ones
         multiprocessing.set_forkserver_preload([name for name in PRELOAD if name in sys.modules])
-    loader = DataLoader(
-        Reader(dataset),
+    return DataLoader(
+        BatchReader(dataset),
         batch_size=None,
         sampler=keys,
         num_workers=workers,
@@ -60,32 +70,36 @@ def prefetch(
         pin_memory=device.type == "cuda",
         generator=torch.Generator(),  # not the one that the model draws from
     )
-    with _signals_are_not_for_children() if workers else contextlib.nullcontext():
+
+
+def _read(loader: DataLoader) -> Iterator[list[torch.Tensor]]:
+    """Yield the batches in memory."""
+    with _signals_are_not_for_children() if loader.num_workers else contextlib.nullcontext():
         batches = iter(loader)
-    if device.type == "cpu":
-        for *tensors, fault in batches:
-            if fault:
-                raise UserError(fault)
-            yield tensors
-        return
-    copies, computing = torch.cuda.Stream(), torch.cuda.current_stream()
+    for *tensors, problem in batches:
+        if problem:
+            raise UserError(problem)
+        yield tensors
 
-    def copied() -> Iterator[list[torch.Tensor]]:
-        for *tensors, fault in batches:
-            if fault:
-                raise UserError(fault)
-            with torch.cuda.stream(copies):
-                moved = [tensor.to(device, non_blocking=True) for tensor in tensors]
-            yield moved
 
-    ahead = copied()
-    following = next(ahead, None)
+def _copy_ahead(
+    batches: Iterator[list[torch.Tensor]], device: torch.device
+) -> Iterator[list[torch.Tensor]]:
+    """Yield the batches on the GPU; the copy of the next one has begun by then."""
+    copying, computing = torch.cuda.Stream(), torch.cuda.current_stream()
+
+    def copy(batch: list[torch.Tensor]) -> list[torch.Tensor]:
+        with torch.cuda.stream(copying):
+            return [tensor.to(device, non_blocking=True) for tensor in batch]
+
+    copies = map(copy, batches)
+    following = next(copies, None)
     while following is not None:
-        computing.wait_stream(copies)
+        computing.wait_stream(copying)
         ready = following
         for tensor in ready:
             tensor.record_stream(computing)
-        following = next(ahead, None)
+        following = next(copies, None)
         yield ready
 
 
@@ -118,7 +132,7 @@ def _signals_are_not_for_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Images:
+class ImageBatches:
     """This rank's batches, as normalized images and labels on the device."""
 
     def __init__(self, args: Namespace, data: Any, device: torch.device) -> None:
@@ -145,7 +159,7 @@ class Images:
             yield x.contiguous(memory_format=self.format), labels
 
 
-class Sequences:
+class SequenceBatches:
     """This rank's sequences of tokens, on the device; with --synthetic random ones."""
 
     def __init__(self, args: Namespace, run: run_torch.Run, vocabulary: int) -> None:
@@ -157,12 +171,12 @@ class Sequences:
             torch.manual_seed(args.seed + 1 + run.ranks.rank)  # tokens of its own
             self.random = torch.randint(vocabulary, shape, device=self.device)
 
-    def read(self, dataset: Any, part: Any) -> torch.Tensor:
-        """Return the sequences of a part; none, and the run ends, where they cannot be read."""
-        return self.run.read(lambda: self._read(dataset, part), self.blank)
+    def read(self, dataset: Any, indices: Any) -> torch.Tensor:
+        """Return these sequences; none, and the run ends, where they cannot be read."""
+        return self.run.read(lambda: self._read(dataset, indices), self.blank)
 
-    def _read(self, dataset: Any, part: Any) -> torch.Tensor:
+    def _read(self, dataset: Any, indices: Any) -> torch.Tensor:
         if self.random is not None:
             return self.random
-        text = torch.from_numpy(dataset[part])
+        text = torch.from_numpy(dataset[indices])
         return text.pin_memory().to(self.device, non_blocking=True) if self.run.on_gpu else text

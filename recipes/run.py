@@ -34,10 +34,14 @@ class Run(SavedRun):
     def epochs(self) -> Iterator[int]:
         """Yield the epochs that are left; the first may have begun before a restart."""
         while self.step < self.last_step:
-            self.epoch_began = self.agreed_at = time.perf_counter()
-            self.agreed_step, self.agree_at = self.step, self.step + 1
-            self.losses, self.marks = [], [self.mark()]
+            self.begin_epoch()
             yield self.epoch
+
+    def begin_epoch(self) -> None:
+        """Start an epoch's clock; of use where a framework has the loop that `epochs` is for."""
+        self.epoch_began = self.agreed_at = time.perf_counter()
+        self.agreed_step, self.agree_at = self.step, self.step + 1
+        self.losses, self.marks = [], [self.mark()]
 
     def batches(self) -> Iterator[Batch]:
         for batch in self.shards.batches(self.epoch, self.taken):

@@ -126,7 +126,7 @@ class SavedRun:
             folder = self.folder / "profile" / f"rank-{ranks.rank}"
             self.profiler = self.start_profiler(str(folder), *args.profile)
 
-    def _find(self) -> checkpoints.Found:
+    def _find(self) -> checkpoints.Loaded:
         args, own, metrics = self.args, self.folder / "checkpoints", self.folder / "metrics.jsonl"
         latest = checkpoints.find(args.resume, own, self.trainer, self.signature, self.say)
         if latest is None:

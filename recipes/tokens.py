@@ -6,9 +6,9 @@ meta.json the option `--vocabulary` tells the size, and 16 bits are taken. The f
 memory-mapped: what is read is what is used.
 
 The synthetic language is cheap to make, and its entropy is known exactly. Each token follows from
-the one `LAG` places before it: one of a few successors, with fixed probabilities. With a lag of 2 a
-model must attend to the right earlier place; the last token alone teaches it nothing. So a loss
-near `floor` proves that a transformer has learned.
+the one `LAG` positions before it: one of a few successors, with fixed probabilities. With a lag of
+2 a model must attend to the right earlier position; the last token alone teaches it nothing. So a
+loss near `floor` proves that a transformer has learned.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Windows:
             size = path.stat().st_size
             if size % kind.itemsize:
                 raise UserError(
-                    f"{path} is cut or no file of {kind.name} tokens: its {size} bytes are not a "
-                    f"multiple of {kind.itemsize}"
+                    f"{path} is truncated or no file of {kind.name} tokens: its {size} bytes are "
+                    f"not a multiple of {kind.itemsize}"
                 )
             if size // kind.itemsize <= context:
                 raise UserError(
@@ -99,7 +99,7 @@ class Windows:
         if ids.size and ids.max() >= self.vocabulary:
             row, column = np.argwhere(ids >= self.vocabulary)[0]
             raise UserError(
-                f"{self.path}: token {ids[row, column]} at place {starts[row, 0] + column} is "
+                f"{self.path}: token {ids[row, column]} at position {starts[row, 0] + column} is "
                 f"not in the vocabulary of {self.vocabulary} (0 to {self.vocabulary - 1})"
             )
         return ids
@@ -166,8 +166,8 @@ def sample(count: int, length: int, part: int) -> NDArray[np.int64]:
     table, generator = successors(), np.random.default_rng([1, part])
     text = generator.integers(VOCABULARY, size=(count, length))
     which = generator.choice(len(PROBABILITIES), size=(count, length), p=PROBABILITIES)
-    for place in range(LAG, length):
-        text[:, place] = table[text[:, place - LAG], which[:, place]]
+    for position in range(LAG, length):
+        text[:, position] = table[text[:, position - LAG], which[:, position]]
     return text
 
 

@@ -33,7 +33,7 @@ from torch.nn import functional
 
 from recipes import options, ranks, run_fsdp, run_torch, tokens
 from recipes.ranks import Ranks, UserError
-from recipes.read_ahead import Sequences
+from recipes.read_ahead import SequenceBatches
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -174,7 +174,9 @@ def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> 
     return torch.compile(sum_of_losses) if compiled else sum_of_losses
 
 
-def evaluate(run: run_torch.Run, network: nn.Module, feed: Sequences, test: Any) -> list[float]:
+def evaluate(
+    run: run_torch.Run, network: nn.Module, feed: SequenceBatches, test: Any
+) -> list[float]:
     """Return this rank's sum of losses, right tokens and number of tokens."""
     parts = run.test_parts(len(test), run.args.batch_size)
     if EXCHANGE == "fsdp":  # FSDP: as many parts on each rank, which gather weights together.
@@ -224,7 +226,7 @@ def main() -> None:
     if EXCHANGE == "fsdp":
         run.inference = torch.no_grad  # FSDP: its weights cannot be gathered in inference mode.
     forward = loss_function(args, device, network)
-    feed = Sequences(args, run, vocabulary)
+    feed = SequenceBatches(args, run, vocabulary)
     state = (run_fsdp.State if EXCHANGE == "fsdp" else run_torch.State)(world, model, optimizer)
     steps = STEPS[device.type] * args.batch_size * args.batches_per_allreduce * world.size
     run.begin(len(data.train) if data else steps, state, drop_last=args.compile)

@@ -189,7 +189,9 @@ def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> 
     return torch.compile(sum_of_losses) if args.compile else sum_of_losses
 
 
-def evaluate(run: run_torch.Run, state: State, feed: read_ahead.Images, test: Any) -> list[float]:
+def evaluate(
+    run: run_torch.Run, state: State, feed: read_ahead.ImageBatches, test: Any
+) -> list[float]:
     """Return this rank's sum of losses, right answers and number of images."""
     state.average_statistics()
     share = run.test_parts(len(test), run.args.batch_size)
@@ -215,7 +217,7 @@ def main() -> None:
     torch.manual_seed(args.seed)
     model = ResNet(args.model, data.classes if data else 1000)
     torch.manual_seed(args.seed + 1 + world.rank)  # random images of its own
-    feed = read_ahead.Images(args, data, device)
+    feed = read_ahead.ImageBatches(args, data, device)
     if EXCHANGE == "horovod":  # Horovod: all ranks start from the weights of rank 0.
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     model = model.to(device, memory_format=feed.format)

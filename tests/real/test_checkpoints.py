@@ -75,7 +75,7 @@ def test_a_cut_checkpoint_is_refused_by_name_and_a_foreign_one_by_all_ranks_at_o
     login.sh(f"cp -r {whole} cut; cd cut/checkpoints; truncate -s -1 {last}")
     again = ["--base-lr", "0.02", "--output", "cut", "--resume", "auto"]
     printed = train(login, 2, "torch_mnist", *again)
-    assert f"checkpoints/{last} is cut" in printed
+    assert f"checkpoints/{last} is truncated" in printed
     assert f"resumed at step {int(before[5:13])}, epoch 3" in printed
     assert checksum(login, "cut") == checksum(login, whole)
     done = ranks(login, 2, "tf_mnist", "--output", "other", "--resume", "cut")

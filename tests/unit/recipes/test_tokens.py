@@ -47,17 +47,17 @@ def test_the_option_goes_before_meta_json(tmp_path: Path) -> None:
     assert tokens.load(str(folder(tmp_path)), CONTEXT, 64).vocabulary == 64
 
 
-def test_a_token_above_the_vocabulary_is_named_with_its_place(tmp_path: Path) -> None:
+def test_a_token_above_the_vocabulary_is_named_with_its_position(tmp_path: Path) -> None:
     data = tokens.load(str(folder(tmp_path)), CONTEXT, 45)
     assert data.train[np.array([0, 1, 2])].max() < 45
-    with pytest.raises(UserError, match=r"train.bin: token 45 at place 45 is not in .* of 45"):
+    with pytest.raises(UserError, match=r"train.bin: token 45 at position 45 is not in .* of 45"):
         data.train[np.array([1, 5])]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("train.bin", b"abc", "train.bin is cut or no file of uint16 tokens: its 3 bytes"),
+        ("train.bin", b"abc", "train.bin is truncated or no file of uint16 tokens: its 3 bytes"),
         ("val.bin", b"ab" * 8, "val.bin is too short: it has 8 tokens, and one sequence needs 9"),
         ("val.bin", b"", "val.bin is too short: it has 0 tokens"),
         ("meta.json", b"{", "meta.json must say something like"),
