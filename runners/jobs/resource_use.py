@@ -11,8 +11,7 @@ from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
 from ..injob.rank.usage import node_use, summary
-from ..injob.rank.usage.node_use import NodeUse
-from ..injob.rank.usage.summary import UsageFinding
+from ..injob.rank.usage.node_use import NodeUse, UsageFinding
 
 
 @dataclass(frozen=True)

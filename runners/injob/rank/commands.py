@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Callable
 from ..processes import run_module, tree
 
 if TYPE_CHECKING:
-    from .start import ShimOptions
+    from .shim_options import ShimOptions
     from .task import Task
 
 OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N

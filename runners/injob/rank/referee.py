@@ -85,7 +85,7 @@ class Referee:
         """Tell what this rank has used so far; rank 0 keeps what all have told it."""
         self._send(RankReport(reports.USE, fields=fields))
         if not self.settings.task.rank:
-            node_use.keep(node_use.of_nodes(self.used), self.settings.run_dir)
+            self._keep_use()
 
     def last(self) -> None:
         """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
@@ -106,12 +106,16 @@ class Referee:
         if not self.code and max(sizes, default=1) > 1:
             self._judge_weights(over=True)
         if not self.code:
-            self._show_use()
+            self._keep_use(at_end=True)
 
-    def _show_use(self) -> None:
-        nodes, file = node_use.of_nodes(self.used), f"{self.settings.run_dir}/{node_use.FILE}"
-        node_use.keep(nodes, self.settings.run_dir, in_result=True)
-        print(*summary.lines(nodes, summary.findings(nodes), file), sep="\n", flush=True)
+    def _keep_use(self, at_end: bool = False) -> None:
+        """Keep what the ranks have told of their use; at the end in the result and the log too."""
+        nodes, run_dir = node_use.of_nodes(self.used), self.settings.run_dir
+        findings = summary.findings(nodes)
+        node_use.keep(nodes, findings, run_dir, in_result=at_end)
+        if at_end:
+            file = f"{run_dir}/{node_use.FILE}"
+            print(*summary.lines(nodes, findings, file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
         """Hear the others until it is enough, or a training is found to be wrong."""

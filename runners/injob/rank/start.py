@@ -1,4 +1,4 @@
-"""The shim's options and start: one task of a launcher's, or all of them here (`--tasks`)."""
+"""The shim's command line and start: one task of a launcher's, or all of them here (`--tasks`)."""
 
 from __future__ import annotations
 
@@ -14,49 +14,13 @@ from .. import HERE, RANK
 from ..processes import waited_code
 from . import failures, hardware, node_speaker, rank_environment, task
 from .commands import AGENTS
+from .shim_options import ShimOptions
 from .supervise import supervise
-from .task import READERS, Task
+from .task import READERS
 
 EXIT_USAGE = 2
 EXIT_REFUSED = 89  # the node's CPU or driver does not fit the image
 SECONDS_TO_END = 5.0
-
-
-class ShimOptions(argparse.Namespace):
-    """The options, under the names that `parse` gives them.
-
-    `interfaces` are those that Gloo may use, none to find it. `command` is `-m RECIPE`, a file of
-    Python's or a program, and its arguments. `check` is whether the gate holds. An `agent` starts
-    `workers` ranks for each task. With `errors` what the trainer writes to stderr goes to ours too.
-    """
-
-    launcher: str
-    tasks: int | None
-    controller: str
-    check: bool
-    agent: str
-    workers: int
-    tf_config: bool
-    interfaces: tuple[str, ...]
-    gpus: bool
-    driver: str | None
-    cpu_level: str
-    errors: bool
-    core_files: bool
-    profile_with: str
-    profile_ranks: str
-    profile_tool: str
-    run_dir: str
-    command: list[str]
-    ours: bool  # whether Horovod's ranks meet by our rendezvous
-
-    def meets_others(self, task: Task) -> bool:
-        """Whether this rank has to find the others, or its agent has."""
-        return task.size > 1 or self.ours or bool(self.agent)
-
-    def uses_held_port(self, task: Task) -> bool:
-        """Whether a server of this rank's trainer may listen on the port that is held for it."""
-        return self.tf_config or (task.rank == 0 and (task.size > 1 or bool(self.agent)))
 
 
 def parse(argv: list[str]) -> ShimOptions:

@@ -21,13 +21,13 @@ from .gate import EXIT_WORLD_SIZE, GateSettings, WorldWatch
 from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee
 from .reports import Inbox
+from .shim_options import ShimOptions
 from .task import Task
 from .trainer import run
 from .usage.sampler import UseWatch
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
-    from .start import ShimOptions
 
 EXIT_FAILED = 1
 IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")

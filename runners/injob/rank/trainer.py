@@ -16,11 +16,11 @@ from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, problems, rank_en
 from .commands import AGENTS, Node, is_python
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
 from .problems import RendezvousError
+from .shim_options import ShimOptions
 from .task import Task
 
 if TYPE_CHECKING:
     from .rendezvous.session import MasterAddress, RendezvousSession
-    from .start import ShimOptions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie

@@ -186,7 +186,7 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
     assert resource_use.of_run(paths) is None
     made = job(report(node=OF_NODE), report("n2"))
     (tmp_path / "result.json").write_text('{"accuracy": 0.5}')
-    node_use.keep(made, str(tmp_path), in_result=True)
+    node_use.keep(made, summary.findings(made), str(tmp_path), in_result=True)
     read = resource_use.of_run(paths)
     assert read is not None
     assert [one.host for one in read.nodes] == ["n1", "n2"]

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ... import run_files
-from . import summary
 
 FILE = "use.json"
 VERSION = 1  # of its form
@@ -60,6 +59,19 @@ class NodeUse:
         return sum(values) / len(values) if values else None
 
 
+@dataclass(frozen=True)
+class UsageFinding:
+    """One of the ids in `summary`: the first node where it was seen, `numbers` of that node, on how
+    many nodes it was seen, and the options of the launch that fix it, where there are any.
+    """
+
+    id: str
+    node: str
+    numbers: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    nodes: int = 1
+
+
 def of_nodes(reports: Mapping[int, Mapping[str, Any]]) -> list[NodeUse]:
     """Return what each node was used for, in the order of their first ranks.
 
@@ -71,13 +83,18 @@ def of_nodes(reports: Mapping[int, Mapping[str, Any]]) -> list[NodeUse]:
     return [_node(host, of_node) for host, of_node in ranks.items()]
 
 
-def keep(nodes: Sequence[NodeUse], run_dir: str, in_result: bool = False) -> None:
-    """Write it into the run's folder, and into the trainer's result, if it wrote one."""
+def keep(
+    nodes: Sequence[NodeUse],
+    findings: Sequence[UsageFinding],
+    run_dir: str,
+    in_result: bool = False,
+) -> None:
+    """Write both into the run's folder, and into the trainer's result, if it wrote one."""
     value = {
         "version": VERSION,
         "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
         "nodes": [asdict(one) for one in nodes],
-        "findings": [asdict(one) for one in summary.findings(nodes)],
+        "findings": [asdict(one) for one in findings],
     }
     run_files.keep(run_dir, FILE, value, in_result="use" if in_result else "")
 

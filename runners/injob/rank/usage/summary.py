@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from .node_use import NodeUse
+from .node_use import NodeUse, UsageFinding
 
 IDLE_GPU, IDLE_CPUS, MEMORY = "idle-gpu", "idle-cpus", "memory-near-limit"
 LEAST_SECONDS = 60.0  # a shorter job is mostly its own start
@@ -23,19 +22,6 @@ MOST = 16  # nodes in the log
 HEADERS = ("node", "ranks", "CPUs used", "memory peak", "network in, out", "files read, written")
 OF_GPUS = ("GPU use", "GPU memory peak", "GPU power", "GPU clock")
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
-@dataclass(frozen=True)
-class UsageFinding:
-    """One of the ids above: the first node where it was seen, `numbers` of that node, on how many
-    nodes it was seen, and the options of the launch that fix it, where there are any.
-    """
-
-    id: str
-    node: str
-    numbers: Mapping[str, Any]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    nodes: int = 1
 
 
 def findings(nodes: Sequence[NodeUse]) -> list[UsageFinding]:
