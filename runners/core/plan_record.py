@@ -28,14 +28,16 @@ FOUND_BY_ITSELF = ("", "loopback", "detected on the nodes")  # no interfaces, as
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """What was decided for a run. `choices` are the values that people read, by identifier.
+    """What was decided for a run.
 
     `resources`, `launching` and `wireup` are None where nobody knows them: a run without the file,
-    or an older one. `data` are the paths of the datasets, as the launch found them.
+    or an older one. `data` are the paths of the datasets, as the launch found them. `profiler` is
+    the command of --profile-with and `timeline` the file of Horovod's, "" for none.
     """
 
-    choices: Mapping[str, Any] = field(default_factory=dict)
     data: tuple[str, ...] = ()
+    profiler: str = ""
+    timeline: str = ""
     resources: Resources | None = None
     launching: Launching | None = None
     wireup: Wireup | None = None
@@ -69,8 +71,15 @@ def as_data(plan: Plan) -> dict[str, Any]:
     """Return the plan's decisions and choices, as they are written down."""
     decisions = {name: asdict(getattr(plan, name)) for name in DECISIONS}
     choices = [asdict(choice) for choice in plan.choices]
-    data = [str(each.path) for each in plan.spec.data]
-    return {"version": VERSION, **decisions, "data": data, "choices": choices}
+    spec = plan.spec
+    return {
+        "version": VERSION,
+        **decisions,
+        "data": [str(each.path) for each in spec.data],
+        "profiler": spec.profiling.command if spec.profiling else "",
+        "timeline": spec.tuning.timeline or "",
+        "choices": choices,
+    }
 
 
 def write(paths: JobPaths, plan: Plan) -> None:
@@ -92,16 +101,17 @@ def read(paths: JobPaths) -> PlanRecord:
             f"its form is {version}, and this one reads 2 and {VERSION}",
         )
     try:
-        choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
-        content = _of_form_2(content, choices) if version == 2 else content
+        content = _of_form_2(content) if version == 2 else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
         decisions = {name: made(kind, content[name], READERS) for name, kind in kinds.items()}
-        return PlanRecord(choices, _names(content.get("data", [])), **decisions)
+        profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
+        return PlanRecord(_names(content.get("data", [])), profiler, timeline, **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
 
 
-def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[str, Any]:
+def _of_form_2(content: Mapping[str, Any]) -> dict[str, Any]:
+    choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
     cpus = {**content.get("cpus", {}), "per_task": choices.get("cpus-per-task")}
     asked = choices.get("interface", "")
     network = {"interfaces": [] if asked in FOUND_BY_ITSELF else asked.split(",")}
@@ -116,4 +126,6 @@ def _of_form_2(content: Mapping[str, Any], choices: Mapping[str, Any]) -> dict[s
         "network": network,
         "staging": staging,
         "interruption": interruption,
+        "profiler": choices.get("profile-with", ""),
+        "timeline": choices.get("timeline-filename", ""),
     }

@@ -106,12 +106,11 @@ def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
 
 def traces(paths: JobPaths) -> Iterator[str]:
     """Yield where profile and timeline are, and what shows them."""
-    choices = plan_record.read(paths).choices
+    plan = plan_record.read(paths)
     if paths.profile.is_dir():
         shows = "TensorBoard's profile plugin; .json: ui.perfetto.dev"
-        if "profile-with" in choices:
-            shows = f"by {shlex.split(str(choices['profile-with']))[0]}"
+        if plan.profiler:
+            shows = f"by {shlex.split(plan.profiler)[0]}"
         yield f"profile: {paths.profile} ({shows})"
-    timeline = choices.get("timeline-filename")
-    if timeline:
-        yield f"timeline: {paths.root / timeline} (chrome://tracing or ui.perfetto.dev)"
+    if plan.timeline:
+        yield f"timeline: {paths.root / plan.timeline} (chrome://tracing or ui.perfetto.dev)"

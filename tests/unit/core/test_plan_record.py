@@ -22,6 +22,7 @@ from runners.core.model import (
     RuntimeName,
     SchedulerName,
     Trainer,
+    Tuning,
 )
 from runners.core.plan import (
     Choice,
@@ -36,7 +37,14 @@ from runners.core.plan import (
 )
 from runners.core.plan_record import PlanRecord
 
-SPEC = JobSpec("t", ImageInfo(Path("a.sif")), Trainer("t", None, None), Resources(), Path("runs"))
+SPEC = JobSpec(
+    "t",
+    ImageInfo(Path("a.sif")),
+    Trainer("t", None, None),
+    Resources(),
+    Path("runs"),
+    tuning=Tuning("t.json"),
+)
 PLAN = Plan(
     SPEC,
     Resources(),
@@ -60,7 +68,7 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
     plan_record.write(paths, PLAN)
     names = plan_record.DECISIONS
     assert plan_record.read(paths) == PlanRecord(
-        {"interface": "loopback"}, **{name: getattr(PLAN, name) for name in names}
+        timeline="t.json", **{name: getattr(PLAN, name) for name in names}
     )
     assert json.loads(paths.plan.read_text())["staging"]["image"] == "mount"
 
@@ -74,7 +82,7 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         ("interruption", {"restart_limit": None}),
         ("network", {"interfaces": "eth0"}),
         ("wireup", None),
-        ("choices", [{"id": "mpi"}]),
+        ("data", "digits"),
     ],
 )
 def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value: object) -> None:
