@@ -316,7 +316,7 @@ class JobSpec:
     mpi: str | None = None
     host_mpi: bool = False
     cpu_bind: str | None = None
-    interfaces: tuple[str, ...] = ()
+    network_interfaces: tuple[str, ...] = ()
     tuning: Tuning = Tuning()
     profiling: Profiling | None = None
     nv: bool | None = None

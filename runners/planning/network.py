@@ -21,16 +21,16 @@ TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
 
 def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
     """Choose which interfaces Gloo may use; MPI and NCCL choose by themselves or by the site's."""
-    interfaces = case.spec.interfaces
+    interfaces = case.spec.network_interfaces
     if controller is not Controller.GLOO:
         return Network(interfaces)
     if interfaces:
-        log.choose("interface", ",".join(interfaces), case.why("network-interfaces"))
+        log.choose("network-interfaces", ",".join(interfaces), case.why("network-interfaces"))
     elif case.resources.nodes == 1:
-        log.choose("interface", "loopback", "all ranks are on one node")
+        log.choose("network-interfaces", "loopback", "all ranks are on one node")
     else:
         reason = "each node uses the one that routes to rank 0's node"
-        log.choose("interface", "detected on the nodes", reason)
+        log.choose("network-interfaces", "detected on the nodes", reason)
     return Network(interfaces)
 
 

@@ -73,7 +73,7 @@ def job_spec(
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
-        interfaces=_interfaces(get("network-interfaces")),
+        network_interfaces=_interfaces(get("network-interfaces")),
         tuning=tuning(get),
         profiling=profiling.read(get("profile-with"), get("profile-ranks")),
         data=data,

@@ -29,6 +29,7 @@ LABELS = {
     "host-mpi": "host MPI in the image",
     "mpi": "srun --mpi",
     "mpi-gives-way": "waiting in MPI gives way",
+    "network-interfaces": "network interfaces",
     "nv": "--nv",
     "rocm": "--rocm",
     "signal": "warning before the time limit",

@@ -25,7 +25,7 @@ ABOUT_RANKS = (
     "launcher",
     "mpi",
     "data-plane",
-    "interface",
+    "network-interfaces",
     "cpu-bind",
     "mpi-gives-way",
     "recipe",

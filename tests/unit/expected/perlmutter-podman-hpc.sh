@@ -26,7 +26,7 @@
 # data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
 # cpus-per-task: 32 (as requested)
 # threads: 32 (CPUs per rank)
-# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1

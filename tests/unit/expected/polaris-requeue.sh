@@ -23,7 +23,7 @@
 # data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
 # cpus-per-task: 8 (as requested)
 # threads: 8 (CPUs per rank)
-# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
 # requeue: yes (by PBS, on preemption or node failure)
 # gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
 # recipe: image (the image contains it)

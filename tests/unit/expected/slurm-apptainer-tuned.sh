@@ -17,7 +17,7 @@
 # data-plane: gloo (the CPU transport of the controller)
 # cpus-per-task: 2 (as requested)
 # threads: 2 (CPUs per rank)
-# interface: detected on the nodes (each node uses the one that routes to rank 0's node)
+# network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
 # timeline-filename: timeline.json (as requested)
 # autotune: yes (as requested)
 # fusion-threshold-mb: 32 (as requested)
