@@ -31,6 +31,7 @@ from runners.scale.compare import Compared
 from runners.schedulers import slurm
 
 from ..failures import leave
+from ..tables import each
 
 STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
 EPOCH = {"event": "epoch", "step": 120, "epoch": 1, "loss": 0.4, "samples_per_s": 81.0}
@@ -128,22 +129,17 @@ def test_a_line_without_end_is_not_kept(tmp_path: Path) -> None:
     assert max(map(len, lines)) <= 2 * PIECE
 
 
-@pytest.mark.parametrize(
-    ("line", "ranks", "shown"),
-    [
-        (b"3@n2 | x", {1, 3}, True),
-        (b"3@n2 | x", {0}, False),
-        (b"srun: error", {0}, True),
-        (b"3@n2 | x", None, True),
-    ],
+@each(
+    (b"3@n2 | x", {1, 3}, True),
+    (b"3@n2 | x", {0}, False),
+    (b"srun: error", {0}, True),
+    (b"3@n2 | x", None, True),
 )
 def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> None:
     assert concerns(line, ranks) is shown
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
+@each(
         ("Priority", "other jobs are before it"),
         ("NonZeroExitCode", ""),
         ("ReqNodeNotAvail,_UnavailableNodes:n[1-2]",
@@ -157,8 +153,7 @@ def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> Non
         ("Not Running: no nodes", "Not Running: no nodes"),
         ("SomethingNew", "SomethingNew"),
         ("", ""),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_reasons_in_words(reason: str, words: str) -> None:
     assert reason_in_words(reason) == words
 
@@ -175,14 +170,11 @@ def test_places_in_the_queue() -> None:
     assert slurm.parse_queue(text, "4") is None
 
 
-@pytest.mark.parametrize(
-    ("line", "step"),
-    [
-        (b"0@n1 |   step 100/368  epoch 5  loss 0.1  0:04 left", (b"100", b"368")),
-        (b"step 1/2", (b"1", b"2")),
-        (b"0@n1 | two step 1/2", None),
-        (b"0@n1 |   step 1/2x", None),
-    ],
+@each(
+    (b"0@n1 |   step 100/368  epoch 5  loss 0.1  0:04 left", (b"100", b"368")),
+    (b"step 1/2", (b"1", b"2")),
+    (b"0@n1 | two step 1/2", None),
+    (b"0@n1 |   step 1/2x", None),
 )
 def test_lines_that_move_the_bar(line: bytes, step: tuple[bytes, bytes] | None) -> None:
     found = PROGRESS.match(line)
@@ -315,32 +307,26 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     assert "image digest" not in compare.of_run(paths, job, done).settings
 
 
-@pytest.mark.parametrize(
-    ("value", "first", "shown"),
-    [
-        (112.0, 100.0, "+12 %"),
-        (50.0, 100.0, "-50 %"),
-        (100.1, 100.0, ""),
-        (1.0, 0.0, ""),
-        (8, 4, ""),
-        ("a", 1.0, ""),
-    ],
+@each(
+    (112.0, 100.0, "+12 %"),
+    (50.0, 100.0, "-50 %"),
+    (100.1, 100.0, ""),
+    (1.0, 0.0, ""),
+    (8, 4, ""),
+    ("a", 1.0, ""),
 )
 def test_changes(value: object, first: object, shown: str) -> None:
     assert compare.change(value, first) == shown
 
 
-@pytest.mark.parametrize(
-    ("line", "so"),
-    [
-        (b"srun: error: n2: task 1: Exited with exit code 1", True),
-        (b"srun: error: n1: tasks 0,2-3: Bus error", True),
-        (b"srun: Terminating StepId=3000.0", True),
-        (b"slurmstepd-n1: error: *** STEP 3000.0 ON n1 CANCELLED AT 2026-11-22 ***", True),
-        (b"srun: error: Unable to create step for job 3000: Invalid account", False),
-        (b"slurmstepd: error: *** JOB 3000 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", False),
-        (b"0@n1 | srun: error: n2: task 1: of a trainer", False),
-    ],
+@each(
+    (b"srun: error: n2: task 1: Exited with exit code 1", True),
+    (b"srun: error: n1: tasks 0,2-3: Bus error", True),
+    (b"srun: Terminating StepId=3000.0", True),
+    (b"slurmstepd-n1: error: *** STEP 3000.0 ON n1 CANCELLED AT 2026-11-22 ***", True),
+    (b"srun: error: Unable to create step for job 3000: Invalid account", False),
+    (b"slurmstepd: error: *** JOB 3000 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", False),
+    (b"0@n1 | srun: error: n2: task 1: of a trainer", False),
 )
 def test_what_slurm_says_of_ranks_that_ended(line: bytes, so: bool) -> None:
     assert says_end(line) is so

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from runners.cli import COMMANDS, cli
@@ -22,6 +21,8 @@ from runners.core.model import (
 )
 from runners.core.plan import Launching, Plan, Wireup
 from runners.settings import trainers
+
+from ..tables import each
 
 TWO = Resources(nodes=2, ntasks_per_node=1, cpus_per_task=2, time="30:00", partition="debug")
 
@@ -47,33 +48,27 @@ def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("resources", "begins"),
-    [
-        (Resources(), "1 node x 1 rank, horovod"),
-        (Resources(nodes=2, ntasks=3), "3 ranks on 2 nodes, horovod"),
-        (Resources(nodes=2, ntasks=1), "1 rank on 2 nodes, horovod"),
-        (Resources(ntasks=4, cpus_per_task=1), "1 node x 4 ranks, 1 CPU each, horovod"),
-        (Resources(time="4:00:00"), "1 node x 1 rank, 4 h, horovod"),
-        (Resources(time="1-1:30:00"), "1 node x 1 rank, 25 h 30 min, horovod"),
-        (Resources(time="0:30"), "1 node x 1 rank, time 0:30, horovod"),
-        (Resources(time="UNLIMITED"), "1 node x 1 rank, time UNLIMITED, horovod"),
-        (Resources(gpus_per_node="a100:4"), "1 node x 1 rank, GPUs on each node: a100:4, horovod"),
-    ],
+@each(
+    (Resources(), "1 node x 1 rank, horovod"),
+    (Resources(nodes=2, ntasks=3), "3 ranks on 2 nodes, horovod"),
+    (Resources(nodes=2, ntasks=1), "1 rank on 2 nodes, horovod"),
+    (Resources(ntasks=4, cpus_per_task=1), "1 node x 4 ranks, 1 CPU each, horovod"),
+    (Resources(time="4:00:00"), "1 node x 1 rank, 4 h, horovod"),
+    (Resources(time="1-1:30:00"), "1 node x 1 rank, 25 h 30 min, horovod"),
+    (Resources(time="0:30"), "1 node x 1 rank, time 0:30, horovod"),
+    (Resources(time="UNLIMITED"), "1 node x 1 rank, time UNLIMITED, horovod"),
+    (Resources(gpus_per_node="a100:4"), "1 node x 1 rank, GPUs on each node: a100:4, horovod"),
 )
 def test_forms_of_resources(resources: Resources, begins: str) -> None:
     assert plan_view.line(plan(resources)).startswith(begins)
 
 
-@pytest.mark.parametrize(
-    ("source", "ends"),
-    [
-        ("import torch.distributed as dist\n", ", torch.distributed"),
-        ("from torch.nn.parallel import DistributedDataParallel\n", ", torch.distributed"),
-        ("s = tf.distribute.MultiWorkerMirroredStrategy()\n", ", tf.distribute"),
-        ("import horovod.torch as hvd\nimport torch.distributed\n", ", MPI over PMIx"),
-        ("import torch\n", ", MPI over PMIx"),
-    ],
+@each(
+    ("import torch.distributed as dist\n", ", torch.distributed"),
+    ("from torch.nn.parallel import DistributedDataParallel\n", ", torch.distributed"),
+    ("s = tf.distribute.MultiWorkerMirroredStrategy()\n", ", tf.distribute"),
+    ("import horovod.torch as hvd\nimport torch.distributed\n", ", MPI over PMIx"),
+    ("import torch\n", ", MPI over PMIx"),
 )
 def test_a_script_without_horovod_is_not_said_to_meet_by_its_mpi(
     tmp_path: Path, source: str, ends: str

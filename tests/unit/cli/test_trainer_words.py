@@ -11,6 +11,8 @@ from runners.cli import cli
 from runners.core.errors import NotFound, UsageError
 from runners.settings import trainers
 
+from ..tables import each
+
 
 def remedy(*words: str) -> list[str]:
     """What is offered instead of these words."""
@@ -19,14 +21,14 @@ def remedy(*words: str) -> list[str]:
     return list(map(str, caught.value.remedies))
 
 
-@pytest.mark.parametrize("command", ["launch", "plan", "scale"])
+@each("launch", "plan", "scale")
 def test_they_are_offered_after_two_dashes(command: str) -> None:
     assert remedy(command, "--nodes", "2", "my trainer.py", "--epochs", "1") == [
         f"runner {command} --nodes 2 'my trainer.py' -- --epochs 1"
     ]
 
 
-@pytest.mark.parametrize("word", ["--lr=0.1", "-lr", "-z"])
+@each("--lr=0.1", "-lr", "-z")
 def test_in_every_form(word: str) -> None:
     assert remedy("launch", "t.py", word, "--", "--y") == [f"runner launch t.py -- {word} --y"]
 
@@ -45,7 +47,7 @@ def test_the_commands_own_options_stay_with_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("value", [("5",), (), ("--lr", "0.1")])
+@each(("5",), (), ("--lr", "0.1"))
 def test_before_the_trainer(value: tuple[str, ...]) -> None:
     assert remedy("launch", "--image", "a.sif", "--epochs", *value, "torch_mnist") == [
         shlex.join(
@@ -63,12 +65,9 @@ def test_without_a_trainer_nothing_far_is_guessed(capsys: pytest.CaptureFixture[
     assert "--qos" not in told
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        (["mpirun", "python", "train.py", "--lr", "1"], "train.py -- --lr 1"),
-        (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
-    ],
+@each(
+    (["mpirun", "python", "train.py", "--lr", "1"], "train.py -- --lr 1"),
+    (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
 )
 def test_what_starts_ranks_elsewhere(typed: list[str], offered: str) -> None:
     with pytest.raises(NotFound, match="no recipe named") as caught:

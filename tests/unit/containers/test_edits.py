@@ -12,6 +12,8 @@ from containers import catalogue, installed_edits, lockfile
 from containers.horovod import edits
 from containers.horovod.edit import Edit, EditError, NewFile, Repeat, apply
 
+from ..tables import each
+
 TWICE = Edit("a/one.txt", "old", "new", "because", count=2)
 ONCE = Edit("two.txt", "left", "right", "because")
 
@@ -79,13 +81,10 @@ def test_a_repeated_text_follows_the_original_with_its_names_replaced(tmp_path: 
     assert (tmp_path / "cases.cc").read_text() == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (CASES * 2, r"cases.cc: expected 1 time\(s\), found 2: 'case A16:'"),
-        (CASES.replace("A32", "A64"), "cases.cc: expected after 'case A16:': 'case A32:'"),
-        (CASES.replace("a()", "c()"), r"cases.cc: expected 'a\(\)' in 'case B16:"),
-    ],
+@each(
+    (CASES * 2, r"cases.cc: expected 1 time\(s\), found 2: 'case A16:'"),
+    (CASES.replace("A32", "A64"), "cases.cc: expected after 'case A16:': 'case A32:'"),
+    (CASES.replace("a()", "c()"), r"cases.cc: expected 'a\(\)' in 'case B16:"),
 )
 def test_a_text_that_cannot_be_repeated_is_an_error(
     tmp_path: Path, text: str, message: str

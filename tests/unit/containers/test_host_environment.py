@@ -28,6 +28,8 @@ from runners.images.facts import environment
 from runners.images.inspect import ImageFact
 from runners.planning.case import Case
 
+from ..tables import each
+
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SPEC = JobSpec(
     "job",
@@ -91,7 +93,7 @@ def test_words_that_say_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12"])
+@each("libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12")
 def test_the_mpi_library_is_that_of_c(tmp_path: Path, name: str) -> None:
     (tmp_path / "real.so").write_text("")
     (tmp_path / name).symlink_to("real.so")
@@ -192,9 +194,7 @@ def test_cudas_compiler_is_that_of_the_wheels_for_cuda_13(tmp_path: Path) -> Non
         assert re.search(f'{name}="?{re.escape(found[name])}\\b', definition)
 
 
-@pytest.mark.parametrize(
-    ("image", "frameworks"), [("cpu", ["torch", "tensorflow"]), ("gpu13", ["torch"])]
-)
+@each(("cpu", ["torch", "tensorflow"]), ("gpu13", ["torch"]))
 def test_horovod_is_imported_with_the_frameworks_of_the_lock(
     image: str, frameworks: list[str]
 ) -> None:

@@ -13,6 +13,8 @@ from packageurl import PackageURL
 
 from containers.horovod_image import sbom
 
+from ..tables import each
+
 DEBIAN = {"ID": "debian", "VERSION_ID": "12"}
 DEP5 = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
@@ -94,15 +96,12 @@ def test_the_images_version_is_horovods() -> None:
     assert sbom.document([horovod], DEBIAN, "")["metadata"]["component"]["version"] == "0.28.1"
 
 
-@pytest.mark.parametrize(
-    ("expression", "text", "classifiers", "expected"),
-    [
-        ("MIT AND Zlib", "x", [], [{"expression": "MIT AND Zlib"}]),
-        ("", "Apache 2.0", [sbom.OSI + "X"], [{"license": {"id": "Apache-2.0"}}]),
-        ("", "BSD", [], [{"license": {"name": "BSD"}}]),
-        ("", "A long text\nof the licence", [sbom.OSI + "MIT License"], None),
-        ("", "", ["Programming Language :: C"], []),
-    ],
+@each(
+    ("MIT AND Zlib", "x", [], [{"expression": "MIT AND Zlib"}]),
+    ("", "Apache 2.0", [sbom.OSI + "X"], [{"license": {"id": "Apache-2.0"}}]),
+    ("", "BSD", [], [{"license": {"name": "BSD"}}]),
+    ("", "A long text\nof the licence", [sbom.OSI + "MIT License"], None),
+    ("", "", ["Programming Language :: C"], []),
 )
 def test_licences_of_python(
     expression: str, text: str, classifiers: list[str], expected: Any

@@ -18,11 +18,13 @@ from runners.data.catalogue import CatalogueEntry, DatasetFile
 from runners.data.check import DatasetCheck
 from runners.data.synth import CIFAR_FOLDER, CIFAR_PIXELS
 
+from ..tables import each
+
 QUIET = Progress()
 SMALL = synth.SyntheticSpec(60, size=8)
 
 
-@pytest.mark.parametrize("mask", [0o002, 0o077])
+@each(0o002, 0o077)
 def test_a_dataset_is_as_open_as_the_umask_says(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
@@ -42,14 +44,11 @@ def check(path: Path) -> DatasetCheck:
     return checking.examine(path, QUIET)
 
 
-@pytest.mark.parametrize(
-    ("kind", "called", "files"),
-    [
-        ("mnist", "mnist", 4),
-        ("cifar10", "cifar10", 6),
-        ("imagenet", "imagefolder", 72),
-        ("tokens", "tokens", 3),
-    ],
+@each(
+    ("mnist", "mnist", 4),
+    ("cifar10", "cifar10", 6),
+    ("imagenet", "imagefolder", 72),
+    ("tokens", "tokens", 3),
 )
 def test_a_kind_is_told_by_its_files(tmp_path: Path, kind: str, called: str, files: int) -> None:
     report = check(made(kind, tmp_path))
@@ -57,7 +56,7 @@ def test_a_kind_is_told_by_its_files(tmp_path: Path, kind: str, called: str, fil
     assert report.facts["checksums"] == "none are known"
 
 
-@pytest.mark.parametrize("kind", synth.KINDS)
+@each(*synth.KINDS)
 def test_the_same_request_gives_the_same_bytes(tmp_path: Path, kind: str) -> None:
     one, again = (made(kind, tmp_path / name) for name in ("1", "2"))
     assert manifest.of_folder(one, "", QUIET).files == manifest.of_folder(again, "", QUIET).files
@@ -150,14 +149,11 @@ def test_an_unknown_kind_and_nothing(tmp_path: Path) -> None:
     assert "not a squashfs file" in check(tmp_path / "x").faults[0][1]
 
 
-@pytest.mark.parametrize(
-    ("kind", "asked", "words"),
-    [
-        ("mnist", synth.SyntheticSpec(0), "--samples 0 must be 1 or more"),
-        ("mnist", synth.SyntheticSpec(5, classes=11), "--classes 11 must be 1 to 10"),
-        ("imagenet", synth.SyntheticSpec(5, size=0), "--size 0"),
-        ("tokens", synth.SyntheticSpec(5, vocabulary=70_000), "--vocabulary"),
-    ],
+@each(
+    ("mnist", synth.SyntheticSpec(0), "--samples 0 must be 1 or more"),
+    ("mnist", synth.SyntheticSpec(5, classes=11), "--classes 11 must be 1 to 10"),
+    ("imagenet", synth.SyntheticSpec(5, size=0), "--size 0"),
+    ("tokens", synth.SyntheticSpec(5, vocabulary=70_000), "--vocabulary"),
 )
 def test_numbers_that_make_no_dataset(
     tmp_path: Path, kind: str, asked: synth.SyntheticSpec, words: str

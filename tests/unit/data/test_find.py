@@ -28,6 +28,8 @@ from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import command_lines
 
+from ..tables import each
+
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
     head = pack.SUPERBLOCK.pack(b"hsqs", 7, 0, 131072, 0, 1, 17, 0, 1, 4, 0, 0, size)
@@ -108,7 +110,7 @@ def test_measured(here: Path) -> None:
 NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(*NAMES)
 def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
     argv = command_lines.bind_option(BindMount(f"/d/{name}", "/data/n", True, "/"))
     if set(name) & set(',:"\n'):
@@ -135,13 +137,10 @@ def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
     return planning.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ((Dataset("", Path("/d/a")),), "/data"),
-        ((ONE,), "/data/a"),
-        ((ONE, TWO), "/data"),
-    ],
+@each(
+    ((Dataset("", Path("/d/a")),), "/data"),
+    ((ONE,), "/data/a"),
+    ((ONE, TWO), "/data"),
 )
 def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
     exports = dict(runtimes.exports(solved(*data), "/run"))
@@ -155,7 +154,7 @@ def test_without_a_container_the_data_is_where_it_is() -> None:
     assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
 
 
-@pytest.mark.parametrize("runtime", ["none", "shifter", "podman-hpc"])
+@each("none", "shifter", "podman-hpc")
 def test_who_mounts_no_squashfs_says_what_to_do(runtime: str) -> None:
     refusals = solved(TWO, runtime=runtime).refusals
     (refusal,) = (r for r in refusals if "squashfs" in r.what)
@@ -174,19 +173,16 @@ GB = 10**9
 CPU = Partition("cpu", 8, 64, default=True, disk_mb=500_000)
 
 
-@pytest.mark.parametrize(
-    ("size", "files", "nodes", "disk", "staged", "words"),
-    [
-        (1 * GB, 20_000, 2, 0, True, "20000 files, which each epoch opens again"),
-        (1 * GB, 20_000, 1, 0, True, "20000 files"),
-        (1 * GB, 1, 4, 0, False, "a node keeps them in memory"),
-        (10 * GB, 1, 4, 0, True, "10.0 GB for 4 nodes: read once"),
-        (10 * GB, 1, 1, 0, False, "for one node"),
-        (100 * GB, 1, 4, 0, False, "is more than every node has room for"),
-        (100 * GB, 1, 4, 500_000, True, "100.0 GB for 4 nodes"),
-        (100 * GB, 1, 4, 50_000, False, "is more than a node's disk, 52 GB"),
-        (300 * GB, 1, 4, 500_000, False, "300.0 GB takes long to copy"),
-    ],
+@each(
+    (1 * GB, 20_000, 2, 0, True, "20000 files, which each epoch opens again"),
+    (1 * GB, 20_000, 1, 0, True, "20000 files"),
+    (1 * GB, 1, 4, 0, False, "a node keeps them in memory"),
+    (10 * GB, 1, 4, 0, True, "10.0 GB for 4 nodes: read once"),
+    (10 * GB, 1, 1, 0, False, "for one node"),
+    (100 * GB, 1, 4, 0, False, "is more than every node has room for"),
+    (100 * GB, 1, 4, 500_000, True, "100.0 GB for 4 nodes"),
+    (100 * GB, 1, 4, 50_000, False, "is more than a node's disk, 52 GB"),
+    (300 * GB, 1, 4, 500_000, False, "300.0 GB takes long to copy"),
 )
 def test_auto_says_why(
     size: int, files: int, nodes: int, disk: int, staged: bool, words: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from containers import build_modes
 from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
@@ -13,6 +11,8 @@ from runners.doctor.checks.container import ContainerFacts, ContainerStart
 from runners.doctor.checks.slurm import SlurmFacts
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
+
+from ..tables import each
 
 SITE = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
 
@@ -61,24 +61,21 @@ def dumb(command: str) -> Answer:
     return Answer(command, problem=f"{command.split()[0]} did not answer within 10 s")
 
 
-@pytest.mark.parametrize(
-    ("site", "facts", "name", "state", "words"),
-    [
-        (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
-        (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
-        (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
-        (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
-        (SITE, FINE, "partitions", WARNING, "no partition"),
-        (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
-        (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
-        (
-            replace(SITE, problems=("sinfo: no answer within 10 s",)),
-            FINE,
-            "answers",
-            WARNING,
-            "10 s",
-        ),
-    ],
+@each(
+    (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
+    (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
+    (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
+    (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
+    (SITE, FINE, "partitions", WARNING, "no partition"),
+    (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
+    (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
+    (
+        replace(SITE, problems=("sinfo: no answer within 10 s",)),
+        FINE,
+        "answers",
+        WARNING,
+        "10 s",
+    ),
 )
 def test_what_is_wrong_with_slurm(
     site: Site, facts: SlurmFacts, name: str, state: str, words: str
@@ -124,17 +121,14 @@ def test_a_good_runtime_is_all_ok() -> None:
     assert set(states(container.check(HERE)).values()) == {OK}
 
 
-@pytest.mark.parametrize(
-    ("facts", "name", "state", "fix"),
-    [
-        (replace(HERE, version=dumb("apptainer --version")), "runtime", FAILURE, "module load"),
-        (replace(HERE, namespace=NO_USERNS), "user namespaces", FAILURE, "max_user_namespaces"),
-        (replace(HERE, namespace=NO_USERNS, setuid=True), "user namespaces", WARNING, "sysctl"),
-        (replace(HERE, subordinate=()), "subordinate ids", WARNING, "sudo"),
-        (replace(HERE, tools={**TOOLS, "squashfuse": ""}), "image mounts", WARNING, "squashfuse"),
-        (replace(HERE, fuse=False), "image mounts", WARNING, "squashfuse"),
-        (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
-    ],
+@each(
+    (replace(HERE, version=dumb("apptainer --version")), "runtime", FAILURE, "module load"),
+    (replace(HERE, namespace=NO_USERNS), "user namespaces", FAILURE, "max_user_namespaces"),
+    (replace(HERE, namespace=NO_USERNS, setuid=True), "user namespaces", WARNING, "sysctl"),
+    (replace(HERE, subordinate=()), "subordinate ids", WARNING, "sudo"),
+    (replace(HERE, tools={**TOOLS, "squashfuse": ""}), "image mounts", WARNING, "squashfuse"),
+    (replace(HERE, fuse=False), "image mounts", WARNING, "squashfuse"),
+    (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
 )
 def test_what_is_wrong_with_the_runtime(
     facts: ContainerFacts, name: str, state: str, fix: str
@@ -144,25 +138,22 @@ def test_what_is_wrong_with_the_runtime(
     assert fix in told(found)
 
 
-@pytest.mark.parametrize(
-    ("what", "answer", "state", "fix"),
-    [
-        (
-            "running a SIF file",
-            Answer("", err=FATAL, problem="exit code 255"),
-            FAILURE,
-            "unset APPTAINER_BIND",
-        ),
-        ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
-        ("running the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
-        (
-            "running a SIF file",
-            Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
-            WARNING,
-            "--sandbox",
-        ),
-        ("running a SIF file", Answer(""), OK, ""),
-    ],
+@each(
+    (
+        "running a SIF file",
+        Answer("", err=FATAL, problem="exit code 255"),
+        FAILURE,
+        "unset APPTAINER_BIND",
+    ),
+    ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
+    ("running the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
+    (
+        "running a SIF file",
+        Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
+        WARNING,
+        "--sandbox",
+    ),
+    ("running a SIF file", Answer(""), OK, ""),
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     found = container.run(ContainerStart(what, answer))
@@ -170,13 +161,10 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     assert fix in told(found)
 
 
-@pytest.mark.parametrize(
-    ("site", "state"),
-    [
-        (Site(()), FAILURE),
-        (Site(("slurm",)), WARNING),
-        (Site(("slurm",), runtimes=("shifter",)), OK),
-    ],
+@each(
+    (Site(()), FAILURE),
+    (Site(("slurm",)), WARNING),
+    (Site(("slurm",), runtimes=("shifter",)), OK),
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
     assert container.absent(site)[0].state == state

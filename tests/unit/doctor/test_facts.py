@@ -18,6 +18,8 @@ from runners.images import container_runtime
 from runners.injob import interfaces, trial
 from runners.injob.interfaces import Interface, InterfaceAddress, Port
 
+from ..tables import each
+
 
 def tree(root: Path, files: dict[str, str]) -> str:
     """Write a tree as in /sys; a value `-> TARGET` is a link."""
@@ -116,16 +118,13 @@ def test_a_machine_without_such_files_has_none(tmp_path: Path) -> None:
     assert interfaces.ports(nowhere) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "hardware", "kind"),
-    [
-        ("eth0", "1", "ethernet"),
-        ("ib0", "32", "ipoib"),
-        ("hsn0", "1", "slingshot"),
-        ("lo", "772", "loopback"),
-        ("docker0", "1", "virtual"),
-        ("can0", "280", "other"),
-    ],
+@each(
+    ("eth0", "1", "ethernet"),
+    ("ib0", "32", "ipoib"),
+    ("hsn0", "1", "slingshot"),
+    ("lo", "772", "loopback"),
+    ("docker0", "1", "virtual"),
+    ("can0", "280", "other"),
 )
 def test_kinds_of_interfaces(name: str, hardware: str, kind: str) -> None:
     assert interfaces.kind_of(name, hardware) == kind
@@ -246,23 +245,20 @@ OPEN_MPI = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("log", "library", "kind", "transports"),
-    [
-        (NCCL, "NCCL", "RDMA", {"RDMA (IB)": 2, "peer to peer": 1, "shared memory": 1}),
-        (SOCKET, "NCCL", "TCP", {"TCP": 1}),
-        (LIBFABRIC, "NCCL", "libfabric", {"libfabric (AWS Libfabric)": 1}),
-        (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
-        (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
-        (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
-        (
-            "[n1:1] selected cm best priority 25\n",
-            "Open MPI",
-            "libfabric",
-            {"libfabric (pml cm)": 1},
-        ),
-        ("epoch 1 via nothing\n", "", "", {}),
-    ],
+@each(
+    (NCCL, "NCCL", "RDMA", {"RDMA (IB)": 2, "peer to peer": 1, "shared memory": 1}),
+    (SOCKET, "NCCL", "TCP", {"TCP": 1}),
+    (LIBFABRIC, "NCCL", "libfabric", {"libfabric (AWS Libfabric)": 1}),
+    (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
+    (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
+    (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
+    (
+        "[n1:1] selected cm best priority 25\n",
+        "Open MPI",
+        "libfabric",
+        {"libfabric (pml cm)": 1},
+    ),
+    ("epoch 1 via nothing\n", "", "", {}),
 )
 def test_words_of_the_libraries(
     log: str, library: str, kind: str, transports: dict[str, int]

@@ -19,6 +19,7 @@ from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
 from runners.injob.interfaces import Interface
 
+from ..tables import each
 from .test_checks import named, states, told
 from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record
 
@@ -76,21 +77,18 @@ UNEVEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("seen", "started", "name", "state"),
-    [
-        (ALONE, 4, "ranks", FAILURE),
-        (ranks()[:3], 4, "ranks", FAILURE),
-        (SWAPPED, 4, "places", FAILURE),
-        ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
-        (UNEVEN, 3, "places", OK),
-        (WITHOUT_CROSS, 4, "places", OK),
-        ([*WITHOUT_CROSS[:3], {**WITHOUT_CROSS[3], "local_rank": 0}], 4, "places", FAILURE),
-        ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
-        (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
-        ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),
-        ([record(0, image={"problem": "Permission denied"})], 4, "image", WARNING),
-    ],
+@each(
+    (ALONE, 4, "ranks", FAILURE),
+    (ranks()[:3], 4, "ranks", FAILURE),
+    (SWAPPED, 4, "places", FAILURE),
+    ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
+    (UNEVEN, 3, "places", OK),
+    (WITHOUT_CROSS, 4, "places", OK),
+    ([*WITHOUT_CROSS[:3], {**WITHOUT_CROSS[3], "local_rank": 0}], 4, "places", FAILURE),
+    ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
+    (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
+    ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),
+    ([record(0, image={"problem": "Permission denied"})], 4, "image", WARNING),
 )
 def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None:
     found = named(world.check(seen, started), name)
@@ -101,14 +99,11 @@ def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None
 # CPUs
 
 
-@pytest.mark.parametrize(
-    ("seen", "wanted", "says"),
-    [
-        (ranks(), {"affinity": OK}, "no two ranks"),
-        (ranks(cpus=[0, 1, 2, 3]), {"affinity": WARNING}, "not bound"),
-        ([record(0), record(1, cpus=[1, 2])], {"affinity": WARNING}, "some CPUs in common"),
-        (ranks(threads=8), {"affinity": OK, "threads": WARNING}, "no two ranks"),
-    ],
+@each(
+    (ranks(), {"affinity": OK}, "no two ranks"),
+    (ranks(cpus=[0, 1, 2, 3]), {"affinity": WARNING}, "not bound"),
+    ([record(0), record(1, cpus=[1, 2])], {"affinity": WARNING}, "some CPUs in common"),
+    (ranks(threads=8), {"affinity": OK, "threads": WARNING}, "no two ranks"),
 )
 def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None:
     found = world.cpus(seen)
@@ -127,40 +122,37 @@ OVER_IB = {"eth0": 1000, "mlx5_0:1": 10**8}
 GLOO = TransportLog()
 
 
-@pytest.mark.parametrize(
-    ("seen", "log", "state", "says", "fix"),
-    [
-        (ranks(), GLOO, OK, "TCP over eth0", ""),
-        (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
-        (ranks(ports=[IB]), NCCL_IB, OK, "RDMA, by NCCL's own words", ""),
-        (ranks(ports=[IB], sent=OVER_IB), GLOO, OK, "RDMA", ""),
-        (
-            ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}),
-            GLOO,
-            OK,
-            "RDMA past the kernel",
-            "",
-        ),
-        (ranks(ports=[IB]), NCCL_TCP, WARNING, "while every node has infiniband", "NCCL_IB_HCA"),
-        (ranks(ports=[IB]), MPI_TCP, WARNING, "while every node has infiniband", "--host-mpi"),
-        (ranks(ports=[IB]), GLOO, WARNING, "while every node has infiniband", "--controller mpi"),
-        (
-            ranks(ports=[IB], interfaces=[ETH, IPOIB]),
-            GLOO,
-            WARNING,
-            "TCP over eth0, while every node has infiniband",
-            "--network-interfaces ib0",
-        ),
-        (
-            ranks(ports=[IB], interfaces=[ETH, IPOIB], sent={"ib0": 10**8}),
-            GLOO,
-            OK,
-            "TCP over ib0, on the fabric (infiniband)",
-            "",
-        ),
-        (ranks(interfaces=[ETH, HSN]), NCCL_TCP, WARNING, "slingshot", "NCCL plugin"),
-        ([*ranks(ports=[IB])[:2], *ranks()[2:]], NCCL_TCP, OK, "TCP over eth0", ""),
-    ],
+@each(
+    (ranks(), GLOO, OK, "TCP over eth0", ""),
+    (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
+    (ranks(ports=[IB]), NCCL_IB, OK, "RDMA, by NCCL's own words", ""),
+    (ranks(ports=[IB], sent=OVER_IB), GLOO, OK, "RDMA", ""),
+    (
+        ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}),
+        GLOO,
+        OK,
+        "RDMA past the kernel",
+        "",
+    ),
+    (ranks(ports=[IB]), NCCL_TCP, WARNING, "while every node has infiniband", "NCCL_IB_HCA"),
+    (ranks(ports=[IB]), MPI_TCP, WARNING, "while every node has infiniband", "--host-mpi"),
+    (ranks(ports=[IB]), GLOO, WARNING, "while every node has infiniband", "--controller mpi"),
+    (
+        ranks(ports=[IB], interfaces=[ETH, IPOIB]),
+        GLOO,
+        WARNING,
+        "TCP over eth0, while every node has infiniband",
+        "--network-interfaces ib0",
+    ),
+    (
+        ranks(ports=[IB], interfaces=[ETH, IPOIB], sent={"ib0": 10**8}),
+        GLOO,
+        OK,
+        "TCP over ib0, on the fabric (infiniband)",
+        "",
+    ),
+    (ranks(interfaces=[ETH, HSN]), NCCL_TCP, WARNING, "slingshot", "NCCL plugin"),
+    ([*ranks(ports=[IB])[:2], *ranks()[2:]], NCCL_TCP, OK, "TCP over eth0", ""),
 )
 def test_the_network_used_against_the_one_there_is(
     seen: list[Record], log: TransportLog, state: str, says: str, fix: str
@@ -186,12 +178,9 @@ def test_the_table_says_what_bus_bandwidth_is() -> None:
     assert "nccl-tests" in found.evidence
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "state"),
-    [
-        ({"right": False}, "allreduce", FAILURE),
-        ({"bus": 1e6}, "speed", WARNING),
-    ],
+@each(
+    ({"right": False}, "allreduce", FAILURE),
+    ({"bus": 1e6}, "speed", WARNING),
 )
 def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> None:
     result = {"ranks": ranks(), "bandwidth": [{**TABLE[0], **changes}]}
@@ -235,7 +224,7 @@ def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
     assert f"runner doctor --run {tmp_path}" in told(found)
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "{", '{"accuracy": 0.9}'])
+@each("[1, 2]", "{", '{"accuracy": 0.9}')
 def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> None:
     made = outcome(tmp_path, JobState.COMPLETED)
     made.paths.result.write_text(text)

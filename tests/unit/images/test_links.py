@@ -25,6 +25,8 @@ from runners.images.store import images_lock
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
+from ..tables import each
+
 SECRET = b'{"secret": "of the user"}'
 FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -171,9 +173,7 @@ def archive(path: Path, *members: tuple[str, bytes], **facts: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "names", [("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",)]
-)
+@each(("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",))
 def test_a_dataset_with_a_name_twice_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     there = archive(tmp_path / "a.tar", *((name, b"x") for name in names))
     (tmp_path / "out").mkdir()

@@ -13,16 +13,15 @@ from runners.core.errors import NotFound, UsageError
 from runners.images import inspect
 from runners.images.facts import environment
 
+from ..tables import each
 
-@pytest.mark.parametrize(
-    ("runtime", "name", "path"),
-    [
-        ("shifter", "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
-        ("shifter", "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
-        ("podman-hpc", "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
-        ("podman-hpc", "docker://a/b:1", "a/b:1"),
-        ("podman", "docker://login:5000/a/b:1", "login:5000/a/b:1"),
-    ],
+
+@each(
+    ("shifter", "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
+    ("shifter", "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
+    ("podman-hpc", "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
+    ("podman-hpc", "docker://a/b:1", "a/b:1"),
+    ("podman", "docker://login:5000/a/b:1", "login:5000/a/b:1"),
 )
 def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
     image = environment.image(name, runtime)
@@ -30,14 +29,14 @@ def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
     assert runtime in image.problem
 
 
-@pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
+@each("oras://a/b:1", "a b", "https://a/b.sif")
 def test_what_is_no_name_in_a_store(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
         environment.image(name, "shifter")
     assert "shifterimg pull" in str(told.value)
 
 
-@pytest.mark.parametrize("runtime", ["shifter", "podman-hpc", "none"])
+@each("shifter", "podman-hpc", "none")
 def test_no_image(runtime: str) -> None:
     with pytest.raises(UsageError, match="no image was given"):
         environment.image(None, runtime)

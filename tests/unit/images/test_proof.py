@@ -18,6 +18,8 @@ from runners.images import verify
 from runners.images.facts import digest_cache, probe_image
 from runners.images.trust import signature
 
+from ..tables import each
+
 ADA, BOB = "9F3CCBD963BD02F7B78058FE1BE313B9AE772BB5", "3CA1E0126FCE0B557FD00EAC2325A56F0CED9C9D"
 
 
@@ -38,50 +40,47 @@ def answer(**parts: str) -> str:
     return "".join(f"\n== {name}\n{parts.get(name, '')}" for name in names)
 
 
-@pytest.mark.parametrize(
-    ("part", "text", "expected"),
-    [
-        ("glibc", "glibc 2.36\n", {"glibc.version": "2.36"}),
-        ("glibc", "ldd (GNU libc) 2.28\nCopyright 2018", {"glibc.version": "2.28"}),
-        ("glibc", "ldd (Ubuntu GLIBC 2.39-0ubuntu8.6) 2.39\n", {"glibc.version": "2.39"}),
-        (
-            "ldconfig",
-            "\tlibcuda.so.1 (libc6) => /lib/i386-linux-gnu/libcuda.so.1\n"
-            "\tlibcuda.so.1 (libc6,x86-64) => /usr/local/cuda/compat/libcuda.so.1\n",
-            {"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1"},
-        ),
-        ("ldconfig", "\tlibcuda.so (libc6,x86-64) => /usr/lib/libcuda.so\n", {}),
-        ("ldconfig", "21 libs found in cache `/etc/ld.so.cache'\n", {"rdma.libraries": "none"}),
-        (
-            "ldconfig",
-            "21 libs found in cache `/etc/ld.so.cache'\n"
-            "\tlibrdmacm.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/librdmacm.so.1\n"
-            "\tlibibverbs.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so.1\n"
-            "\tlibibverbs.so (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so\n",
-            {"rdma.libraries": "libibverbs.so.1,librdmacm.so.1"},
-        ),
-        ("glibc", "musl libc (x86_64)\nVersion 1.2.5\n", {}),
-        ("openmpi", "Open MPI v4.1.4\n", {"mpi.flavour": "openmpi", "mpi.version": "4.1.4"}),
-        (
-            "openmpi",
-            "mpirun (Open MPI) 5.0.7rc2",
-            {"mpi.flavour": "openmpi", "mpi.version": "5.0.7rc2"},
-        ),
-        ("openmpi", "sh: 1: mpirun: not found", {}),
-        ("mpich", "MPICH Version:      4.2.1\n", {"mpi.flavour": "mpich", "mpi.version": "4.2.1"}),
-        (
-            "mpiexec",
-            "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 20230619\n",
-            {"mpi.flavour": "intelmpi", "mpi.version": "2021.10"},
-        ),
-        (
-            "mpiexec",
-            "HYDRA build details:\n    Version:                                 4.0.2\n",
-            {"mpi.flavour": "mpich", "mpi.version": "4.0.2"},
-        ),
-        ("pmix_info", "PMIX: 4.2.2\nOpenPMIx 4.2.2\n", {"pmix.version": "4.2.2"}),
-        ("python", "Traceback: no module named json\n", {}),
-    ],
+@each(
+    ("glibc", "glibc 2.36\n", {"glibc.version": "2.36"}),
+    ("glibc", "ldd (GNU libc) 2.28\nCopyright 2018", {"glibc.version": "2.28"}),
+    ("glibc", "ldd (Ubuntu GLIBC 2.39-0ubuntu8.6) 2.39\n", {"glibc.version": "2.39"}),
+    (
+        "ldconfig",
+        "\tlibcuda.so.1 (libc6) => /lib/i386-linux-gnu/libcuda.so.1\n"
+        "\tlibcuda.so.1 (libc6,x86-64) => /usr/local/cuda/compat/libcuda.so.1\n",
+        {"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1"},
+    ),
+    ("ldconfig", "\tlibcuda.so (libc6,x86-64) => /usr/lib/libcuda.so\n", {}),
+    ("ldconfig", "21 libs found in cache `/etc/ld.so.cache'\n", {"rdma.libraries": "none"}),
+    (
+        "ldconfig",
+        "21 libs found in cache `/etc/ld.so.cache'\n"
+        "\tlibrdmacm.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/librdmacm.so.1\n"
+        "\tlibibverbs.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so.1\n"
+        "\tlibibverbs.so (libc6,x86-64) => /lib/x86_64-linux-gnu/libibverbs.so\n",
+        {"rdma.libraries": "libibverbs.so.1,librdmacm.so.1"},
+    ),
+    ("glibc", "musl libc (x86_64)\nVersion 1.2.5\n", {}),
+    ("openmpi", "Open MPI v4.1.4\n", {"mpi.flavour": "openmpi", "mpi.version": "4.1.4"}),
+    (
+        "openmpi",
+        "mpirun (Open MPI) 5.0.7rc2",
+        {"mpi.flavour": "openmpi", "mpi.version": "5.0.7rc2"},
+    ),
+    ("openmpi", "sh: 1: mpirun: not found", {}),
+    ("mpich", "MPICH Version:      4.2.1\n", {"mpi.flavour": "mpich", "mpi.version": "4.2.1"}),
+    (
+        "mpiexec",
+        "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 20230619\n",
+        {"mpi.flavour": "intelmpi", "mpi.version": "2021.10"},
+    ),
+    (
+        "mpiexec",
+        "HYDRA build details:\n    Version:                                 4.0.2\n",
+        {"mpi.flavour": "mpich", "mpi.version": "4.0.2"},
+    ),
+    ("pmix_info", "PMIX: 4.2.2\nOpenPMIx 4.2.2\n", {"pmix.version": "4.2.2"}),
+    ("python", "Traceback: no module named json\n", {}),
 )
 def test_a_tools_words_are_read(part: str, text: str, expected: dict[str, str]) -> None:
     assert probe_image.parse(answer(**{part: text})) == expected
@@ -108,17 +107,14 @@ def test_without_program_or_library_there_is_no_mpi() -> None:
     assert "pmi.client" not in by_tool
 
 
-@pytest.mark.parametrize(
-    ("flavour", "maps", "speaks"),
-    [
-        ("openmpi", "", "pmix"),
-        ("mpich", "/usr/lib/libmpich.so.12\n/usr/lib/libucp.so.0", "pmi2"),
-        ("mpich", "/opt/cray/libmpi.so.12\n/opt/cray/pe/lib64/libpmi2.so.0", "pmi2"),
-        ("mpich", "/usr/lib64/libpmi.so.0", "pmi1"),
-        ("mpich", "/usr/lib64/libpmix.so.2", "pmix"),
-        ("intelmpi", "", "pmi2"),
-        (None, "", None),
-    ],
+@each(
+    ("openmpi", "", "pmix"),
+    ("mpich", "/usr/lib/libmpich.so.12\n/usr/lib/libucp.so.0", "pmi2"),
+    ("mpich", "/opt/cray/libmpi.so.12\n/opt/cray/pe/lib64/libpmi2.so.0", "pmi2"),
+    ("mpich", "/usr/lib64/libpmi.so.0", "pmi1"),
+    ("mpich", "/usr/lib64/libpmix.so.2", "pmix"),
+    ("intelmpi", "", "pmi2"),
+    (None, "", None),
 )
 def test_what_an_mpi_speaks(flavour: str | None, maps: str, speaks: str | None) -> None:
     program = Path(probe_image.__file__).with_name("probe_python.py").read_text()
@@ -165,7 +161,7 @@ def test_only_keys_whose_every_object_is_right_have_signed() -> None:
 KEYS = [(ADA, "Ada <ada@x.org>"), (BOB, "Bob <bob@x.org>")]
 
 
-@pytest.mark.parametrize(("wanted", "number"), [(ADA, 0), (BOB[-16:].lower(), 1), (BOB[-8:], 1)])
+@each((ADA, 0), (BOB[-16:].lower(), 1), (BOB[-8:], 1))
 def test_a_key_is_named_by_its_fingerprint(wanted: str, number: int) -> None:
     assert signature.choose(KEYS, wanted) == number
 
@@ -174,7 +170,7 @@ def test_the_only_key_needs_no_name() -> None:
     assert signature.choose(KEYS[1:], "") == 0
 
 
-@pytest.mark.parametrize(("wanted", "words"), [("", "more than one"), ("9C9D", "is not one of")])
+@each(("", "more than one"), ("9C9D", "is not one of"))
 def test_a_key_that_is_not_certain(wanted: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
         signature.choose(KEYS, wanted)

@@ -15,6 +15,7 @@ from runners.images.pull import PullRequest
 from runners.images.store import images_lock, store
 
 from ..core.test_sif import make_sif
+from ..tables import each
 from .test_store import Silent
 
 ARCH = "amd64"
@@ -96,14 +97,11 @@ def test_what_is_refused_leaves_nothing(desk: Path) -> None:
     assert not (desk / images_lock.FILE).exists()
 
 
-@pytest.mark.parametrize(
-    ("output", "words"),
-    [
-        ("FATAL:   write /x: no space left on device", "the disk became full"),
-        ("FATAL:   write /x: disk quota exceeded", "the disk became full"),
-        ("INFO:  a\nFATAL:   GET x: UNAUTHORIZED: no", "UNAUTHORIZED: no"),
-        ("", "said nothing"),
-    ],
+@each(
+    ("FATAL:   write /x: no space left on device", "the disk became full"),
+    ("FATAL:   write /x: disk quota exceeded", "the disk became full"),
+    ("INFO:  a\nFATAL:   GET x: UNAUTHORIZED: no", "UNAUTHORIZED: no"),
+    ("", "said nothing"),
 )
 def test_the_runtimes_words(output: str, words: str) -> None:
     assert words in str(container_runtime.fault("x", output, Path("/x")))

@@ -11,6 +11,8 @@ from runners.core.errors import NotFound, NotVerified, Refused
 from runners.images.release import prebuilt, release
 from runners.images.release.release import Release, ReleasedImage
 
+from ..tables import each
+
 CPU = ReleasedImage("horovod_cpu", "amd64", "sha256:" + "a" * 64, 5)
 RELEASE = Release("1.2", "0" * 40, (CPU,))
 
@@ -19,15 +21,12 @@ def test_a_release_is_read_as_it_was_written() -> None:
     assert release.read(release.written(RELEASE), "1.2", "it") == RELEASE
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "says"),
-    [
-        ({"version": "1.1"}, NotVerified, "another release than the one asked for"),
-        ({"form": 1}, Refused, "it is of form 1\n  this runner reads form 2"),
-        ({"form": None}, Refused, "it is of form None"),
-        ({"more": 1}, Refused, "unknown key more"),
-        ({"images": [{"name": "x", "digest": "md5:1"}]}, Refused, "digest"),
-    ],
+@each(
+    ({"version": "1.1"}, NotVerified, "another release than the one asked for"),
+    ({"form": 1}, Refused, "it is of form 1\n  this runner reads form 2"),
+    ({"form": None}, Refused, "it is of form None"),
+    ({"more": 1}, Refused, "unknown key more"),
+    ({"images": [{"name": "x", "digest": "md5:1"}]}, Refused, "digest"),
 )
 def test_a_file_that_is_no_such_release(
     change: dict[str, object], error: type[Exception], says: str
@@ -38,7 +37,7 @@ def test_a_file_that_is_no_such_release(
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"5", b"\xff"])
+@each(b"", b"[]", b"5", b"\xff")
 def test_a_file_that_is_none(raw: bytes) -> None:
     with pytest.raises(Refused, match="it is not a JSON object"):
         release.read(raw, "1.2", "it")

@@ -17,6 +17,8 @@ from runners.core.errors import UsageError
 from runners.injob.rank import commands
 from runners.settings import profiling
 
+from ..tables import each
+
 HOSTILE = ["a b", "$HOME", "x;y", "'\"", "{output} {rank}", "--", "é"]
 # It writes what it was given, and starts the trainer without passing on signals.
 TOOL = """#!{python}
@@ -46,32 +48,27 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
     return [sys.executable, injob.HERE, "rank", *options, "--", *command]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7})]
-)
+@each(("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7}))
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
     chosen = commands.parse_ranks(text)
     assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
 
 
-@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "0,,1", "0;1"])
+@each("", "a", "1-", "-1", "3-1", "0,,1", "0;1")
 def test_what_are_no_ranks_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="neither a rank nor a range"):
         profiling.read("tool {output}", text or " ")
 
 
-@pytest.mark.parametrize(
-    ("command", "ranks", "says"),
-    [
-        ("nsys profile", None, "has no {output}"),
-        ("{output}", None, "has no {output}"),
-        ("nsys 'profile {output}", None, "No closing quotation"),
-        ("", None, "no command"),
-        ("nsys {output}\n#SBATCH -n9", None, "visible characters"),
-        ("/etc/passwd {output}", None, "not an executable file"),
-        ("/etc {output}", None, "not an executable file"),
-        (None, "0", "goes with --profile-with"),
-    ],
+@each(
+    ("nsys profile", None, "has no {output}"),
+    ("{output}", None, "has no {output}"),
+    ("nsys 'profile {output}", None, "No closing quotation"),
+    ("", None, "no command"),
+    ("nsys {output}\n#SBATCH -n9", None, "visible characters"),
+    ("/etc/passwd {output}", None, "not an executable file"),
+    ("/etc {output}", None, "not an executable file"),
+    (None, "0", "goes with --profile-with"),
 )
 def test_what_cannot_run_is_refused(command: str | None, ranks: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):

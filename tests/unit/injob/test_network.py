@@ -17,6 +17,8 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.rank import TORCH, network, reports
 from tests import ras_server
 
+from ..tables import each
+
 RANK = Path(runners.injob.rank.__file__).parent
 # proc(5), /proc/net/tcp: a listener, and a connection behind all listeners
 TABLE = """\
@@ -35,7 +37,7 @@ def server(port: int, address: str = "") -> socket.socket:
     return sock
 
 
-@pytest.mark.parametrize("address", ["", "127.0.0.1", "::1"])
+@each("", "127.0.0.1", "::1")
 def test_the_trainers_own_server_may_listen_there(address: str) -> None:
     held = network.hold_port()
     with server(held.getsockname()[1], address):

@@ -16,6 +16,7 @@ import pytest
 
 from runners.injob.rank import rank_environment, startup
 
+from ..tables import each
 from .test_gate import run
 from .test_rendezvous import World, ask, request, together
 
@@ -83,13 +84,10 @@ def test_a_user_whom_the_container_does_not_know_has_a_name(
         pwd.getpwuid(os.getuid() + 1)
 
 
-@pytest.mark.parametrize(
-    ("soft", "hard", "ranks", "after"),
-    [
-        (512, 1800, 64, 1152),
-        (1024, 1800, 1024, 1800),  # the hard limit is the site's word
-        (1500, 1800, 64, 1500),  # never less than there was
-    ],
+@each(
+    (512, 1800, 64, 1152),
+    (1024, 1800, 1024, 1800),  # the hard limit is the site's word
+    (1500, 1800, 64, 1500),  # never less than there was
 )
 def test_the_soft_limit_of_open_files_follows_the_ranks(
     soft: int, hard: int, ranks: int, after: int

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from runners import injob
 from runners.injob.ssh import SshArguments
+
+from ..tables import each
 
 HOSTILE = ["a b", "it's", "$HOME", "`id`", ";", "new\nline", "ü", "a,b:c"]
 # Leaves out the options, as srun would, and writes them down with the environment.
@@ -26,17 +26,14 @@ exec "$@"
 """
 
 
-@pytest.mark.parametrize(
-    ("typed", "host", "command"),
-    [
-        (["n2", "true"], "n2", "true"),
-        (["-o", "X=y", "-oX=y", "n2", "-p", "22", "-i", "key", "ls", "-l"], "n2", "ls -l"),
-        (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
-        (["-qp", "22", "n2"], "n2", ""),
-        (["--", "n2", "true"], "n2", "true"),
-        (["-o"], "", ""),
-        ([], "", ""),
-    ],
+@each(
+    (["n2", "true"], "n2", "true"),
+    (["-o", "X=y", "-oX=y", "n2", "-p", "22", "-i", "key", "ls", "-l"], "n2", "ls -l"),
+    (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
+    (["-qp", "22", "n2"], "n2", ""),
+    (["--", "n2", "true"], "n2", "true"),
+    (["-o"], "", ""),
+    ([], "", ""),
 )
 def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: str) -> None:
     asked = SshArguments(typed)
@@ -117,7 +114,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("ending", ["kill $! && wait", "true"])
+@each("kill $! && wait", "true")
 def test_what_runs_there_ends_with_ssh_and_with_the_shell(tmp_path: Path, ending: str) -> None:
     far = shlex.quote(f"echo $$ > {tmp_path}/pid; exec sleep 600")
     begun = f"until [ -s {tmp_path}/pid ]; do sleep 0.02; done"

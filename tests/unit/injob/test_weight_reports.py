@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runners.injob import run_files
 from runners.injob.rank import weight_reports
 from runners.injob.rank.weight_reports import WeightReports, cause_of
 from runners.injob.rank.weights import END, LAST_TRACED, WeightResult, WeightsVerdict
+
+from ..tables import each
 
 TRACED = [1, *range(4, LAST_TRACED + 1)]
 
@@ -88,9 +88,7 @@ def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
 DIFFERENT = WeightsVerdict(WeightResult.DIFFERENT, parameter="head.bias")
 
 
-@pytest.mark.parametrize(
-    ("framework", "facts", "verdict", "cause", "remedy"),
-    [
+@each(
         ("torch.distributed", {}, {}, "not wrapped", "DistributedDataParallel(model)"),
         ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 1}, {}, "one rank", "without process"),
         (
@@ -110,8 +108,7 @@ DIFFERENT = WeightsVerdict(WeightResult.DIFFERENT, parameter="head.bias")
         ("mpi4py", {}, {}, "mpi4py formed the world", "init_process_group()"),
         ("Horovod", {"library": "keras"}, {}, "neither optimizer nor tape", "DistributedGradient"),
         ("tf.distribute", {"library": "keras"}, {}, "outside of the strategy", "scope()"),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_likely_cause_and_fix(
     framework: str, facts: dict[str, Any], verdict: dict[str, Any], cause: str, remedy: str
 ) -> None:

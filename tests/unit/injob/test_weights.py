@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from runners.injob.rank.weights import (
     END,
     FIRST_COMPARED,
@@ -16,6 +14,8 @@ from runners.injob.rank.weights import (
     differences,
     judge,
 )
+
+from ..tables import each
 
 TRACED = [1, *range(FIRST_COMPARED, LAST_TRACED + 1)]
 
@@ -61,16 +61,13 @@ def test_weights_that_never_were_equal_are_different_ones_before_the_end() -> No
     assert judge(pair(SAME, ELSEWHERE), 2, over=False).from_start
 
 
-@pytest.mark.parametrize(
-    "reports",
-    [
-        pair(SAME),
-        pair(SAME, SAME),
-        pair(SAME, SHORT_OTHER),
-        pair(SAME, AVERAGED),
-        pair(SHORT, SHORT_OTHER),
-        [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
-    ],
+@each(
+    pair(SAME),
+    pair(SAME, SAME),
+    pair(SAME, SHORT_OTHER),
+    pair(SAME, AVERAGED),
+    pair(SHORT, SHORT_OTHER),
+    [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
 )
 def test_nothing_is_said_before_the_end_as_long_as_all_can_be_right(
     reports: list[OptimizerReport],
@@ -141,7 +138,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@each(*CASES)
 def test_verdict_at_the_end(name: str) -> None:
     reports, result, text = CASES[name]
     size = 2 if "a rank made no step" in name else len(reports)

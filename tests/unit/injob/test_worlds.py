@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from runners.injob.rank.worlds import Membership, State, judge
+
+from ..tables import each
 
 RIGHT, WRONG, OPEN = State.RIGHT, State.WRONG, State.OPEN
 CASES = {
@@ -28,7 +28,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@each(*CASES)
 def test_verdict_on_worlds(name: str) -> None:
     tasks, members, state, why = CASES[name]
     verdict = judge({Membership(*one) for one in members}, tasks)

@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runners.core.job_record import Job, JobPaths
 from runners.jobs import effective_time
 from runners.jobs.effective_time import TimeSpent
+
+from ..tables import each
 
 BEGAN = 1_000_000.0
 
@@ -80,7 +80,7 @@ def test_a_start_that_ended_before_its_first_step_is_start_up(tmp_path: Path) ->
     assert (found.start_up, found.queue) == (30 + 20, 10 + 60)
 
 
-@pytest.mark.parametrize("metrics", [[], [{"event": "step"}]])
+@each([], [{"event": "step"}])
 def test_a_trainer_that_writes_no_steps_has_no_share(
     tmp_path: Path, metrics: list[dict[str, Any]]
 ) -> None:

@@ -25,6 +25,7 @@ from runners.schedulers.slurm_queries import parse_mpi_list
 from runners.schedulers.slurm_submit import scrubbed
 
 from ..failures import leave, words
+from ..tables import each
 
 
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
@@ -183,31 +184,28 @@ def test_squeue_and_sacct_answers() -> None:
     assert slurm.parse_sacct("") == {}
 
 
-@pytest.mark.parametrize(
-    ("line", "who"),
-    [
-        ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
-        (
-            "srun: error: n1: tasks 0-1: Exited with exit code 1",
-            "[0, 1]@n1: Exited with exit code 1",
-        ),
-        ("srun: job 42 queued", None),
-        (
-            "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
-            "[3]@n2: exited on signal 9 (Killed)",
-        ),
-        (
-            "x1c0n0.cm.example: rank 3 died from signal 9",
-            "[3]@x1c0n0.cm.example: died from signal 9",
-        ),
-    ],
+@each(
+    ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
+    (
+        "srun: error: n1: tasks 0-1: Exited with exit code 1",
+        "[0, 1]@n1: Exited with exit code 1",
+    ),
+    ("srun: job 42 queued", None),
+    (
+        "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
+        "[3]@n2: exited on signal 9 (Killed)",
+    ),
+    (
+        "x1c0n0.cm.example: rank 3 died from signal 9",
+        "[3]@x1c0n0.cm.example: died from signal 9",
+    ),
 )
 def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
     found = logs.lost_ranks(line)
     assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
 
 
-@pytest.mark.parametrize("ranks", [",", "-", "5-3", "1,,2"])
+@each(",", "-", "5-3", "1,,2")
 def test_what_a_program_writes_like_srun_is_no_lost_task(ranks: str) -> None:
     assert logs.lost_ranks(f"srun: error: n2: tasks {ranks}: Killed") is None
 
@@ -239,16 +237,13 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert f"--user={os.getuid()}" in asked[0]
 
 
-@pytest.mark.parametrize(
-    ("how", "code"),
-    [
-        ("Killed", 137),
-        ("Exited with exit code 7", 7),
-        ("Segmentation fault (core dumped)", 139),
-        ("Out Of Memory", 137),
-        ("died from signal 11", 139),
-        ("something else", None),
-    ],
+@each(
+    ("Killed", 137),
+    ("Exited with exit code 7", 7),
+    ("Segmentation fault (core dumped)", 139),
+    ("Out Of Memory", 137),
+    ("died from signal 11", 139),
+    ("something else", None),
 )
 def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
     assert logs.exit_code(how) == code

@@ -17,6 +17,8 @@ from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
 from runners.jobs import effective_time, resource_use
 
+from ..tables import each
+
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}
 values = st.recursive(
@@ -114,7 +116,7 @@ def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> N
         effective_time.of_run(paths, Job("7", "x", "slurm", "l", 1.0))
 
 
-@pytest.mark.parametrize("id", ["--me", "-u ada", "7 8", "", "7\n8", "$(id)"])
+@each("--me", "-u ada", "7 8", "", "7\n8", "$(id)")
 def test_a_number_that_is_an_option(tmp_path: Path, id: str) -> None:
     """`scancel --me` would end all jobs of whoever asks for an end of this one."""
     paths = JobPaths(tmp_path)
@@ -123,7 +125,7 @@ def test_a_number_that_is_an_option(tmp_path: Path, id: str) -> None:
         job_record.load(paths)
 
 
-@pytest.mark.parametrize("id", ["7", "7_4", "7+1", "7[4].server-1.example", "local-12-345_0"])
+@each("7", "7_4", "7+1", "7[4].server-1.example", "local-12-345_0")
 def test_a_number_of_each_scheduler(tmp_path: Path, id: str) -> None:
     paths = JobPaths(tmp_path)
     paths.job.write_text(json.dumps({**GOOD, "id": id}))

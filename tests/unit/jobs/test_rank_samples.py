@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from runners.jobs import rank_samples
 from runners.jobs.rank_samples import RankSample, StackFrame
+
+from ..tables import each
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
 MAIN = StackFrame("/work/train.py", 40, "<module>")
@@ -42,51 +42,47 @@ def at(rank: int, *stacks: rank_samples.Stack, state: str = "S", busy: float = 0
 REDUCE_PLACE = "train.py line 12: hvd.allreduce(loss), in synchronize (mpi_ops.py line 1288)"
 
 
-@pytest.mark.parametrize(
-    ("samples", "words"),
-    [
-        (
-            [at(0, REDUCES), at(1, SLEEPS)],
-            "rank 1@n2 is in train.py line 8: time.sleep(600) (0 % of a CPU); "
-            f"rank 0@n1 waits in {REDUCE_PLACE}",
-        ),
-        (
-            [at(0, REDUCES), at(1, REDUCES), at(2, SLEEPS, state="R", busy=1.0)],
-            "rank 2@n3 is in train.py line 8: time.sleep(600) (100 % of a CPU); "
-            f"the others wait in {REDUCE_PLACE}",
-        ),
-        (
-            [at(0, REDUCES), at(1, BACKWARD), at(2, REDUCES)],
-            "rank 1@n2 is in train.py line 14 (step), in _engine_run_backward (graph.py line 865) "
-            f"(0 % of a CPU); the others wait in {REDUCE_PLACE}",
-        ),
-        (
-            [at(0, LOADS), at(1, LOADS)],
-            "all ranks wait for the data loader in train.py line 10 (step), "
-            "in select (selectors.py line 415)",
-        ),
-        (
-            [at(0, REDUCES), at(1, LOADS)],
-            "rank 1@n2 is in train.py line 10 (step), in select (selectors.py line 415) "
-            f"(0 % of a CPU); rank 0@n1 waits in {REDUCE_PLACE}",
-        ),
-        ([at(0, SLEEPS), at(1, SLEEPS)], "all ranks are in train.py line 8: time.sleep(600)"),
-        (
-            [at(0, REDUCES), at(1, REDUCES), at(2)],
-            f"all ranks wait in {REDUCE_PLACE}; "
-            "rank 2@n3 gave no Python stack (state S, 0 % of a CPU)",
-        ),
-        (
-            [at(0, REDUCES), at(1, state="T")],
-            "rank 1@n2 is stopped (state T), by a signal or a debugger; "
-            f"rank 0@n1 waits in {REDUCE_PLACE}",
-        ),
-        (
-            [at(0, REDUCES), at(1, BACKWARD)],
-            f"rank 0@n1 waits in {REDUCE_PLACE}; rank 1@n2 waits in train.py line 14 (step), "
-            "in _engine_run_backward (graph.py line 865)",
-        ),
-    ],
+@each(
+    (
+        [at(0, REDUCES), at(1, SLEEPS)],
+        "rank 1@n2 is in train.py line 8: time.sleep(600) (0 % of a CPU); "
+        f"rank 0@n1 waits in {REDUCE_PLACE}",
+    ),
+    (
+        [at(0, REDUCES), at(1, REDUCES), at(2, SLEEPS, state="R", busy=1.0)],
+        "rank 2@n3 is in train.py line 8: time.sleep(600) (100 % of a CPU); "
+        f"the others wait in {REDUCE_PLACE}",
+    ),
+    (
+        [at(0, REDUCES), at(1, BACKWARD), at(2, REDUCES)],
+        "rank 1@n2 is in train.py line 14 (step), in _engine_run_backward (graph.py line 865) "
+        f"(0 % of a CPU); the others wait in {REDUCE_PLACE}",
+    ),
+    (
+        [at(0, LOADS), at(1, LOADS)],
+        "all ranks wait for the data loader in train.py line 10 (step), "
+        "in select (selectors.py line 415)",
+    ),
+    (
+        [at(0, REDUCES), at(1, LOADS)],
+        "rank 1@n2 is in train.py line 10 (step), in select (selectors.py line 415) "
+        f"(0 % of a CPU); rank 0@n1 waits in {REDUCE_PLACE}",
+    ),
+    ([at(0, SLEEPS), at(1, SLEEPS)], "all ranks are in train.py line 8: time.sleep(600)"),
+    (
+        [at(0, REDUCES), at(1, REDUCES), at(2)],
+        f"all ranks wait in {REDUCE_PLACE}; rank 2@n3 gave no Python stack (state S, 0 % of a CPU)",
+    ),
+    (
+        [at(0, REDUCES), at(1, state="T")],
+        "rank 1@n2 is stopped (state T), by a signal or a debugger; "
+        f"rank 0@n1 waits in {REDUCE_PLACE}",
+    ),
+    (
+        [at(0, REDUCES), at(1, BACKWARD)],
+        f"rank 0@n1 waits in {REDUCE_PLACE}; rank 1@n2 waits in train.py line 14 (step), "
+        "in _engine_run_backward (graph.py line 865)",
+    ),
 )
 def test_who_is_where(samples: list[RankSample], words: str) -> None:
     assert rank_samples.in_words(samples) == words
@@ -98,17 +94,14 @@ def test_many_ranks_are_counted_and_not_listed() -> None:
     assert len(text) < 500
 
 
-@pytest.mark.parametrize(
-    ("after", "still"),
-    [
-        (at(1, SLEEPS), True),
-        (at(1, LOADS), False),  # it is somewhere else
-        (at(1, SLEEPS, LOADS), False),  # it was, within the second
-        (at(1, (SLEEPS[0]._replace(line=9), MAIN)), True),  # `while True:` and its `pass`
-        (at(1, (SLEEPS[0]._replace(line=11), MAIN)), False),  # a loop that does something
-        (at(1, (SLEEPS[0], MAIN._replace(line=41))), False),
-        (replace(at(1, SLEEPS), steps=8), False),  # the same line, one step later
-    ],
+@each(
+    (at(1, SLEEPS), True),
+    (at(1, LOADS), False),  # it is somewhere else
+    (at(1, SLEEPS, LOADS), False),  # it was, within the second
+    (at(1, (SLEEPS[0]._replace(line=9), MAIN)), True),  # `while True:` and its `pass`
+    (at(1, (SLEEPS[0]._replace(line=11), MAIN)), False),  # a loop that does something
+    (at(1, (SLEEPS[0], MAIN._replace(line=41))), False),
+    (replace(at(1, SLEEPS), steps=8), False),  # the same line, one step later
 )
 def test_a_rank_stands_still_if_neither_its_stack_nor_its_steps_move(
     after: RankSample, still: bool

@@ -25,6 +25,8 @@ from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from tests import ras_server
 
+from ..tables import each
+
 READING = Reading(step=120, time=1000.0)
 WAITS = RankSample(0, "n1", "S", 0.05, 900)
 SHORT = (
@@ -59,14 +61,11 @@ def test_a_stall_is_told_with_what_the_ranks_do() -> None:
     assert told.startswith("no new line for 42 s: ")
 
 
-@pytest.mark.parametrize(
-    ("sample", "why"),
-    [
-        (RankSample(1, "n2", "T", 0.0, 0), "is stopped (state T)"),
-        (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk or a file server"),
-        (RankSample(1, "n2", "R", 0.97, 2), "computes, and the others wait"),
-        (RankSample(1, "n2", "S", 0.0, 0), "sleeps, and the others look for it"),
-    ],
+@each(
+    (RankSample(1, "n2", "T", 0.0, 0), "is stopped (state T)"),
+    (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk or a file server"),
+    (RankSample(1, "n2", "R", 0.97, 2), "computes, and the others wait"),
+    (RankSample(1, "n2", "S", 0.0, 0), "sleeps, and the others look for it"),
 )
 def test_without_stacks_the_rank_that_does_something_else_lags(
     sample: RankSample, why: str
@@ -74,14 +73,11 @@ def test_without_stacks_the_rank_that_does_something_else_lags(
     assert stalls.of_ranks(400.0, 120, [], [WAITS, sample]).who.startswith(f"rank 1@n2 {why}")
 
 
-@pytest.mark.parametrize(
-    ("step", "left", "needed"),
-    [
-        (20, 60.0, 3920.0),  # 80 s for 20 steps, and 980 are left
-        (20, 3900.0, None),  # within what the pace of a few steps can tell
-        (5, 60.0, None),
-        (20, None, None),
-    ],
+@each(
+    (20, 60.0, 3920.0),  # 80 s for 20 steps, and 980 are left
+    (20, 3900.0, None),  # within what the pace of a few steps can tell
+    (5, 60.0, None),
+    (20, None, None),
 )
 def test_a_limit_that_comes_before_the_end_is_seen(
     step: int, left: float | None, needed: float | None
@@ -142,9 +138,7 @@ TIMEOUT
 LATE = "Communicator ranks have different AllReduce operation counts"
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
+@each(
         ("", ""),
         ("Communicators...", ""),
         ("\nErrors\n======\n\nWarnings\n========\n\n", "no rank is missing or behind"),
@@ -155,8 +149,7 @@ LATE = "Communicator ranks have different AllReduce operation counts"
         (MISSING + "".join(f"  Rank {rank}\n" for rank in range(100)),
          "Missing communicator data from 1 job process; Missing communicator data from 1 rank; "
          "Rank 1; Rank 0; Rank 2; Rank 3; Rank 4; Rank 5; 94 more lines in nccl-ras.txt"),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_what_nccl_knows_of_the_ranks_is_told(answer: str, told: str) -> None:
     stall = stalls.of_ranks(400.0, 120, [], [WAITS], answer)
     assert stall.ras == told

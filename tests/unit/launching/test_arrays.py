@@ -31,6 +31,7 @@ from runners.settings.sweep import SweepRun
 from runners.submit import dependency, job_array, launch
 
 from ..script.test_render import IMAGE, SITE, SPEC
+from ..tables import each
 
 
 def on(plan: Plan, scheduler: str) -> Plan:
@@ -48,10 +49,7 @@ def numbers(array: str) -> list[int | None]:
     return [variant.task for variant in asked.variants]
 
 
-@pytest.mark.parametrize(
-    ("array", "tasks"),
-    [("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3])],
-)
+@each(("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3]))
 def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
     assert numbers(array) == tasks
 
@@ -63,9 +61,7 @@ def test_the_throttle() -> None:
     assert command._several(None, ()) is None
 
 
-@pytest.mark.parametrize(
-    "array", ["", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2"]
-)
+@each("", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2")
 def test_arrays_that_are_none(array: str) -> None:
     with pytest.raises(UsageError, match="--array"):
         sweep.variants(array, ())
@@ -81,33 +77,27 @@ def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
-        (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
-        ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
-        ("--x=-1,--,=", ["-1", "--", "="]),
-        ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
-    ],
+@each(
+    ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
+    (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
+    ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
+    ("--x=-1,--,=", ["-1", "--", "="]),
+    ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
 )
 def test_values_of_any_kind(text: str, values: list[str]) -> None:
     asked = sweep.variants(None, (text,))
     assert [variant.varied["x"] for variant in asked.variants] == values
 
 
-@pytest.mark.parametrize(
-    ("sweeps", "words"),
-    [
-        (("lr",), "is not NAME=VALUE"),
-        (("=1",), "is not NAME=VALUE"),
-        (("l r=1",), "is not NAME=VALUE"),
-        (("lr=",), "an empty value"),
-        (("lr=1,,2",), "an empty value"),
-        (("lr=1,2,1",), "the value '1' twice"),
-        (("lr=1", "lr=2"), "is there twice"),
-        (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
-    ],
+@each(
+    (("lr",), "is not NAME=VALUE"),
+    (("=1",), "is not NAME=VALUE"),
+    (("l r=1",), "is not NAME=VALUE"),
+    (("lr=",), "an empty value"),
+    (("lr=1,,2",), "an empty value"),
+    (("lr=1,2,1",), "the value '1' twice"),
+    (("lr=1", "lr=2"), "is there twice"),
+    (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
 )
 def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):
@@ -279,9 +269,7 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
     assert find.number("123[4].pbs-01") == "123"
 
 
-@pytest.mark.parametrize(
-    ("tasks", "text"), [([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9")]
-)
+@each(([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9"))
 def test_indices(tasks: list[int], text: str) -> None:
     assert slurm_script.indices(tasks) == text
 

@@ -20,6 +20,8 @@ from runners.core.site import Site
 from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 
+from ..tables import each
+
 IMAGE = ImageInfo(
     Path("/i.sif"),
     {
@@ -84,14 +86,11 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
     assert (record["kind"], record["exit_code"]) == ("cpu", start.EXIT_REFUSED)
 
 
-@pytest.mark.parametrize(
-    ("image", "controller", "level"),
-    [
-        (IMAGE, "gloo", "x86-64-v3"),
-        (IMAGE, "none", ""),  # Horovod is not used
-        (ImageInfo(IMAGE.path, {**IMAGE.labels, "cpu.level": "any"}), "gloo", ""),
-        (ImageInfo(IMAGE.path), "gloo", ""),
-    ],
+@each(
+    (IMAGE, "gloo", "x86-64-v3"),
+    (IMAGE, "none", ""),  # Horovod is not used
+    (ImageInfo(IMAGE.path, {**IMAGE.labels, "cpu.level": "any"}), "gloo", ""),
+    (ImageInfo(IMAGE.path), "gloo", ""),
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
     site = Site(("slurm",), ("pmix",), "apptainer")

@@ -22,6 +22,8 @@ from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 from runners.sites import probe
 
+from ..tables import each
+
 RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(
     Path("/i/gpu.sif"),
@@ -46,10 +48,7 @@ OPEN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [(CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", "")],
-)
+@each((CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", ""))
 def test_the_drivers_version_is_read(tmp_path: Path, text: str, version: str) -> None:
     (tmp_path / "version").write_text(text)
     assert hardware.driver_version(str(tmp_path / "version")) == version
@@ -59,15 +58,12 @@ def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
     assert hardware.driver_version(str(tmp_path / "absent")) == ""
 
 
-@pytest.mark.parametrize(
-    ("version", "minimum", "expected"),
-    [
-        ("470.223.02", "525.60.13", True),
-        ("525.9.1", "525.60.13", True),
-        ("525.60.13", "525.60.13", False),
-        ("580.65", "525.60.13", False),
-        ("2.9", "2.36", True),
-    ],
+@each(
+    ("470.223.02", "525.60.13", True),
+    ("525.9.1", "525.60.13", True),
+    ("525.60.13", "525.60.13", False),
+    ("580.65", "525.60.13", False),
+    ("2.9", "2.36", True),
 )
 def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: bool) -> None:
     assert hardware.older(version, minimum) is expected
@@ -96,10 +92,7 @@ def test_a_newer_c_library_outside_is_shown() -> None:
     assert "the image's is older" in choices(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
 
 
-@pytest.mark.parametrize(
-    ("gpus", "ranks", "cpus"),
-    [("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64), ("2", 3, 10), ("8", 8, 8)],
-)
+@each(("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64), ("2", 3, 10), ("8", 8, 8))
 def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
     gpus: str, ranks: int, cpus: int
 ) -> None:
@@ -120,15 +113,12 @@ OWN = replace(
 )
 
 
-@pytest.mark.parametrize(
-    ("version", "image", "first", "warned"),
-    [
-        ("1.4.5", OWN, "host", False),
-        ("1.5.0", OWN, "image", True),
-        ("1.10.2", OWN, "image", True),
-        ("1.5.0", IMAGE, "image", False),
-        ("", OWN, None, False),
-    ],
+@each(
+    ("1.4.5", OWN, "host", False),
+    ("1.5.0", OWN, "image", True),
+    ("1.10.2", OWN, "image", True),
+    ("1.5.0", IMAGE, "image", False),
+    ("", OWN, None, False),
 )
 def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     version: str, image: ImageInfo, first: str | None, warned: bool
@@ -142,24 +132,21 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
         assert "1.5.0" in found.reason
     said = [each for each in made.warnings if "hides the driver's library" in each.what]
     assert bool(said) is warned
-    for each in said:
-        assert version in each.what
+    for warning in said:
+        assert version in warning.what
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
         again = planning.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
         assert {choice.id: choice.value for choice in again.choices}["gpu-libraries"] == "host"
-        assert each not in again.warnings, "what the remedy asks for ends the warning"
+        assert warning not in again.warnings, "what the remedy asks for ends the warning"
 
 
-@pytest.mark.parametrize(
-    ("libraries", "nodes", "gpus", "warned"),
-    [
-        ("none", 2, "4", True),
-        ("librdmacm.so.1", 2, "4", True),
-        ("none", 1, "4", False),
-        ("none", 2, None, False),
-        ("libibverbs.so.1,librdmacm.so.1", 2, "4", False),
-        ("", 2, "4", False),  # not known
-    ],
+@each(
+    ("none", 2, "4", True),
+    ("librdmacm.so.1", 2, "4", True),
+    ("none", 1, "4", False),
+    ("none", 2, None, False),
+    ("libibverbs.so.1,librdmacm.so.1", 2, "4", False),
+    ("", 2, "4", False),  # not known
 )
 def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     libraries: str, nodes: int, gpus: str | None, warned: bool
@@ -169,19 +156,16 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     made = planning.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
     said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]
     assert bool(said) is warned
-    for each in said:
-        assert "NCCL uses TCP" in each.what
-        assert "ibverbs-providers" in str(each.remedies[0])
+    for warning in said:
+        assert "NCCL uses TCP" in warning.what
+        assert "ibverbs-providers" in str(warning.remedies[0])
 
 
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ("apptainer version 1.4.5", "1.4.5"),
-        ("apptainer version 1.5.0-1.el9", "1.5.0"),
-        ("singularity-ce version 4.3.2", ""),
-        ("", ""),
-    ],
+@each(
+    ("apptainer version 1.4.5", "1.4.5"),
+    ("apptainer version 1.5.0-1.el9", "1.5.0"),
+    ("singularity-ce version 4.3.2", ""),
+    ("", ""),
 )
 def test_the_version_of_apptainer_is_read(tmp_path: Path, said: str, version: str) -> None:
     program = tmp_path / "singularity"

@@ -18,6 +18,8 @@ from runners.planning import gpu_image
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13
 
+from ..tables import each
+
 CODE = "cuda.capabilities"
 GPU = ImageInfo(
     Path("/i/horovod_gpu.sif"),
@@ -52,48 +54,42 @@ SITE = Site(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("v100", "7.0"),
-        ("Tesla V100-PCIE-16GB", "7.0"),
-        ("Tesla T4", "7.5"),
-        ("Quadro RTX 6000", "7.5"),
-        ("A100", "8.0"),
-        ("a100_2g.10gb", "8.0"),
-        ("NVIDIA RTX A6000", "8.6"),
-        ("NVIDIA RTX 6000 Ada Generation", "8.9"),
-        ("l40s", "8.9"),
-        ("NVIDIA H200", "9.0"),
-        ("gh200_1", "9.0"),
-        ("GB200", "10.0"),
-        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"),
-        ("rtx5090", "12.0"),
-        ("1g.10gb", ""),
-        ("mi250", ""),
-        ("", ""),
-    ],
+@each(
+    ("v100", "7.0"),
+    ("Tesla V100-PCIE-16GB", "7.0"),
+    ("Tesla T4", "7.5"),
+    ("Quadro RTX 6000", "7.5"),
+    ("A100", "8.0"),
+    ("a100_2g.10gb", "8.0"),
+    ("NVIDIA RTX A6000", "8.6"),
+    ("NVIDIA RTX 6000 Ada Generation", "8.9"),
+    ("l40s", "8.9"),
+    ("NVIDIA H200", "9.0"),
+    ("gh200_1", "9.0"),
+    ("GB200", "10.0"),
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"),
+    ("rtx5090", "12.0"),
+    ("1g.10gb", ""),
+    ("mi250", ""),
+    ("", ""),
 )
 def test_the_compute_capability_of_a_gpus_name(name: str, number: str) -> None:
     assert gpu_image.capability(name) == number
 
 
-@pytest.mark.parametrize(
-    ("kind", "driver", "framework", "image"),
-    [
-        ("V100", "", "", CUDA12),
-        ("V100", "580.159", "", CUDA12),
-        ("B200", "", "", CUDA13),
-        ("H100", "580.65.06", "", CUDA13),
-        ("H100", "550.54.15", "", CUDA12),
-        ("B200", "570.86", "", CUDA12),
-        ("H100", "580.159", "tensorflow", CUDA12),
-        ("", "580.159", "", CUDA13),
-        ("H100", "", "", None),
-        ("P100", "580.159", "", None),
-        ("H100", "470.57.02", "", None),
-        ("", "", "", None),
-    ],
+@each(
+    ("V100", "", "", CUDA12),
+    ("V100", "580.159", "", CUDA12),
+    ("B200", "", "", CUDA13),
+    ("H100", "580.65.06", "", CUDA13),
+    ("H100", "550.54.15", "", CUDA12),
+    ("B200", "570.86", "", CUDA12),
+    ("H100", "580.159", "tensorflow", CUDA12),
+    ("", "580.159", "", CUDA13),
+    ("H100", "", "", None),
+    ("P100", "580.159", "", None),
+    ("H100", "470.57.02", "", None),
+    ("", "", "", None),
 )
 def test_the_image_for_a_gpu_and_a_driver(
     kind: str, driver: str, framework: str, image: str | None
@@ -104,17 +100,14 @@ def test_the_image_for_a_gpu_and_a_driver(
     assert (for_arm and for_arm.image) == (CUDA13 if image == CUDA13 else None)
 
 
-@pytest.mark.parametrize(
-    ("number", "image", "runs"),
-    [
-        ("7.0", GPU13, ""),
-        ("8.6", GPU13, "native"),  # 8.0's
-        ("10.3", GPU13, "native"),
-        ("11.0", GPU13, "PTX"),
-        ("12.0", GPU13, "native"),
-        ("10.0", GPU, "PTX"),
-        ("6.0", GPU, ""),
-    ],
+@each(
+    ("7.0", GPU13, ""),
+    ("8.6", GPU13, "native"),  # 8.0's
+    ("10.3", GPU13, "native"),
+    ("11.0", GPU13, "PTX"),
+    ("12.0", GPU13, "native"),
+    ("10.0", GPU, "PTX"),
+    ("6.0", GPU, ""),
 )
 def test_what_of_an_image_runs_on_a_gpu(number: str, image: ImageInfo, runs: str) -> None:
     assert gpu_image.runs(number, image.listed(CODE)) == runs

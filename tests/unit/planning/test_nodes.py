@@ -17,6 +17,8 @@ from runners.planning.case import Case
 from runners.schedulers import slurm_script
 from runners.script import launchers
 
+from ..tables import each
+
 SPEC = JobSpec(
     "job", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t.py")), Resources(), Path("/r")
 )
@@ -45,62 +47,56 @@ def values(made: Plan) -> dict[str, str | float]:
     return {choice.id: choice.value for choice in made.choices}
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        (Resources(gpus_per_node="A100:4"), ("A100", 4)),
-        (Resources(gpus_per_node="4"), ("", 4)),
-        (Resources(nodes=2, gpus="8"), ("", 4)),
-        (Resources(nodes=2, ntasks=8, gpus_per_task="1"), ("", 4)),
-        (Resources(nodes=2, ntasks=3, gpus_per_task="1"), ("", 2)),  # on the fuller one
-        (Resources(gres="gpu:A100:2,nvme:1"), ("A100", 2)),
-        (Resources(gres="gpu"), ("", 1)),
-        (Resources(gres="gpu:a100_1g.5gb:7"), ("a100_1g.5gb", 7)),
-        (Resources(gres="nvme:1"), None),
-        (Resources(), None),
-    ],
+@each(
+    (Resources(gpus_per_node="A100:4"), ("A100", 4)),
+    (Resources(gpus_per_node="4"), ("", 4)),
+    (Resources(nodes=2, gpus="8"), ("", 4)),
+    (Resources(nodes=2, ntasks=8, gpus_per_task="1"), ("", 4)),
+    (Resources(nodes=2, ntasks=3, gpus_per_task="1"), ("", 2)),  # on the fuller one
+    (Resources(gres="gpu:A100:2,nvme:1"), ("A100", 2)),
+    (Resources(gres="gpu"), ("", 1)),
+    (Resources(gres="gpu:a100_1g.5gb:7"), ("a100_1g.5gb", 7)),
+    (Resources(gres="nvme:1"), None),
+    (Resources(), None),
 )
 def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | None) -> None:
     assert gpus.on_a_node(resources) == expected
 
 
-@pytest.mark.parametrize(
-    ("resources", "words", "remedy"),
-    [
-        (Resources(gpus_per_node="1"), "partition cpu has no GPUs", "--partition a100"),
-        (
-            Resources(partition="a100", gpus_per_node="V100:2"),
-            "partition a100 has no GPUs of type V100",
-            "--partition mixed",
-        ),
-        (Resources(partition="a100", gpus_per_node="9"), "no node of partition a100 has 9", ""),
-        (
-            Resources(partition="mixed", gpus_per_node="V100:4"),
-            "no node of partition mixed has 4 GPUs",
-            "",
-        ),
-        (
-            Resources(partition="a100", gpus_per_node="4", ntasks_per_node=8),
-            "NCCL refuses two ranks on one GPU",
-            "--ntasks-per-node 4",
-        ),
-        (Resources(ntasks_per_node=40), "40 ranks with 1 CPU each: too many", "--overcommit"),
-        (
-            Resources(ntasks_per_node=8, cpus_per_task=8),
-            "8 ranks with 8 CPUs each: too many for a node of partition cpu",
-            "--cpus-per-task 4",
-        ),
-        (Resources(ntasks=64), "too many", "--nodes 2"),
-        (Resources(ntasks_per_node=40), "too many", "--ntasks-per-node 32, leave out --ntasks"),
-        (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
-        (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
-        (
-            Resources(time="25:00:00"),
-            "a time limit of 1-00:00:00, less",
-            "--time 1-00:00:00",
-        ),
-        (Resources(time="1-1"), "less than --time 1-1", "--partition mixed"),
-    ],
+@each(
+    (Resources(gpus_per_node="1"), "partition cpu has no GPUs", "--partition a100"),
+    (
+        Resources(partition="a100", gpus_per_node="V100:2"),
+        "partition a100 has no GPUs of type V100",
+        "--partition mixed",
+    ),
+    (Resources(partition="a100", gpus_per_node="9"), "no node of partition a100 has 9", ""),
+    (
+        Resources(partition="mixed", gpus_per_node="V100:4"),
+        "no node of partition mixed has 4 GPUs",
+        "",
+    ),
+    (
+        Resources(partition="a100", gpus_per_node="4", ntasks_per_node=8),
+        "NCCL refuses two ranks on one GPU",
+        "--ntasks-per-node 4",
+    ),
+    (Resources(ntasks_per_node=40), "40 ranks with 1 CPU each: too many", "--overcommit"),
+    (
+        Resources(ntasks_per_node=8, cpus_per_task=8),
+        "8 ranks with 8 CPUs each: too many for a node of partition cpu",
+        "--cpus-per-task 4",
+    ),
+    (Resources(ntasks=64), "too many", "--nodes 2"),
+    (Resources(ntasks_per_node=40), "too many", "--ntasks-per-node 32, leave out --ntasks"),
+    (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
+    (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
+    (
+        Resources(time="25:00:00"),
+        "a time limit of 1-00:00:00, less",
+        "--time 1-00:00:00",
+    ),
+    (Resources(time="1-1"), "less than --time 1-1", "--partition mixed"),
 )
 def test_what_the_partition_does_not_have(resources: Resources, words: str, remedy: str) -> None:
     (refusal,) = solved(resources).refusals
@@ -108,13 +104,10 @@ def test_what_the_partition_does_not_have(resources: Resources, words: str, reme
     assert not remedy or remedy in map(str, refusal.remedies)
 
 
-@pytest.mark.parametrize(
-    "resources",
-    [
-        Resources(time="24:00:00"),
-        Resources(time="2-0", partition="a100"),  # nothing is known of its limit
-        Resources(time="2-0", qos="long"),
-    ],
+@each(
+    Resources(time="24:00:00"),
+    Resources(time="2-0", partition="a100"),  # nothing is known of its limit
+    Resources(time="2-0", qos="long"),
 )
 def test_time_that_there_is(resources: Resources) -> None:
     assert solved(resources).refusals == ()
@@ -134,20 +127,17 @@ def test_one_visible_gpu_for_each_rank() -> None:
     assert not made.refusals
 
 
-@pytest.mark.parametrize(
-    ("version", "args", "offers"),
-    [
-        ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
-        (
-            "23.11.10",
-            (),
-            [
-                "--gpus-per-node 4, leave out --gpus-per-task",
-                "--srun-arg=--gres-flags=allow-task-sharing",
-            ],
-        ),
-        ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
-    ],
+@each(
+    ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
+    (
+        "23.11.10",
+        (),
+        [
+            "--gpus-per-node 4, leave out --gpus-per-task",
+            "--srun-arg=--gres-flags=allow-task-sharing",
+        ],
+    ),
+    ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
 )
 def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
     version: str, args: tuple[str, ...], offers: list[str] | None
@@ -161,14 +151,11 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
     assert not planning.solve(Case(one, SITE)).warnings
 
 
-@pytest.mark.parametrize(
-    ("args", "tasks", "trainer_args", "words"),
-    [
-        (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
-        (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
-        (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
-        (("--bind=/x",), 2, (), ""),
-    ],
+@each(
+    (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
+    (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
+    (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
+    (("--bind=/x",), 2, (), ""),
 )
 def test_a_container_apart_has_its_own_shared_memory(
     args: tuple[str, ...], tasks: int, trainer_args: tuple[str, ...], words: str
@@ -178,15 +165,13 @@ def test_a_container_apart_has_its_own_shared_memory(
     spec = replace(SPEC, image=IMAGE, trainer=trainer, resources=resources, apptainer_args=args)
     told = [each for each in planning.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
     assert len(told) == bool(words)
-    for each in told:
-        assert words in each.what
-        (remedy,) = map(str, each.remedies)
+    for warning in told:
+        assert words in warning.what
+        (remedy,) = map(str, warning.remedies)
         assert remedy == "--apptainer-arg=--bind=/x, leave out --apptainer-arg"
 
 
-@pytest.mark.parametrize(
-    ("gpus", "tasks", "plane"), [("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo")]
-)
+@each(("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo"))
 def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     gpus: str | None, tasks: int, plane: str
 ) -> None:
@@ -232,19 +217,16 @@ def test_a_gpu_job_without_nccl_is_told() -> None:
     assert any("no NCCL" in one.what for one in made.warnings)
 
 
-@pytest.mark.parametrize(
-    ("resources", "changes", "expected"),
-    [
-        (Resources(cpus_per_task=4), {}, "cores"),
-        (Resources(cpus_per_task=1), {}, None),
-        (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
-        (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, "none"),
-        (
-            Resources(cpus_per_task=4),
-            {"environment": {"SLURM_CPU_BIND": "mask_cpu:0x1", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}},
-            "cores",
-        ),
-    ],
+@each(
+    (Resources(cpus_per_task=4), {}, "cores"),
+    (Resources(cpus_per_task=1), {}, None),
+    (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
+    (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, "none"),
+    (
+        Resources(cpus_per_task=4),
+        {"environment": {"SLURM_CPU_BIND": "mask_cpu:0x1", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}},
+        "cores",
+    ),
 )
 def test_binding(resources: Resources, changes: dict[str, object], expected: str | None) -> None:
     site = replace(SITE, **changes)  # type: ignore[arg-type]
@@ -287,13 +269,10 @@ def test_ranks_that_share_a_cpu_and_should_have_more_are_refused() -> None:
     assert solved(replace(wanted, cpus_per_task=1)).refusals == ()
 
 
-@pytest.mark.parametrize(
-    ("asked", "flavour", "expected"),
-    [
-        (Resources(cpus_per_task=4), "openmpi", True),
-        (Resources(cpus_per_task=4, gpus_per_node="1"), "openmpi", False),
-        (Resources(cpus_per_task=4), "mpich", False),
-    ],
+@each(
+    (Resources(cpus_per_task=4), "openmpi", True),
+    (Resources(cpus_per_task=4, gpus_per_node="1"), "openmpi", False),
+    (Resources(cpus_per_task=4), "mpich", False),
 )
 def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     asked: Resources, flavour: str, expected: bool
@@ -317,14 +296,11 @@ def inside(
     return planning.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))
 
 
-@pytest.mark.parametrize(
-    ("asked", "cpus", "each"),
-    [
-        (Resources(nodes=2, cpus_per_task=2), 1, 1),
-        (Resources(nodes=2, ntasks_per_node=2, cpus_per_task=4), 4, 2),
-        (Resources(nodes=2, cpus_per_task=2), 4, 2),
-        (Resources(nodes=2, cpus_per_task=2), 0, 2),
-    ],
+@each(
+    (Resources(nodes=2, cpus_per_task=2), 1, 1),
+    (Resources(nodes=2, ntasks_per_node=2, cpus_per_task=4), 4, 2),
+    (Resources(nodes=2, cpus_per_task=2), 4, 2),
+    (Resources(nodes=2, cpus_per_task=2), 0, 2),
 )
 def test_a_preset_gives_way_to_what_the_allocation_has(
     asked: Resources, cpus: int, each: int
@@ -338,14 +314,11 @@ def test_a_preset_gives_way_to_what_the_allocation_has(
     assert ("available per rank in job 12; as requested: " in choice.reason) is given_way
 
 
-@pytest.mark.parametrize(
-    ("asked", "unasked", "ranks"),
-    [
-        (Resources(nodes=2), frozenset(), 4),
-        (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
-        (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
-        (Resources(nodes=2, ntasks=3), frozenset(), 3),
-    ],
+@each(
+    (Resources(nodes=2), frozenset(), 4),
+    (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
+    (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
+    (Resources(nodes=2, ntasks=3), frozenset(), 3),
 )
 def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
     asked: Resources, unasked: frozenset[str], ranks: int
@@ -355,14 +328,11 @@ def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
     assert made.resources.tasks == ranks
 
 
-@pytest.mark.parametrize(
-    ("asked", "unasked", "nodes"),
-    [
-        (Resources(), frozenset({"nodes"}), 2),
-        (Resources(), frozenset(), 1),
-        (Resources(ntasks=1), frozenset({"nodes"}), 1),
-        (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
-    ],
+@each(
+    (Resources(), frozenset({"nodes"}), 2),
+    (Resources(), frozenset(), 1),
+    (Resources(ntasks=1), frozenset({"nodes"}), 1),
+    (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
 )
 def test_without_a_number_an_allocation_gives_all_its_nodes(
     asked: Resources, unasked: frozenset[str], nodes: int
@@ -386,15 +356,12 @@ def test_a_task_with_several_gpus_has_the_cpus_of_all() -> None:
     assert one.resources.cpus_per_task == 2 * (two.resources.cpus_per_task or 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "seen"),
-    [
-        ("/tmp/ada/runs", "", False),
-        ("/tmp/ada/runs", "nfs4", True),
-        ("/home/ada/runs", "tmpfs", False),
-        ("/home/ada/runs", "ext4", True),
-        ("/tmpfiles/runs", "", True),
-    ],
+@each(
+    ("/tmp/ada/runs", "", False),
+    ("/tmp/ada/runs", "nfs4", True),
+    ("/home/ada/runs", "tmpfs", False),
+    ("/home/ada/runs", "ext4", True),
+    ("/tmpfiles/runs", "", True),
 )
 def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None:
     spec, kinds = replace(SPEC, runs_dir=Path(path)), {Path(path): kind}

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runners import planning
 from runners.core.model import (
     Controller,
@@ -21,6 +19,8 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.planning.case import Case
+
+from ..tables import each
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec(
@@ -49,27 +49,24 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
     return planning.solve(Case(replace(spec, image=image), SITE))
 
 
-@pytest.mark.parametrize(
-    ("image", "controller", "mpi", "launcher", "works"),
-    [
-        (OPENMPI, "mpi", "pmix", "srun", True),
-        (OPENMPI, "mpi", "pmix_v5", "srun", True),
-        (OPENMPI, "mpi", "pmi2", "srun", False),
-        (OPENMPI, "mpi", "none", "srun", False),
-        (OPENMPI, "mpi", None, "mpirun", True),
-        (OPENMPI, "mpi", None, "horovodrun", True),
-        (OPENMPI, "gloo", "pmi2", "srun", True),
-        (OPENMPI, "gloo", None, "mpirun", True),
-        (MPICH, "mpi", "pmi2", "srun", True),
-        (MPICH, "mpi", "pmix", "srun", False),
-        (MPICH, "mpi", "none", "srun", False),
-        (MPICH, "mpi", None, "mpirun", False),
-        (MPICH, "gloo", "pmix", "srun", True),
-        (NO_MPI, "mpi", "pmix", "srun", False),
-        (NO_MPI, "gloo", "none", "srun", True),
-        (NO_MPI, "gloo", None, "mpirun", True),
-        (NO_MPI, "gloo", None, "horovodrun", True),
-    ],
+@each(
+    (OPENMPI, "mpi", "pmix", "srun", True),
+    (OPENMPI, "mpi", "pmix_v5", "srun", True),
+    (OPENMPI, "mpi", "pmi2", "srun", False),
+    (OPENMPI, "mpi", "none", "srun", False),
+    (OPENMPI, "mpi", None, "mpirun", True),
+    (OPENMPI, "mpi", None, "horovodrun", True),
+    (OPENMPI, "gloo", "pmi2", "srun", True),
+    (OPENMPI, "gloo", None, "mpirun", True),
+    (MPICH, "mpi", "pmi2", "srun", True),
+    (MPICH, "mpi", "pmix", "srun", False),
+    (MPICH, "mpi", "none", "srun", False),
+    (MPICH, "mpi", None, "mpirun", False),
+    (MPICH, "gloo", "pmix", "srun", True),
+    (NO_MPI, "mpi", "pmix", "srun", False),
+    (NO_MPI, "gloo", "none", "srun", True),
+    (NO_MPI, "gloo", None, "mpirun", True),
+    (NO_MPI, "gloo", None, "horovodrun", True),
 )
 def test_two_nodes(
     image: ImageInfo, controller: str, mpi: str | None, launcher: str, works: bool
@@ -79,23 +76,20 @@ def test_two_nodes(
     assert works or made.refusals[0].remedies
 
 
-@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
+@each((OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix"))
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
     made = planning.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
     assert made.wireup.mpi == mpi
     assert not made.refusals
 
 
-@pytest.mark.parametrize(
-    ("world", "options", "works"),
-    [
-        ("Horovod", {"launcher": LauncherName.TORCHRUN}, False),
-        ("tf.distribute", {"launcher": LauncherName.TORCHRUN}, False),
-        ("torch.distributed", {"launcher": LauncherName.TORCHRUN}, True),
-        ("Horovod", {"controller": Controller.NONE}, False),
-        ("torch.distributed", {"controller": Controller.NONE}, True),
-        ("", {"launcher": LauncherName.TORCHRUN}, True),
-    ],
+@each(
+    ("Horovod", {"launcher": LauncherName.TORCHRUN}, False),
+    ("tf.distribute", {"launcher": LauncherName.TORCHRUN}, False),
+    ("torch.distributed", {"launcher": LauncherName.TORCHRUN}, True),
+    ("Horovod", {"controller": Controller.NONE}, False),
+    ("torch.distributed", {"controller": Controller.NONE}, True),
+    ("", {"launcher": LauncherName.TORCHRUN}, True),
 )
 def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: str, options: dict[str, Any], works: bool
@@ -159,14 +153,11 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert not made.ssh
 
 
-@pytest.mark.parametrize(
-    ("changes", "resources", "remedy"),
-    [
-        ({"controller": Controller.GLOO}, Resources(nodes=2), "leave out --controller"),
-        ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
-        ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
-        ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
-    ],
+@each(
+    ({"controller": Controller.GLOO}, Resources(nodes=2), "leave out --controller"),
+    ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
+    ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
+    ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
 )
 def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
@@ -197,17 +188,14 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("image", "host", "works"),
-    [
-        ("4.1.4", "4.1.4", True),
-        ("4.1.4", "5.0.7", False),
-        ("5.0.7", "4.1.4", True),
-        ("5.0.7", "5.0.7", True),
-        ("5.0.7", "6.0.0rc2", True),
-        ("4.1.4", "6.0.0rc2", True),
-        ("5.0.7", "7.0.0", False),
-    ],
+@each(
+    ("4.1.4", "4.1.4", True),
+    ("4.1.4", "5.0.7", False),
+    ("5.0.7", "4.1.4", True),
+    ("5.0.7", "5.0.7", True),
+    ("5.0.7", "6.0.0rc2", True),
+    ("4.1.4", "6.0.0rc2", True),
+    ("5.0.7", "7.0.0", False),
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
@@ -224,22 +212,19 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
         )
 
 
-@pytest.mark.parametrize(
-    ("image", "names"),
-    [
-        (
-            OPENMPI,
-            {
-                "OMPI_MCA_btl_vader_single_copy_mechanism",
-                "OMPI_MCA_mpi_abort_delay",
-                "OMPI_MCA_mpi_yield_when_idle",
-                "PMIX_MCA_gds",
-            },
-        ),
-        (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
-        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
-        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
-    ],
+@each(
+    (
+        OPENMPI,
+        {
+            "OMPI_MCA_btl_vader_single_copy_mechanism",
+            "OMPI_MCA_mpi_abort_delay",
+            "OMPI_MCA_mpi_yield_when_idle",
+            "PMIX_MCA_gds",
+        },
+    ),
+    (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
+    (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
+    (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
     made = planning.solve(
@@ -248,7 +233,7 @@ def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
-@pytest.mark.parametrize("runtime", [RuntimeName.APPTAINER, RuntimeName.NONE])
+@each(RuntimeName.APPTAINER, RuntimeName.NONE)
 def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
@@ -266,7 +251,7 @@ def test_an_image_without_horovod_has_no_controller() -> None:
     assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
-@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none")])
+@each((OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none"))
 def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:

@@ -17,6 +17,8 @@ from runners.settings import config, trainer_options, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
 
+from ..tables import each
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -63,7 +65,7 @@ def parse(words: list[str]) -> dict[str, object]:
     return values
 
 
-@pytest.mark.parametrize("name", reference.PAGES)
+@each(*reference.PAGES)
 def test_reference_is_current(name: str) -> None:
     there = (documents.REFERENCE / name).read_text(encoding="utf-8")
     assert there == reference.PAGES[name](), "run: make reference"

@@ -11,6 +11,8 @@ import pytest
 
 import recipes
 
+from ..tables import each
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -21,7 +23,7 @@ PRESETS = sorted(FOLDER.glob("*.toml"))
 TRAINERS = [FOLDER / f"{path.stem}.py" for path in PRESETS]
 
 
-@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+@each(*PRESETS)
 def test_preset_names_a_trainer_and_resources(path: Path) -> None:
     preset = tomllib.loads(path.read_text())
     assert set(preset) - {"world"} == {"description", "framework", "resources"}
@@ -44,7 +46,7 @@ def test_every_distributed_statement_is_marked(path: Path) -> None:
             assert any("# Horovod:" in line for line in near), f"{path.name}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
+@each(*TRAINERS)
 def test_header_has_the_commands(path: Path) -> None:
     header = ast.get_docstring(ast.parse(path.read_text())) or ""
     name = path.stem
@@ -65,7 +67,7 @@ def imports(path: Path) -> set[str]:
     return whole | parts
 
 
-@pytest.mark.parametrize("path", TRAINERS, ids=lambda path: path.stem)
+@each(*TRAINERS)
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data at most."""
     shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf", "run_fsdp", "read_ahead"}
@@ -75,7 +77,7 @@ def test_a_trainer_stands_alone(path: Path) -> None:
     assert len(imports(path) & readers) == 1
 
 
-@pytest.mark.parametrize("name", ["digits", "images", "tokens", "texts", "options", "device"])
+@each("digits", "images", "tokens", "texts", "options", "device")
 def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
     path = FOLDER / f"{name}.py"
     assert imports(path) <= {"ranks"}

@@ -9,6 +9,8 @@ import pytest
 from recipes import texts
 from recipes.ranks import UserError
 
+from ..tables import each
+
 TSV = "text\tlabel\ngood\t1\nbad\t0\n"
 
 
@@ -36,7 +38,7 @@ FORMS: list[dict[str, str | bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("files", FORMS, ids=lambda files: next(iter(files)))
+@each(*FORMS)
 def test_forms(tmp_path: Path, files: dict[str, str | bytes]) -> None:
     data = texts.load(str(folder(tmp_path, **files)))
     assert data.classes == 2
@@ -91,7 +93,7 @@ BAD: list[tuple[dict[str, str | bytes], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("files", "message"), BAD, ids=[message for _, message in BAD])
+@each(*BAD)
 def test_bad_files_are_named(tmp_path: Path, files: dict[str, str | bytes], message: str) -> None:
     with pytest.raises(UserError, match=message):
         texts.load(str(folder(tmp_path, **files)))

@@ -13,6 +13,7 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.scale import compare, measure
 
 from .. import scripts
+from ..tables import each
 from .scaled import leave
 
 RESULTS: list[dict[str, Any]] = [
@@ -35,7 +36,7 @@ def test_the_best_is_first_and_what_has_no_number_last() -> None:
     assert compare.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
 
 
-@pytest.mark.parametrize("name", ["val_loss", "error_rate", "perplexity", "epoch_seconds"])
+@each("val_loss", "error_rate", "perplexity", "epoch_seconds")
 def test_less_of_some_is_better(name: str) -> None:
     assert compare.less_is_better(name)
 

@@ -10,6 +10,7 @@ from runners.core.errors import UsageError
 from runners.scale import study_request
 from runners.scale.study_request import Point, Size, as_json, from_json, sizes, variants
 
+from ..tables import each
 from .scaled import question
 
 
@@ -18,7 +19,7 @@ def test_sizes_are_nodes_or_nodes_and_ranks() -> None:
     assert sizes("1x1,2x4") == (Size(1, 1), Size(2, 4))
 
 
-@pytest.mark.parametrize("text", ["", "0", "1,,2", "a", "1x0", "2,2", "1;2"])
+@each("", "0", "1,,2", "a", "1x0", "2,2", "1;2")
 def test_other_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--nodes"):
         sizes(text)
@@ -43,17 +44,14 @@ def test_values_have_the_kinds_of_their_settings() -> None:
     assert dict(one.settings) == {"cpus-per-task": 1}
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("controler=gloo,mpi", "did you mean controller"),
-        ("controller=gloo,mpl", "must be one of"),
-        ("nodes=1,2", "cannot vary"),
-        ("controller", "not NAME=VALUE"),
-        ("controller=gloo,gloo", "the value 'gloo' twice"),
-        ("image=a/x.sif,b/x.sif", "two values of the same name"),
-        ("cpus-per-task=many,1", "must be a whole number"),
-    ],
+@each(
+    ("controler=gloo,mpi", "did you mean controller"),
+    ("controller=gloo,mpl", "must be one of"),
+    ("nodes=1,2", "cannot vary"),
+    ("controller", "not NAME=VALUE"),
+    ("controller=gloo,gloo", "the value 'gloo' twice"),
+    ("image=a/x.sif,b/x.sif", "two values of the same name"),
+    ("cpus-per-task=many,1", "must be a whole number"),
 )
 def test_what_cannot_vary_is_refused(text: str, told: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -83,7 +81,7 @@ def test_a_size_with_ranks_has_a_gpu_for_each() -> None:
     assert (found["nodes"], found["ntasks-per-node"], found["controller"]) == (2, 4, "gloo")
 
 
-@pytest.mark.parametrize("args", [("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",)])
+@each(("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",))
 def test_strong_scaling_shares_the_batch(args: tuple[str, ...]) -> None:
     shared = question(strong=True, args=args).args_of(4)
     assert "16" in " ".join(shared)

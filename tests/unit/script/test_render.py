@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from runners import planning
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
@@ -37,6 +35,7 @@ from runners.script.runtimes import RUNTIMES, command_lines
 from runners.submit import private_folder
 
 from .. import scripts
+from ..tables import each
 
 SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
@@ -54,7 +53,7 @@ def made(**changes: object) -> Plan:
     return planning.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", sorted(scripts.jobs()))
+@each(*sorted(scripts.jobs()))
 def test_whole_text(name: str) -> None:
     made = scripts.jobs()[name]
     assert made.refusals == ()
@@ -74,27 +73,21 @@ def test_rendering_twice_gives_the_same() -> None:
     assert render.render(one, PATHS, "/w") == render.render(one, PATHS, "/w")
 
 
-@pytest.mark.parametrize(
-    ("option", "line"),
-    [
-        ("--qos=high", "--qos=high"),
-        ("--comment=a b", '"--comment=a b"'),
-        ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
-        ("--comment=a\\b", '"--comment=a\\\\b"'),
-        ("--comment=#1", '"--comment=#1"'),
-    ],
+@each(
+    ("--qos=high", "--qos=high"),
+    ("--comment=a b", '"--comment=a b"'),
+    ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
+    ("--comment=a\\b", '"--comment=a\\\\b"'),
+    ("--comment=#1", '"--comment=#1"'),
 )
 def test_directives_are_quoted(option: str, line: str) -> None:
     assert slurm_script.directive(option) == line
 
 
-@pytest.mark.parametrize(
-    ("folder", "option"),
-    [
-        ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
-        # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
-        ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
-    ],
+@each(
+    ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
+    # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
+    ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
 )
 def test_a_log_is_found_in_folders_with_odd_names(folder: str, option: str) -> None:
     assert f"#SBATCH {option}\n" in render.render(made(), JobPaths(Path(folder)), "/w")
@@ -108,16 +101,13 @@ def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
     assert lines[-1] == f"exec bash {run}/job.sbatch >> {run}/logs/job.log 2>&1"
 
 
-@pytest.mark.parametrize(
-    ("bind", "argv"),
-    [
-        (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
-        (
-            BindMount("/a,b", "/c", True),
-            ["--mount", 'type=bind,"source=/a,b",destination=/c,ro'],
-        ),
-        (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
-    ],
+@each(
+    (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
+    (
+        BindMount("/a,b", "/c", True),
+        ["--mount", 'type=bind,"source=/a,b",destination=/c,ro'],
+    ),
+    (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
 )
 def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
     assert command_lines.bind_option(bind) == argv
@@ -284,10 +274,7 @@ def test_valves_land_where_they_belong() -> None:
     assert "--no-home /images/a.sif" in text
 
 
-@pytest.mark.parametrize(
-    ("there", "loaded"),
-    [(("a b", "c"), "a b"), (("c",), "c"), ((), None)],
-)
+@each((("a b", "c"), "a b"), (("c",), "c"), ((), None))
 def test_the_first_module_that_is_there_is_loaded(
     tmp_path: Path, there: tuple[str, ...], loaded: str | None
 ) -> None:

@@ -22,6 +22,7 @@ from runners.script.runtimes import limits
 from runners.submit import private_folder
 
 from .. import scripts
+from ..tables import each
 from .test_render import HOSTILE
 
 # Writes what it was called with, and the environment; Python starts without what it does not need.
@@ -111,7 +112,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
     assert done.stdout.startswith('/a"b`id`$(id)\\$:')
 
 
-@pytest.mark.parametrize("forced", [True, False])
+@each(True, False)
 def test_values_of_variables_stay_as_they_are(forced: bool) -> None:
     values = {f"V{number}": text for number, text in enumerate(HOSTILE)}
     variables = tuple(Variable(*each, "", Where.JOB, forced) for each in values.items())

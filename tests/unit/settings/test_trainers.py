@@ -17,6 +17,8 @@ from runners.core.errors import NotFound, UsageError
 from runners.launching import gather
 from runners.settings import trainers
 
+from ..tables import each
+
 
 def recipes(*words: str) -> Result:
     return CliRunner().invoke(recipes_command, words, catch_exceptions=False)
@@ -69,15 +71,12 @@ def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) 
     assert not (tmp_path / "torch_resnet.py").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "world"),
-    [
-        ("torch_lm", (), "Horovod"),
-        ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
-        ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
-        ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
-        ("torch_ddp_mnist", (), "torch.distributed"),
-    ],
+@each(
+    ("torch_lm", (), "Horovod"),
+    ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
+    ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
+    ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
+    ("torch_ddp_mnist", (), "torch.distributed"),
 )
 def test_what_forms_the_process_group_depends_on_the_exchange(
     name: str, words: tuple[str, ...], world: str
@@ -85,8 +84,8 @@ def test_what_forms_the_process_group_depends_on_the_exchange(
     assert trainers.find(name, words)[0].world == world
 
 
-@pytest.mark.parametrize("name", ["torch_lm", "torch_resnet", "lightning_mnist"])
-def test_so_it_does_for_a_copy_and_its_edited_default(name: str, tmp_path: Path) -> None:
+@each("torch_lm", "torch_resnet", "lightning_mnist")
+def test_so_it_does_for_a_copy_and_its_edited_default(tmp_path: Path, name: str) -> None:
     """As the plan then starts no Horovod, and asks for no MPI."""
     trainers.copy(name, tmp_path, force=False)
     copy = tmp_path / f"{name}.py"
@@ -110,7 +109,7 @@ def test_a_minimal_one_is_launched_by_its_name() -> None:
     assert preset is not None
 
 
-@pytest.mark.parametrize("name", trainers.presets())
+@each(*trainers.presets())
 def test_options_are_shown_without_the_framework(name: str) -> None:
     shown = recipes("show", name).output
     assert "--epochs" in shown
@@ -118,17 +117,14 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
     assert f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS" in shown
 
 
-@pytest.mark.parametrize(
-    ("trainer", "words", "message", "near"),
-    [
-        ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
-        ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
-        ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
-        ("tf_mnist", ["5"], "there is no argument 5", ""),
-        ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
-        ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
-        ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
-    ],
+@each(
+    ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
+    ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
+    ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
+    ("tf_mnist", ["5"], "there is no argument 5", ""),
+    ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
+    ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
+    ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
 )
 def test_a_wrong_option_is_refused_before_there_is_a_job(
     trainer: str, words: list[str], message: str, near: str

@@ -16,6 +16,7 @@ from runners.settings import config
 from runners.sites import create_profile, load
 from runners.sites.create_profile import ProfileFact
 
+from ..tables import each
 from .profiles import SHIPPED, environment
 from .profiles import write as write_file
 
@@ -44,7 +45,7 @@ MACHINES = {
 }
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@each(*MACHINES)
 def test_what_a_machine_tells_passes_lint(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
     text = create_profile.text("a title", machine, TODAY)
@@ -82,10 +83,7 @@ def test_without_a_default_partition_one_is_required() -> None:
     assert ("rules", "require", "partition", "remedy") in required
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True],
-)
+@each("plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True)
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
     text = create_profile.tables([ProfileFact(("env", "a key"), value, "s")], TODAY)
     table = config.read_toml(write_file(tmp_path, "p", text))

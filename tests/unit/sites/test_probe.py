@@ -15,6 +15,8 @@ from runners.core.site import Partition
 from runners.schedulers import slurm_queries
 from runners.sites import probe
 
+from ..tables import each
+
 SINFO = """\
 cpu*|2|32|(null)|1-00:00:00|0
 gpu|3|64|gpu:A100:4(S:0-1)|2-00:00:00|960000
@@ -38,7 +40,7 @@ def test_partitions() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f", "a|1"])
+@each("slurm is down for maintenance", "a|b|c|d|e|f", "a|1")
 def test_partitions_in_another_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         slurm_queries.parse_partitions(text)
@@ -56,14 +58,11 @@ def test_settings() -> None:
     assert found["TaskPlugin"] == "affinity,cgroup"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", "openmpi 5.0.7"),
-        ("HYDRA build details:\n    Version:          4.0.2\n", "mpich 4.0.2"),
-        ("Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1", "intelmpi 2021.10"),
-        ("mpirun: no idea", ""),
-    ],
+@each(
+    ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", "openmpi 5.0.7"),
+    ("HYDRA build details:\n    Version:          4.0.2\n", "mpich 4.0.2"),
+    ("Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1", "intelmpi 2021.10"),
+    ("mpirun: no idea", ""),
 )
 def test_mpirun(text: str, expected: str) -> None:
     assert probe.parse_mpirun(Result(0, text, "")) == expected
@@ -85,15 +84,12 @@ def test_only_variables_that_matter_are_kept() -> None:
     assert probe.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}
 
 
-@pytest.mark.parametrize(
-    ("variables", "cpus"),
-    [
-        ({}, 0),
-        ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
-        ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
-        ({"SLURM_CPUS_ON_NODE": "8"}, 8),
-        ({"SLURM_CPUS_ON_NODE": "8", "SLURM_OVERCOMMIT": "1"}, 0),
-    ],
+@each(
+    ({}, 0),
+    ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
+    ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
+    ({"SLURM_CPUS_ON_NODE": "8"}, 8),
+    ({"SLURM_CPUS_ON_NODE": "8", "SLURM_OVERCOMMIT": "1"}, 0),
 )
 def test_the_cpus_of_the_surrounding_job(variables: dict[str, str], cpus: int) -> None:
     assert probe.allocated_cpus(variables) == cpus

@@ -15,6 +15,7 @@ from runners.planning.case import Case
 from runners.sites import find, load
 
 from .. import scripts
+from ..tables import each
 from .profiles import environment, job, shipped, write
 
 COMMANDS = {
@@ -77,17 +78,14 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     assert find.is_remote_site(mine, "", "polaris-login-01", env)
 
 
-@pytest.mark.parametrize(
-    ("name", "cluster", "host", "env", "expected"),
-    [
-        ("neuron", "kit", "login", {}, True),
-        ("neuron", "neuron", "login", {}, False),
-        ("neuron", "", "glogin01", {}, False),
-        ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
-        ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
-        ("tuhpc", "kit", "login", {}, False),
-        ("slurm", "kit", "login", {}, False),
-    ],
+@each(
+    ("neuron", "kit", "login", {}, True),
+    ("neuron", "neuron", "login", {}, False),
+    ("neuron", "", "glogin01", {}, False),
+    ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
+    ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
+    ("tuhpc", "kit", "login", {}, False),
+    ("slurm", "kit", "login", {}, False),
 )
 def test_what_tells_that_it_is_here(
     name: str, cluster: str, host: str, env: dict[str, str], expected: bool
