@@ -119,7 +119,7 @@ class Apptainer:
         """In the way of building that works on this machine, with more variables. Refused."""
         require()
         folders.temporary.mkdir(parents=True, exist_ok=True)  # another build may be in it
-        disk_space.check_place(disk_space.Volume.of(folders.temporary))
+        disk_space.check_usable(disk_space.Volume.of(folders.temporary))
         environ = {**environment(folders, os.environ, epoch), **more}
         return cls(build_modes.choose(environ), environ, folders.temporary, ca)
 

@@ -183,11 +183,11 @@ def _check_arguments(text: str, name: str, build_args: Mapping[str, str]) -> Non
 def with_base(text: str, image: str) -> str:
     """The definition with an image's file in place of its first header's Bootstrap and From."""
     first = re.compile(r"^(bootstrap)\s*:.*", re.IGNORECASE | re.MULTILINE)
-    text = first.sub(lambda found: f"{found[1]}: localimage", text, count=1)
+    text = first.sub(lambda match: f"{match[1]}: localimage", text, count=1)
     origin = re.compile(r"^(from)\s*:.*", re.IGNORECASE | re.MULTILINE)
     if origin.search(text):
-        return origin.sub(lambda found: f"{found[1]}: {image}", text, count=1)
-    return first.sub(lambda found: f"{found[0]}\nFrom: {image}", text, count=1)
+        return origin.sub(lambda match: f"{match[1]}: {image}", text, count=1)
+    return first.sub(lambda match: f"{match[0]}\nFrom: {image}", text, count=1)
 
 
 @dataclass(frozen=True)

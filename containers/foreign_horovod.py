@@ -121,8 +121,8 @@ class Horovod:
         horovod_source.unpack(folder / "archive", folder / "source")
         wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{self.stage}/compiled"]
         run([*command, *wheel, f"{self.stage}/source"], log)
-        (made,) = (folder / "compiled").glob("*.whl")
-        return f"{self.stage}/compiled/{made.name}"
+        (wheel_file,) = (folder / "compiled").glob("*.whl")
+        return f"{self.stage}/compiled/{wheel_file.name}"
 
 
 def _pin(name: str) -> Pin:

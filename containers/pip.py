@@ -134,8 +134,8 @@ class NoFile(SystemFault):
 
     @classmethod
     def of(cls, pin: str, source: PackageSource, evidence: str) -> NoFile:
-        place = f"in {source.wheelhouse}" if source.wheelhouse else HERE
-        return cls(f"no file for {pin} {place}", evidence, ELSEWHERE)
+        origin = f"in {source.wheelhouse}" if source.wheelhouse else HERE
+        return cls(f"no file for {pin} {origin}", evidence, ELSEWHERE)
 
 
 def missing(log: str) -> str:
@@ -171,16 +171,16 @@ def settings(
     """
     if source.wheelhouse:
         return {"no-index": "true", "find-links": source.wheelhouse.as_uri()}
-    made = dict(machine)
+    merged = dict(machine)
     if source.index_url:
-        made["index-url"] = source.index_url
+        merged["index-url"] = source.index_url
     if source.extra_index_url:
-        made["extra-index-url"] = f"{made.get('extra-index-url', '')} {source.extra_index_url}"
-    if "find-links" in made:
-        made["find-links"] = " ".join(_absolute(w, folder) for w in made["find-links"].split())
+        merged["extra-index-url"] = f"{merged.get('extra-index-url', '')} {source.extra_index_url}"
+    if "find-links" in merged:
+        merged["find-links"] = " ".join(_absolute(w, folder) for w in merged["find-links"].split())
     if authority:
-        made["cert"] = authority
-    return made
+        merged["cert"] = authority
+    return merged
 
 
 def _absolute(word: str, folder: Path) -> str:

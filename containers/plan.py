@@ -207,9 +207,9 @@ def last_change(checkout: Path, paths: Sequence[str]) -> str:
     """
     if not (checkout / ".git").exists():
         return ""  # a repository further up would be another project's
-    found = _git(checkout, "log", "-1", "--format=%H %ct", "--", *paths)
-    dirty = found and _git(checkout, "status", "--porcelain", "--", *paths)
-    return found.replace(" ", "-dirty ") if dirty else found
+    commit = _git(checkout, "log", "-1", "--format=%H %ct", "--", *paths)
+    dirty = commit and _git(checkout, "status", "--porcelain", "--", *paths)
+    return commit.replace(" ", "-dirty ") if dirty else commit
 
 
 def _git(checkout: Path, *arguments: str) -> str:

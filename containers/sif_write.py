@@ -60,8 +60,8 @@ def _content(
 ) -> Iterator[bytes]:
     if entry.type == sif.PARTITION:
         return blocks(squashfs, 0, squashfs.stat().st_size)
-    found = blocks(like, entry.offset, entry.size)
-    return iter([relabelled(b"".join(found), labels)]) if entry.name == sif.METADATA else found
+    content = blocks(like, entry.offset, entry.size)
+    return iter([relabelled(b"".join(content), labels)]) if entry.name == sif.METADATA else content
 
 
 def relabelled(metadata: bytes, labels: Mapping[str, str]) -> bytes:

@@ -52,8 +52,8 @@ def parse(text: str) -> list[Entry]:
 
 def size(paths: Iterable[Path]) -> int:
     """Bytes of files, and of all files below folders; links are not followed."""
-    found = (file for path in paths for file in (path, *path.rglob("*")))
-    return sum(file.lstat().st_size for file in found if file.is_file() and not file.is_symlink())
+    files = (file for path in paths for file in (path, *path.rglob("*")))
+    return sum(file.lstat().st_size for file in files if file.is_file() and not file.is_symlink())
 
 
 def carry_out(entry: Entry, root: Path) -> int:

@@ -40,8 +40,8 @@ def names(checkout: Path) -> list[str]:
 def for_frameworks(checkout: Path, frameworks: Collection[str]) -> list[str]:
     """The trainers that need one of these frameworks, in the words of the presets."""
     presets = {name: checkout / "recipes" / f"{name}.toml" for name in names(checkout)}
-    found = {name: FRAMEWORK.search(path.read_text("utf-8")) for name, path in presets.items()}
-    return [name for name, needed in found.items() if not needed or needed[1] in frameworks]
+    needs = {name: FRAMEWORK.search(path.read_text("utf-8")) for name, path in presets.items()}
+    return [name for name, needed in needs.items() if not needed or needed[1] in frameworks]
 
 
 def stage(checkout: Path, folder: Path) -> None:
@@ -51,9 +51,9 @@ def stage(checkout: Path, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
         target.chmod(0o644)
-    for made in (folder / FOLDER, *(folder / FOLDER).rglob("*")):
-        if made.is_dir():
-            made.chmod(0o755)
+    for path in (folder / FOLDER, *(folder / FOLDER).rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
 
 
 def compile_command(image: Path, folder: Path) -> list[str]:
@@ -64,9 +64,9 @@ def compile_command(image: Path, folder: Path) -> list[str]:
 
 def extract_file_system(image: Path, target: Path) -> None:
     """Copy the squashfs of a SIF. Raises SifError."""
-    found = next(item for item in sif.objects(image) if item.type == sif.PARTITION)
+    partition = next(item for item in sif.objects(image) if item.type == sif.PARTITION)
     with target.open("wb") as output:
-        output.writelines(blocks(image, found.offset, found.size))
+        output.writelines(blocks(image, partition.offset, partition.size))
 
 
 def append_command(folder: Path, squashfs: Path) -> list[str]:

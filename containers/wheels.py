@@ -66,15 +66,15 @@ def _download_cpu_builds(
             message = f"{error.what}; PyTorch's CPU index ({index}) is not asked, as {why}"
             raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
     shown = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
-    place = f"PyTorch's CPU index ({index})"
-    print(f"{shown}: from {place}, as it is not {pip.HERE}", file=sys.stderr)
+    cpu_index = f"PyTorch's CPU index ({index})"
+    print(f"{shown}: from {cpu_index}, as it is not {pip.HERE}", file=sys.stderr)
     # pip lets variables win over its configuration, but not empty ones.
     alone = {"PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": os.devnull}
     try:
         _download(pins, kind, pip.PackageSource(index_url=index), into, alone)
     except pip.NoFile as error:
         what = "does not answer" if pip.NO_ANSWER in error.evidence else "does not have it either"
-        message = f"no file for {_names(pins)[0]} {pip.HERE}; {place} {what}"
+        message = f"no file for {_names(pins)[0]} {pip.HERE}; {cpu_index} {what}"
         raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
 
 

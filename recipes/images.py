@@ -120,9 +120,9 @@ class ImageFolder:
 
     def read(self, epoch: int, indices: NDArray[np.int64]) -> Images:
         pixels = np.empty((len(indices), self.size, self.size, 3), np.uint8)
-        for place, index in enumerate(map(int, indices)):
+        for row, index in enumerate(map(int, indices)):
             rng = None if self.seed is None else np.random.default_rng([self.seed, epoch, index])
-            pixels[place] = decode(os.path.join(self.root, self.names[index]), self.size, rng)
+            pixels[row] = decode(os.path.join(self.root, self.names[index]), self.size, rng)
         return pixels, self.labels[indices]
 
 
@@ -142,7 +142,7 @@ def decode(path: str, size: int, rng: np.random.Generator | None) -> NDArray[np.
 
 
 def random_resized_crop(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, ...]:
-    """Return left, top, right and bottom of a part of random area, aspect ratio and place."""
+    """Return left, top, right and bottom of a part of random area, aspect ratio and position."""
     width, height = size
     for _ in range(10):
         area = width * height * rng.uniform(*SCALE)
@@ -167,17 +167,17 @@ def load_cifar10(folder: str, seed: int) -> ImageSet:
     """Load CIFAR-10, binary or for Python. Raises `UserError` naming a file and its fault."""
     root = Path(folder)
     for name, suffix in CIFAR_FOLDERS.items():
-        for place in (root / name, root):
-            files = [place / f"{part}{suffix}" for part in CIFAR_TRAIN + CIFAR_TEST]
+        for path in (root / name, root):
+            files = [path / f"{part}{suffix}" for part in CIFAR_TRAIN + CIFAR_TEST]
             missing = [file.name for file in files if not file.is_file()]
             if not missing:
                 *train, test = map(_read_cifar, files)
                 pixels, labels = (np.concatenate(arrays) for arrays in zip(*train))
                 sets = InMemory(pixels, labels, seed), InMemory(*test, None)
-                about = f"CIFAR-10 in {place}", CIFAR_CLASSES, CIFAR_SIZE
+                about = f"CIFAR-10 in {path}", CIFAR_CLASSES, CIFAR_SIZE
                 return ImageSet(*about, *sets, CIFAR_MEAN, CIFAR_STD)
-            if place.name == name and place.is_dir():
-                raise UserError(f"incomplete CIFAR-10 in {place}: no {', '.join(missing)}")
+            if path.name == name and path.is_dir():
+                raise UserError(f"incomplete CIFAR-10 in {path}: no {', '.join(missing)}")
     raise UserError(f"no CIFAR-10 in {root}. Looked for {' and '.join(CIFAR_FOLDERS)}")
 
 
@@ -227,11 +227,11 @@ class InMemory:
         if self.seed is not None:
             edges = (0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)
             wide = np.pad(pixels, edges)
-            for place, index in enumerate(indices):
+            for row, index in enumerate(indices):
                 rng = np.random.default_rng([self.seed, epoch, index])
                 top, left = rng.integers(2 * PADDING + 1, size=2)
-                crop = wide[place, top : top + size, left : left + size]
-                pixels[place] = crop[:, ::-1] if rng.integers(2) else crop
+                crop = wide[row, top : top + size, left : left + size]
+                pixels[row] = crop[:, ::-1] if rng.integers(2) else crop
         return pixels, self.labels[indices]
 
 

@@ -221,7 +221,7 @@ def decayed_rate(args: Namespace, size: int, epochs_done: float) -> float:
     share = epochs_done / args.epochs
     decay = {
         "constant": 1.0,
-        "step": 0.1 ** sum(share >= place for place in (30 / 90, 60 / 90, 80 / 90)),
+        "step": 0.1 ** sum(share >= milestone for milestone in (30 / 90, 60 / 90, 80 / 90)),
         "cosine": 0.5 * (1 + math.cos(math.pi * share)),
     }
     return learning_rate(args, size, epochs_done) * decay[args.schedule]

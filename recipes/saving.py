@@ -65,13 +65,13 @@ class SavedRun:
         self.data_seconds = 0.0  # of this epoch
         self.listen()
         cpus = len(os.sched_getaffinity(0))
-        place = socket.gethostname(), self.device, threads(ranks.local_size), cpus
-        self.places = ranks.gather(place)
+        own = socket.gethostname(), self.device, threads(ranks.local_size), cpus
+        self.hardware = ranks.gather(own)
         together(ranks, self._open if self.main else lambda: None)
         if getattr(args, "timeline", False):
             ranks.hvd.start_timeline(str(self.folder / "timeline.json"))
         self.say(f"{trainer}: {about}, {ranks.size} ranks")
-        for rank, (host, device, count, cpus) in enumerate(self.places):
+        for rank, (host, device, count, cpus) in enumerate(self.hardware):
             self.say(f"  rank {rank}  {host}  {device}  {count} threads  {cpus} CPUs")
 
     def listen(self) -> None:

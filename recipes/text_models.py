@@ -69,12 +69,12 @@ def words(train: list[str]) -> Any:
     number = {word: i for i, word in enumerate([*SPECIAL.values(), *known])}
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    made = Tokenizer(models.WordLevel(number, unk_token=SPECIAL["unk"]))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = Tokenizer(models.WordLevel(number, unk_token=SPECIAL["unk"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     begin, end = ((SPECIAL[name], number[SPECIAL[name]]) for name in ("cls", "sep"))
-    made.post_processor = processors.BertProcessing(end, begin)
+    tokenizer.post_processor = processors.BertProcessing(end, begin)
     special = {f"{name}_token": token for name, token in SPECIAL.items()}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **special)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 def local(folder: Path, classes: int) -> tuple[nn.Module, Any]:

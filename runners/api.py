@@ -52,15 +52,15 @@ def launch(
     """
     name, words, flags = _request(trainer, args, settings)
     try:
-        made = gather.plan(name, words, flags, False, Listener())
+        planned = gather.plan(name, words, flags, False, Listener())
         if not force:
-            submit.raise_if_refused(made)
+            submit.raise_if_refused(planned)
     except RunnerError as error:
         typed = CommandLine("launch", tuple(_given(flags)), trainer=name, args=tuple(words))
         error.remedies = tuple(working_remedies.working(error, typed))
         raise
     switches = (("force", True),) if force else ()
-    draft, _ = submit.one(made, CommandLine(switches=switches, cwd=os.getcwd()))
+    draft, _ = submit.one(planned, CommandLine(switches=switches, cwd=os.getcwd()))
     return Job(draft.paths)
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from .remedy import Value
 
 # Where a setting came from; `Given.where` names the file, the variable, the recipe or the site.
-# OWN is what a command brings by itself, such as the time of a session.
-DEFAULT, OWN, PRESET, SITE = "default", "own", "preset", "site"
+# COMMAND is what a command brings by itself, such as the time of a session.
+DEFAULT, COMMAND, PRESET, SITE = "default", "own", "preset", "site"
 USER, PROJECT, ENVIRONMENT, FLAG = "user", "project", "environment", "flag"
 
 # NAME=VALUE, as the value of --env, with a name that speaks of a secret.

@@ -67,39 +67,39 @@ def mount_type(path: Path, mounts: str | None = None) -> str:
         path, mounts = path.resolve(), Path("/proc/self/mounts").read_text(errors="surrogateescape")
     best, kind = "", "unknown"
     for line in mounts.splitlines():
-        _, place, type_name, *_ = line.split(" ")
-        place = OCTAL.sub(lambda code: chr(int(code[1], 8)), place)
-        inside = f"{path}/".startswith(f"{place.rstrip('/')}/")
-        if inside and len(place) >= len(best):
-            best, kind = place, type_name
+        _, mount_point, type_name, *_ = line.split(" ")
+        mount_point = OCTAL.sub(lambda code: chr(int(code[1], 8)), mount_point)
+        inside = f"{path}/".startswith(f"{mount_point.rstrip('/')}/")
+        if inside and len(mount_point) >= len(best):
+            best, kind = mount_point, type_name
     return kind
 
 
 def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
     """Warnings, or Refused for what cannot end well. `memory`: bytes available to programs."""
-    place = f"{volume.folder} ({volume.type})"
+    folder = f"{volume.folder} ({volume.type})"
     build = f"a build needs about {human_size(needs.bytes)}"
     if volume.bytes < needs.bytes:
         free = f"{human_size(volume.bytes)} free"
-        raise Refused(f"no space to build: {place} has {free}, {build}.\n{ELSEWHERE}")
+        raise Refused(f"no space to build: {folder} has {free}, {build}.\n{ELSEWHERE}")
     if volume.inodes is not None and volume.inodes < needs.inodes:
         raise Refused(
-            f"no room for more files: {place} has {volume.inodes} inodes free, a build needs about"
+            f"no room for more files: {folder} has {volume.inodes} inodes free, a build needs about"
             f" {needs.inodes}.\n{ELSEWHERE}"
         )
-    check_place(volume)
+    check_usable(volume)
     problems = []
     if volume.flags & os.ST_NODEV:
-        problems.append(f"{place} is mounted nodev: an image with device files cannot be unpacked")
+        problems.append(f"{folder} is mounted nodev: an image with device files cannot be unpacked")
     if volume.type in MEMORY:
         if memory < needs.bytes:
             free = f"{human_size(memory)} of memory are available"
-            raise Refused(f"{place} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
-        problems.append(f"{place} is in memory: what the build writes is taken from programs")
+            raise Refused(f"{folder} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
+        problems.append(f"{folder} is in memory: what the build writes is taken from programs")
     return problems
 
 
-def check_place(volume: Volume) -> None:
+def check_usable(volume: Volume) -> None:
     """Refused where Apptainer cannot build at all, in whatever way."""
     odd = "".join(sorted(UNUSABLE & set(str(volume.folder))))
     if odd:

@@ -125,7 +125,9 @@ def write_json(path: Path, value: Any, private: bool = False) -> None:
     atomic.write_text(path, json.dumps(value, indent=2) + "\n", private)
 
 
-def made(cls: Callable[..., Made], table: Mapping[str, Any], readers: Mapping[str, Any]) -> Made:
+def from_json(
+    cls: Callable[..., Made], table: Mapping[str, Any], readers: Mapping[str, Any]
+) -> Made:
     """Return a dataclass of a JSON object, its fields checked by their annotations.
 
     `readers` make values of what is no type of JSON's. Raises one of DAMAGED.

@@ -11,7 +11,7 @@ TYPED = re.compile(r"(?:[\w.+-]+:)?[1-9]\d*")
 MIG = re.compile(r"\d+g\.\d+gb")
 
 
-def asked(resources: Resources) -> list[str]:
+def settings_used(resources: Resources) -> list[str]:
     """Return the settings by which GPUs are asked for."""
     names = ["gpus", "gpus_per_node", "gpus_per_task"]
     given = [name for name in names if getattr(resources, name)]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
-from .files import DAMAGED, entries, made, read_json, read_versioned, write_versioned
+from .files import DAMAGED, entries, from_json, read_json, read_versioned, write_versioned
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
@@ -186,7 +186,7 @@ def load(paths: JobPaths) -> Job:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
     try:
         record["restart_limit"] = record.pop(LIMIT, 0)
-        job = made(Job, record, {"CommandLine": command_line.read})
+        job = from_json(Job, record, {"CommandLine": command_line.read})
         if not ID.fullmatch(job.id):
             raise ValueError(f"{job.id!r} is no job's number")
         return job

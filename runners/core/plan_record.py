@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .errors import SystemFault
-from .files import DAMAGED, made, read_any_json, write_json
+from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
 from .model import Controller, DataAccess, Resources, Word
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
@@ -103,7 +103,7 @@ def read(paths: JobPaths) -> PlanRecord:
     try:
         content = _of_form_2(content) if version == 2 else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
-        decisions = {name: made(kind, content[name], READERS) for name, kind in kinds.items()}
+        decisions = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
         profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
         return PlanRecord(_names(content.get("data", [])), profiler, timeline, **decisions)
     except DAMAGED as error:
@@ -113,8 +113,8 @@ def read(paths: JobPaths) -> PlanRecord:
 def _of_form_2(content: Mapping[str, Any]) -> dict[str, Any]:
     choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
     cpus = {**content.get("cpus", {}), "per_task": choices.get("cpus-per-task")}
-    asked = choices.get("interface", "")
-    network = {"interfaces": [] if asked in FOUND_BY_ITSELF else asked.split(",")}
+    interfaces = choices.get("interface", "")
+    network = {"interfaces": [] if interfaces in FOUND_BY_ITSELF else interfaces.split(",")}
     staging = dict(content.get("staging", {}))
     staging["data"] = DataAccess.COPIED if staging.get("data") else DataAccess.IN_PLACE
     interruption = dict(content.get("interruption", {}))

@@ -94,15 +94,15 @@ def _must(key: str, words: str, value: Any) -> str:
     return f"{key} must be {words}, not {value!r}"
 
 
-def made(kind: Any, value: Any) -> Any:
+def convert(kind: Any, value: Any) -> Any:
     """Return a value without faults as what the kind says: tuples for lists, dataclasses."""
     if get_origin(kind) is Union:
         kind = get_args(kind)[0]
     if get_origin(kind) is None and isinstance(value, dict):
         known = kinds(kind)
-        return kind(**{name: made(known[name], item) for name, item in value.items()})
+        return kind(**{name: convert(known[name], item) for name, item in value.items()})
     if isinstance(value, dict):
-        return {name: made(get_args(kind)[1], item) for name, item in value.items()}
+        return {name: convert(get_args(kind)[1], item) for name, item in value.items()}
     if isinstance(value, list):
-        return tuple(made(get_args(kind)[0], item) for item in value)
+        return tuple(convert(get_args(kind)[0], item) for item in value)
     return value

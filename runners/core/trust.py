@@ -61,7 +61,7 @@ def check(path: Path, env: Mapping[str, str]) -> None:
     whole, owners, trusted = Path.cwd() / path, {os.geteuid(), 0}, folders(env)
     existing = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
     steps = list(_steps(existing))
-    _check(path, steps, owners, trusted, made=existing == whole)
+    _check(path, steps, owners, trusted, exists=existing == whole)
     open_to_all = False
     for step in steps:
         open_to_all |= stat.S_ISDIR(step.status.st_mode) and bool(
@@ -99,13 +99,13 @@ def _check(
     steps: list[PathStep],
     owners: Collection[int],
     trusted: Mapping[Path, int],
-    made: bool = True,
+    exists: bool = True,
 ) -> None:
-    """Raise UsageError for a step of others; where `made` is false the last one is only above."""
+    """Raise UsageError for a step of others; the last is above a path that does not exist yet."""
     end = steps[-1]
     folder = end.path if stat.S_ISDIR(end.status.st_mode) else end.path.parent
     for step in steps:
-        fault = _fault(step, owners, last=made and step is end)
+        fault = _fault(step, owners, last=exists and step is end)
         if fault and not _is_trusted(step.path, end.path, trusted):
             linked = stat.S_ISLNK(step.status.st_mode)
             trust = command("runner", "config", "trust", step.path.parent if linked else folder)

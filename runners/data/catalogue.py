@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 from urllib.parse import unquote, urlsplit
 
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.toml_check import Rule, check, kinds, made
+from ..core.toml_check import Rule, check, convert, kinds
 from ..settings.config import read_toml, tables
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
@@ -92,7 +92,7 @@ def _entry(origin: str, name: str, table: Any) -> CatalogueEntry:
         one = {key: value for key, value in table.items() if key != "title"}
         table = {"title": table.get("title", ""), "files": [one]}
     check(origin, {"title": str, "files": FILES}, table)
-    files = made(FILES, table["files"])
+    files = convert(FILES, table["files"])
     if not files:
         raise UsageError(f"{origin} may have title, files, or {', '.join(kinds(DatasetFile))}")
     for source in files:

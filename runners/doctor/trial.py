@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import files, job_record
-from ..core.command_line import OWN, CommandLine
+from ..core.command_line import COMMAND, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount, Trainer
 from ..core.plan import Plan
@@ -30,7 +30,7 @@ TALK = (
 )
 # Its arguments are added by `submit`; files, variables and flags may change its settings.
 TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
-PRESET = config.ConfigLayer(OWN, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
+PRESET = config.ConfigLayer(COMMAND, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
 
 

@@ -170,7 +170,7 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
 
 def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
-    wanted = spec.nv is not False and (spec.nv or gpus.asked(spec.resources))
+    wanted = spec.nv is not False and (spec.nv or gpus.settings_used(spec.resources))
     is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
     if here.remote_site or not (wanted and is_here):
         return here

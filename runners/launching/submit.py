@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import signals
-from ..core.command_line import OWN, CommandLine, Given
+from ..core.command_line import COMMAND, CommandLine, Given
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import Trainer
 from ..core.plan import Plan, Variable, Where
@@ -109,7 +109,7 @@ def prepare_session(
     name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> PreparedSession:
     # The site, files, variables and flags may change it.
-    preset = config.ConfigLayer(OWN, {"time": session.TIME}, f"runner {name}")
+    preset = config.ConfigLayer(COMMAND, {"time": session.TIME}, f"runner {name}")
     here = gather.probe_site(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)

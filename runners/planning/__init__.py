@@ -62,18 +62,18 @@ MOST_REMEDIES = 3
 
 def solve(case: Case) -> Plan:
     """Return the plan; one that cannot work has refusals, with remedies that were tried."""
-    made = _attempt(case)
-    if not made.refusals:
-        return made
-    found = _remedies(case)
-    first, *others = made.refusals
+    plan = _attempt(case)
+    if not plan.refusals:
+        return plan
+    tried = _remedies(case)
+    first, *others = plan.refusals
     # The refusal's own remedies fix just that; those found by trying may change more.
     # Advice comes after what can be typed.
     left_out = {name for remedy in first.remedies for name in remedy.leave_out}
-    found = tuple(each for each in found if not {name for name, _ in each.options} <= left_out)
-    both = dict.fromkeys([*first.remedies, *found])
+    tried = tuple(each for each in tried if not {name for name, _ in each.options} <= left_out)
+    both = dict.fromkeys([*first.remedies, *tried])
     ranked = tuple(sorted(both, key=lambda remedy: remedy.kind != LAUNCH))
-    return replace(made, refusals=(Refusal(first.what, first.evidence, ranked), *others))
+    return replace(plan, refusals=(Refusal(first.what, first.evidence, ranked), *others))
 
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
@@ -239,9 +239,9 @@ def _brings_recipe(case: Case, log: DecisionLog) -> bool:
 
 
 def _dependency(case: Case, log: DecisionLog) -> None:
-    asked = case.resources.dependency
-    if asked or "dependency" in case.reasons:
-        log.choose("dependency", asked or "none", case.why("dependency"))
+    dependency = case.resources.dependency
+    if dependency or "dependency" in case.reasons:
+        log.choose("dependency", dependency or "none", case.why("dependency"))
 
 
 def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:

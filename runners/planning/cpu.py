@@ -24,10 +24,10 @@ def share(case: Case, scheduler: SchedulerName, log: DecisionLog) -> int | None:
         return _shared(case, log)
     if resources.cpus_per_task:
         return log.choose(EACH, resources.cpus_per_task, case.why(EACH))
-    found = _of_a_gpu(case, scheduler)
-    if found is None:
+    of_gpu = _of_a_gpu(case, scheduler)
+    if of_gpu is None:
         return None
-    number, evidence = found
+    number, evidence = of_gpu
     return log.choose(EACH, number, "its GPU's share of the node", evidence)
 
 
@@ -60,18 +60,18 @@ def _shared(case: Case, log: DecisionLog) -> int | None:
     With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
     such a job one CPU of a node.
     """
-    asked = case.resources.cpus_per_task or 1
-    if asked > 1 and EACH not in case.unasked:
-        what = f"ranks that share a CPU (--overcommit) cannot have {asked} CPUs each"
+    cpus = case.resources.cpus_per_task or 1
+    if cpus > 1 and EACH not in case.unasked:
+        what = f"ranks that share a CPU (--overcommit) cannot have {cpus} CPUs each"
         log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
-        return asked
+        return cpus
     log.choose(EACH, 1, "all ranks of a node share it: --overcommit")
     return None
 
 
 def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
-    wanted, there, site = gpus.on_a_node(case.resources), partition.of(case), case.site
+    wanted, chosen, site = gpus.on_a_node(case.resources), partition.of(case), case.site
     if wanted is None:
         return None
     profile = site.profile
@@ -84,10 +84,10 @@ def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         cpus, number, source = poorest.cpus, poorest.gpus, profile.name
     else:
-        fitting = [n for name, n in there.gpus if wanted[0] in ("", name)] if there else []
-        if there is None or not fitting or there.cpus < max(fitting):
+        fitting = [n for name, n in chosen.gpus if wanted[0] in ("", name)] if chosen else []
+        if chosen is None or not fitting or chosen.cpus < max(fitting):
             return None
-        cpus, number, source = there.cpus, max(fitting), "sinfo"
+        cpus, number, source = chosen.cpus, max(fitting), "sinfo"
     of_job = cpus * min(wanted[1] or number, number) // number  # CPUs of a node
     evidence = f"{source}: {cpus} CPUs, {number} GPUs on a node"
     return max(1, of_job // case.resources.tasks_of_a_node), evidence

@@ -68,7 +68,7 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str
             f"the job requests GPUs, but {image.path.name} cannot use them",
             image.how("cuda.version"),
             change(image=better.image if better else gpu_image.CUDA12),
-            change(leave_out=gpus.asked(case.resources)),
+            change(leave_out=gpus.settings_used(case.resources)),
         )
     if _is_amd(wanted[0], site):
         log.choose("rocm", True, "the job requests GPUs, and they are AMD GPUs")
@@ -236,7 +236,7 @@ def _driver(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
             *([change(image=older_one.image)] if older_one else []),
             advice("an image with an older CUDA, or a newer driver"),
-            change(leave_out=[*gpus.asked(case.resources), "nv"]),
+            change(leave_out=[*gpus.settings_used(case.resources), "nv"]),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
     log.choose("driver", minimum or "any", f"{here}each node is checked when the job starts")

@@ -75,8 +75,8 @@ def recommended(
     `kind` and `driver` are "" when not known; `framework` is the trainer's, as in its preset, and
     `architecture` the nodes'. For Arm there is one with CUDA 13 alone.
     """
-    found = _for_x86(kind, driver, framework)
-    return None if architecture == ARM64 and found and found.image == CUDA12 else found
+    for_x86 = _for_x86(kind, driver, framework)
+    return None if architecture == ARM64 and for_x86 and for_x86.image == CUDA12 else for_x86
 
 
 def _for_x86(kind: str, driver: str, framework: str) -> Recommendation | None:

@@ -110,21 +110,21 @@ def _horovod(
     """Yield HOROVOD_* as asked."""
     tuning = case.spec.tuning
 
-    def asked(setting: str, value: Value, variable: str, text: str | InRun) -> Variable:
+    def chosen(setting: str, value: Value, variable: str, text: str | InRun) -> Variable:
         log.choose(setting, value, case.why(setting))
         return Variable(variable, text, case.why(setting))
 
     if tuning.timeline is not None:
-        yield asked(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
+        yield chosen(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
     if tuning.autotune:
         yield Variable("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
         yield Variable("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why("autotune"))
         log.choose("autotune", True, case.why("autotune"), f"log: {AUTOTUNED}")
     if (threshold := tuning.fusion_threshold_mb) is not None:
         text = str(threshold * MB)
-        yield asked("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", text)
+        yield chosen("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", text)
     if (cycle := tuning.cycle_time_ms) is not None:
-        yield asked("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
+        yield chosen("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
     if tuning.start_timeout is not None:
         yield from _start(case, tuning.start_timeout, launching.launcher, controller, log)
 

@@ -23,7 +23,7 @@ from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
-UNPACKED = 4  # times the size of the file
+UNPACKED_FACTOR = 4  # an unpacked image is so many times the size of its file
 MEASURED_IMAGE = (
     "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
     "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
@@ -49,7 +49,7 @@ MEASURED_DATA = (
 IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
 MOST = 200 * 10**9  # bytes that take minutes to copy
 # Folders of each machine's own, and variables with folders that nodes see.
-OWN = tuple(Path(folder) for folder in ("/tmp", "/var/tmp", "/dev/shm"))
+NODE_LOCAL = tuple(Path(folder) for folder in ("/tmp", "/var/tmp", "/dev/shm"))
 TEMPORARY = ("tmpfs", "ramfs")
 SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
@@ -160,7 +160,7 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
         why = f"{nodes:,} nodes on {kind}: {cost_model.in_words(nodes, image.size, SERVERS[kind])}"
         if not cost_model.pays(nodes, image.size, SERVERS[kind]):
             return ImageAccess.IN_PLACE, why
-    size = image.size * (1 + UNPACKED * (way is ImageAccess.UNPACKED))
+    size = image.size * (1 + UNPACKED_FACTOR * (way is ImageAccess.UNPACKED))
     small = too_small(size, case)
     if small:
         return ImageAccess.IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
@@ -173,16 +173,16 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
     for each in spec.data:
         if each.found:
             log.choose("data", str(each.path), each.found)
-    asked, why = spec.stage_data, cannot(launching)
-    if asked is DataAccess.COPIED and not spec.data:
+    requested, why = spec.stage_data, cannot(launching)
+    if requested is DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
-    elif asked is DataAccess.COPIED:
+    elif requested is DataAccess.COPIED:
         if why:
             log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
         log.choose("stage-data", access.value, case.why("stage-data"))
         return access
-    elif asked is None and spec.data:
+    elif requested is None and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case)
         many = sum(each.files for each in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
@@ -237,7 +237,7 @@ def unseen(path: Path, kind: str) -> str:
 
 def _own(path: Path) -> str:
     """Return the folder of each node's own that it lies in, "" for none."""
-    return next((str(folder) for folder in OWN if folder in (path, *path.parents)), "")
+    return next((str(folder) for folder in NODE_LOCAL if folder in (path, *path.parents)), "")
 
 
 def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Path, Remedy]]:

@@ -44,16 +44,16 @@ def _controller(
     spec, image = case.spec, case.image
     controllers = image.listed("horovod.controllers")
     known = image.how("horovod.controllers")
-    asked = spec.controller
-    if spec.launcher in AGENTS and asked in (None, Controller.NONE):
+    requested = spec.controller
+    if spec.launcher in AGENTS and requested in (None, Controller.NONE):
         return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
-    if asked is None and spec.trainer.world in (TORCH, TENSORFLOW):
+    if requested is None and spec.trainer.world in (TORCH, TENSORFLOW):
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
-    if asked is not None:
-        if controllers and asked not in (*controllers, Controller.NONE):
-            log.refuse(f"the Horovod in {image.path.name} has no {asked} controller", known)
-        return asked, case.why("controller"), ""
+    if requested is not None:
+        if controllers and requested not in (*controllers, Controller.NONE):
+            log.refuse(f"the Horovod in {image.path.name} has no {requested} controller", known)
+        return requested, case.why("controller"), ""
     if spec.host_mpi and "mpi" in (controllers or "mpi"):
         return Controller.MPI, "the host's MPI is to be used", ""
     if image.fact("horovod.version") == "none":

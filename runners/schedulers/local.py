@@ -56,7 +56,11 @@ class LocalSteps(Steps):
         return tuple(nodes.split(","))
 
     def argv(
-        self, place: JobLocation, command: Sequence[str], pty: bool = False, labelled: bool = False
+        self,
+        location: JobLocation,
+        command: Sequence[str],
+        pty: bool = False,
+        labelled: bool = False,
     ) -> list[str]:
         return list(command)
 

@@ -160,8 +160,8 @@ def _status(job: dict[str, Any]) -> Status:
     reason = str(job.get("comment", "")) if state == JobState.PENDING else ""
     if job.get("job_state") in ("F", "X"):
         state, reason = ended(job.get("Exit_status"), job.get("substate"))
-    places = str(job.get("exec_host", "")).split("+")
-    nodes = ",".join(dict.fromkeys(place.partition("/")[0] for place in places))
+    hosts = str(job.get("exec_host", "")).split("+")
+    nodes = ",".join(dict.fromkeys(host.partition("/")[0] for host in hosts))
     used = limit_seconds(str(job.get("resources_used", {}).get("walltime", "")))
     limit = limit_seconds(str(job.get("Resource_List", {}).get("walltime", "")))
     left = None if used is None or limit is None or state.ended else float(limit - used)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from ..core import toml_check
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.site import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
-from ..core.toml_check import check, kinds, made, one_of
+from ..core.toml_check import check, convert, kinds, one_of
 from ..schedulers import SCHEDULERS, capabilities
 from ..settings.config import KINDS, check_table, read_toml, read_trusted, user_file
 from ..settings.table import SETTINGS
@@ -92,7 +92,7 @@ def detect(path: Path, env: Mapping[str, str]) -> Detect:
     of them are read by each launch. Raises UsageError as `profile` does.
     """
     tables = parts(path, env, trusted=SHIPPED)
-    own: Detect = made(OF_FILE["detect"], table(tables).get("detect", {}))
+    own: Detect = convert(OF_FILE["detect"], table(tables).get("detect", {}))
     return own
 
 
@@ -187,7 +187,7 @@ def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
         sources=sources,
         files=origins,
         chosen=chosen,
-        **{key: made(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},
+        **{key: convert(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},
     )
 
 

@@ -17,7 +17,7 @@ from ... import __version__
 from ...core import digest as digests
 from ...core import http
 from ...core.errors import NotFound, NotVerified, Refused, UsageError
-from ...core.toml_check import check, kinds, made
+from ...core.toml_check import check, convert, kinds
 from .. import reference
 from ..reference import Digest, Reference
 from ..registry.api import Blob, Registry
@@ -204,7 +204,7 @@ def read(raw: bytes, version: str, where: str) -> Release:
         check(where, kinds(Release), content)
     except UsageError as error:
         raise Refused(error.what, error.evidence) from None
-    release: Release = made(Release, content)
+    release: Release = convert(Release, content)
     if release.version != version:
         raise NotVerified(
             f"{where} answers with another release than the one asked for",

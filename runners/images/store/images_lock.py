@@ -16,7 +16,7 @@ from ...core import atomic, digest, disk_space
 from ...core.errors import Refused
 from ...core.locks import exclusive
 from ...core.progress import Progress
-from ...core.toml_check import Rule, check, made, toml
+from ...core.toml_check import Rule, check, convert, toml
 from ...settings import config
 from ..reference import Digest, is_image_name
 from . import store
@@ -63,7 +63,7 @@ def read(path: Path) -> tuple[LockedImage, ...]:
     if form != FORM:
         raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")
     check(path, {"image": IMAGES}, content)
-    entries: tuple[LockedImage, ...] = made(IMAGES, content.get("image", []))
+    entries: tuple[LockedImage, ...] = convert(IMAGES, content.get("image", []))
     return entries
 
 

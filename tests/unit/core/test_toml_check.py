@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional, Union
 import pytest
 
 from runners.core.errors import UsageError
-from runners.core.toml_check import Rule, check, faults, made, one_of
+from runners.core.toml_check import Rule, check, convert, faults, one_of
 
 from ..tables import each
 
@@ -61,4 +61,4 @@ def test_tables_become_dataclasses_and_lists_tuples() -> None:
         "one": {"size": 3},
     }
     assert faults(Outer, value) == []
-    assert made(Outer, value) == Outer("a", {"x": Inner(1, ("a",))}, (Inner(2),), Inner(3))
+    assert convert(Outer, value) == Outer("a", {"x": Inner(1, ("a",))}, (Inner(2),), Inner(3))

@@ -149,7 +149,7 @@ class TestScripts:
             (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
             (tmp_path / "bin" / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-        monkeypatch.setattr("runners.planning.staging.OWN", ())  # the nodes see /tmp here
+        monkeypatch.setattr("runners.planning.staging.NODE_LOCAL", ())  # the nodes see /tmp here
         monkeypatch.chdir(tmp_path)
         words = ["--scheduler", "pbs", "--image", "sandbox", "-N", "2", "--", "ls", "a b"]
         with pytest.raises(SystemExit) as end:
