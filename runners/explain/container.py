@@ -25,7 +25,7 @@ BIND_VARIABLES = "APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY
 # What is in /proc or /dev, and what is below another bound folder in which the user may not write
 NO_TARGET = LogPattern(
     "FATAL",
-    r"^FATAL\b.*(?:destination (?=\S+ doesn't exist in container)"
+    r"^FATAL\b.*(?:destination (?:\S+/mnt/session)?(?=/\S+ doesn't exist in container)"
     r"|failed to create (?!\S+/mnt/session)(?=\S+ directory: mkdir ))(?P<what>\S+)",
 )
 

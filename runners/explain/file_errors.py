@@ -21,6 +21,11 @@ DATA_MISSING = re.compile(
     r"cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|no tokens in).*)"
 )
 MISSING = re.compile(r"(?:No such file or directory|NotADirectoryError: .*): '([^']+)'")
+# In an author's own words
+SAID_MISSING = re.compile(
+    r"FileNotFoundError: (?=.*(?:not exist|not found|[Mm]issing|No such))"
+    r"[^/]*?(/[^\s'\",:]*[^\s'\",:.])"
+)
 PATH = re.compile(r"'(/[^']*)'")
 
 
@@ -85,7 +90,7 @@ def data_missing(facts: Facts) -> Explanation | None:
 
 def missing_file(facts: Facts) -> Explanation | None:
     """A file is not there; in a container it may only not be bound."""
-    match = MISSING.search(facts.error)
+    match = MISSING.search(facts.error) or SAID_MISSING.search(facts.error)
     if not match:
         return None
     path = match[1]

@@ -92,7 +92,7 @@ def who(facts: Facts) -> str:
 
 def host(facts: Facts) -> str:
     """Return the node of the first rank to fail, `NODE` when none is known."""
-    return facts.first.host if facts.first else "NODE"
+    return (facts.first.host if facts.first else "") or "NODE"
 
 
 def user_line(facts: Facts) -> tuple[Line, str, int] | None:

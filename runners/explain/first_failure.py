@@ -16,7 +16,7 @@ from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 from .findings import CHAINED
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
-FOLLOWS = ("Terminated", "Exited with exit code 143")
+FOLLOWS = ("Terminated", "Exited with exit code 143", "died from signal 15")
 # Trainers that end all ranks together let one of them tell why: `error: on rank 3@n2: ...`.
 TOGETHER_SECONDS = 5.0
 NAMED = re.compile(r"error: on rank (?P<rank>\d+)@(?P<host>[\w.-]+)[:,]")

@@ -314,7 +314,15 @@ def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "before",
-    ["0: ", "[default1]:", "(Worker pid=42) ", "10.0.0.4: ", "2026-01-01T00:00:0{}.5Z ", "bar\r"],
+    [
+        "0: ",
+        "[default1]:",
+        "[n1:0]:",
+        "(Worker pid=42) ",
+        "10.0.0.4: ",
+        "2026-01-01T00:00:0{}.5Z ",
+        "bar\r",
+    ],
 )
 def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str) -> None:
     """srun --label, torchrun, Ray, pdsh, a collector of logs; a progress bar drawn again."""

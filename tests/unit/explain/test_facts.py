@@ -148,6 +148,12 @@ def test_what_a_peer_says_is_not_of_a_rank_that_was_killed_with_its_shim(tmp_pat
     assert (said.name, said.rank) == ("rank-killed", 0)
 
 
+def test_a_rank_that_pals_ended_after_another_is_not_the_first_to_fail(tmp_path: Path) -> None:
+    text = "n1: rank 14 died from signal 15\nn2: rank 3 died from signal 9\n"
+    said = explained(tmp_path, text)
+    assert (said.name, said.rank) == ("rank-killed", 3)
+
+
 def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     text = (
         "runner: rank 0@n0 failed: exit code 1: ValueError: boom\n"
@@ -165,6 +171,7 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
         ("OSError: [Errno 122] Disk quota exceeded", "quota"),
         ("OSError: [Errno 5] Input/output error: '/d/x'", "input-output-error"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
+        ("FileNotFoundError: Shard missing: /d/x.pt", "file-missing"),
         ("MyOwnError: odd", "rank-exception"),
     ],
 )

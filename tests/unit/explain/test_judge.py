@@ -456,6 +456,21 @@ def test_a_bind_without_a_place_gets_one_or_is_left_out(
     assert (why.name, str(why.fix)) == ("bind-target-missing", fix)
 
 
+def test_a_bind_is_named_by_its_place_in_the_container(tmp_path: Path) -> None:
+    place = "destination /var/apptainer/mnt/session/afs/u doesn't exist in container"
+    why = explained(
+        tmp_path, f"FATAL:   container creation failed: while mounting /afs/u: {place}\n"
+    )
+    assert why.cause.startswith("the bind target /afs/u does not exist"), why
+
+
+def test_a_node_that_the_log_does_not_name_leaves_no_gap_in_a_command(tmp_path: Path) -> None:
+    error = "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable\n"
+    why = explained(tmp_path, error)
+    assert "srun -w NODE nvidia-smi" in " ".join(why.steps), why
+    assert "the GPU of NODE" in why.cause
+
+
 def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
     folder = "/opt/apps/apptainer/var/apptainer/mnt/session/rootfs"
     line = f"hook function for tag sessiondir returns error: failed to create {folder} directory"
