@@ -19,15 +19,17 @@ import struct
 import time
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import network, rank_environment
 from runners.injob.rank.problems import Problem
 from runners.injob.rank.rendezvous import protocol
-from runners.injob.rank.rendezvous.hub import Hub, HubSettings
-from runners.injob.rank.rendezvous.hub_state import SIZE, RankTable
+from runners.injob.rank.rendezvous.hub import Hub
+from runners.injob.rank.rendezvous.hub_state import SIZE
 from runners.injob.rank.rendezvous.protocol import Frame, Opening
-from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
+from runners.injob.rank.rendezvous.proxy import Proxy
 
 from .login.meeting import Url
 
@@ -49,9 +51,12 @@ def addresses(rank: int, size: int) -> bytes:
 
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
-    held = network.hold_port()
-    settings = HubSettings([sock], [], SECRET, JOB, {"127.0.0.1"}, PATIENCE, held)
-    hub = Hub(settings, RankTable(size), print, print)
+    task = SimpleNamespace(size=size, hosts=(), one_host=True)
+    session: Any = SimpleNamespace(
+        task=task, listening=[sock], later_listening=[], secret=SECRET, job=JOB, own={"127.0.0.1"},
+        seconds=PATIENCE, trainer_port=network.hold_port(), say=print, deliver=print,
+    )  # fmt: skip
+    hub = Hub(session)
     hub.start()
     while len(hub.table.members) < size or not all(one.ended for one in hub.table.members.values()):
         time.sleep(0.05)
@@ -69,18 +74,11 @@ def real(port: int, size: int) -> dict[str, float]:
     who = {"rank": size - 1, "size": size, "host": "n1", "local_rank": 0}
     gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
     proxy = Proxy()
-    proxy.start(
-        LinkSettings(
-            places=lambda: [place],
-            secret=SECRET,
-            job=JOB,
-            who=who,
-            gloo=lambda _: gloo,
-            nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody),
-            seconds=PATIENCE,
-            deliver=print,
-        )
-    )
+    session: Any = SimpleNamespace(
+        places=lambda: [place], secret=SECRET, job=JOB, who=who, gloo=lambda _: gloo,
+        nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody), seconds=PATIENCE, deliver=print,
+    )  # fmt: skip
+    proxy.start(session)
     url = Url("127.0.0.1", proxy.port, proxy.prefix)
     url.ask("GET", "runner/meet")
     for scope in SCOPES:
@@ -123,7 +121,7 @@ class Rank:
 
     async def _frame(self) -> int:
         head = await self.reader.readexactly(protocol.HEAD.size)
-        return len(head) + len(await self.reader.readexactly(protocol.length_after(head)))
+        return len(head) + len(await self.reader.readexactly(sum(protocol.HEAD.unpack(head))))
 
 
 async def simulated(port: int, size: int) -> int:

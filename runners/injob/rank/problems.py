@@ -33,9 +33,6 @@ class Problem:
     text: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "text": self.text, "fields": dict(self.fields)}
-
 
 class RendezvousError(Exception):
     """The ranks could not meet; `problem` says which of them is missing, and where."""

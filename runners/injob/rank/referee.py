@@ -69,10 +69,6 @@ class Referee:
             run_files.forget(settings.run_dir, weight_reports.FILE)
             run_files.forget(settings.run_dir, node_use.FILE)
         self.gone = {0}  # tasks that have told their last
-        if session is not None:
-            session.wake = lambda: reports.tell(
-                inbox.name, inbox.token, "", reports.MAIL, wait=False
-            )
 
     def poll(self) -> None:
         """Pass on what has been reported, and act on what has come."""
@@ -217,7 +213,7 @@ class Referee:
 
     def _pronounce(self, code: int, problem: Problem, cause: str, remedy: str) -> None:
         """Let all ranks end with a code and a problem."""
-        value = {"code": code, "problem": problem.as_json(), "cause": cause, "remedy": remedy}
+        value = {"code": code, "problem": vars(problem), "cause": cause, "remedy": remedy}
         if self.session is not None:
             with contextlib.suppress(OSError):
                 self.session.decide(json.dumps(value))

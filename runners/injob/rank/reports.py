@@ -26,11 +26,9 @@ CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
 # Of the trainer itself, in place of a framework: it has ended well, and Python is on its way out.
 ENDED = "ended"
 WEIGHTS = "weights"  # of an optimizer (weights.py)
-# Of the rendezvous' thread: there is mail from other ranks' shims.
-MAIL = "mail"
 # Of a rank's shim to rank 0's: what its trainer used (usage).
 USE = "use"
-STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, MAIL, USE)
+STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, USE)
 LONGEST = 1 << 18
 TOKEN = 16  # bytes
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module lacks it
@@ -119,7 +117,7 @@ class Inbox:
         if report.state == ENDED:
             self.ended = True
             self.imports = [str(one) for one in report.fields.get("imports", ())]
-        elif report.state not in (WEIGHTS, MAIL) and self.last.get(report.framework) != WRONG:
+        elif report.state != WEIGHTS and self.last.get(report.framework) != WRONG:
             self.last[report.framework] = report.state
 
 
@@ -134,17 +132,12 @@ def parse(data: bytes) -> RankReport | None:
     return RankReport(state, framework, value) if known else None
 
 
-def tell(
-    name: str, token: str, framework: str, state: str, wait: bool = True, **fields: Any
-) -> None:
-    """Send a state to the shim's Inbox; one that has ended need not know.
-
-    Without `wait` a full one is let alone: it wakes the shim anyway.
-    """
+def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> None:
+    """Send a state to the shim's Inbox; one that has ended need not know."""
     data = bytes.fromhex(token) + RankReport(state, framework, fields).as_text().encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with sock, contextlib.suppress(ConnectionRefusedError if wait else OSError):
-        sock.sendto(data, 0 if wait else socket.MSG_DONTWAIT, f"\0{name}")
+    with sock, contextlib.suppress(ConnectionRefusedError):
+        sock.sendto(data, f"\0{name}")
 
 
 def _drop_others(sock: socket.socket, token: bytes) -> None:

@@ -5,6 +5,7 @@ A trainer that is killed cannot say so; its parent can, and names `rank@host`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -111,14 +112,21 @@ class _Parent:
         held = session.trainer_port if session and options.uses_held_port(task) else None
         self.port = network.PortWatch(child, held, inbox)
         self.referee = Referee(settings, inbox, session, lambda: end_tree(child))
+        self.woken, wakeup = _wakeup()
+
+        def wake() -> None:
+            with contextlib.suppress(BlockingIOError):  # it is awake
+                os.write(wakeup, b"\0")
+
         if session is not None:
+            session.wake = wake
             session.serve()
         self.use = UseWatch(settings, child, self.referee.tell_use)
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
         polls = [one.poll for one in (self.job_end, self.world, self.port, self.referee, self.use)]
-        tail = _Labeller(self.task.name, outputs).pump(_child_ended(), self.inbox, self.port, polls)
+        tail = _Labeller(self.task.name, outputs).pump(self.woken, self.inbox, self.port, polls)
         self.relay.stop()
         code = waited_code(self.use.waited_for())
         if self.relay.ended:
@@ -214,16 +222,16 @@ def _become_child(
         sys.stdout.reconfigure(line_buffering=True)
 
 
-def _child_ended() -> int:
-    """Return a descriptor that becomes readable when the child has ended.
+def _wakeup() -> tuple[int, int]:
+    """Return a pipe that becomes readable when the child has ended, and when one writes to it.
 
-    The end of output alone is not it: a forgotten grandchild may keep the pipe open.
+    The end of output alone is not the child's: a forgotten grandchild may keep the pipe open.
     """
-    ended, wakeup = os.pipe()
+    woken, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-    return ended
+    return woken, wakeup
 
 
 class _Labeller:
@@ -239,7 +247,7 @@ class _Labeller:
         self.tail: list[str] = []
 
     def pump(
-        self, ended: int, inbox: Inbox, port: network.PortWatch, polls: Sequence[Callable[[], None]]
+        self, woken: int, inbox: Inbox, port: network.PortWatch, polls: Sequence[Callable[[], None]]
     ) -> list[str]:
         """Copy until the child has ended and the pipes are empty; return the last lines.
 
@@ -249,7 +257,9 @@ class _Labeller:
         while still_open:
             often = port.needed
             seconds = 0 if over else (network if often else signals).SECONDS_BETWEEN_LOOKS
-            ready, _, _ = select.select([*still_open, ended, inbox.sock.fileno()], [], [], seconds)
+            ready, _, _ = select.select([*still_open, woken, inbox.sock.fileno()], [], [], seconds)
+            # A relayed signal and mail of other ranks wake it up, too.
+            ended = woken in ready and signal.SIGCHLD in os.read(woken, 4096)
             inbox.read()
             for poll in polls:
                 poll()
@@ -259,8 +269,7 @@ class _Labeller:
             still_open = [output for output in still_open if chunks.get(output) != b""]
             if over and not any(chunks.values()):
                 break
-            # A relayed signal wakes it up, too. What the child wrote may have come after `ready`.
-            over = over or (ended in ready and signal.SIGCHLD in os.read(ended, 4096))
+            over = over or ended  # what the child wrote may have come after `ready`
         for output, rest in self.rest.items():
             if any(rest):
                 self.write(output, b"\n")

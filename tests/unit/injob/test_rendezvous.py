@@ -11,8 +11,9 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,11 +21,11 @@ import pytest
 from runners.injob import failure_kinds as kinds
 from runners.injob import interfaces
 from runners.injob.interfaces import InterfaceAddress, is_loopback, own_addresses
-from runners.injob.rank import network, reports
+from runners.injob.rank import network
 from runners.injob.rank.problems import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol
 from runners.injob.rank.rendezvous import proxy as proxy_module
-from runners.injob.rank.rendezvous.hub import Hub, HubSettings
+from runners.injob.rank.rendezvous.hub import Hub
 from runners.injob.rank.rendezvous.hub_state import Member, RankTable
 from runners.injob.rank.rendezvous.protocol import (
     HEAD,
@@ -37,9 +38,8 @@ from runners.injob.rank.rendezvous.protocol import (
     Frame,
     Opening,
 )
-from runners.injob.rank.rendezvous.proxy import LinkSettings, Proxy
+from runners.injob.rank.rendezvous.proxy import Proxy
 from runners.injob.rank.rendezvous.session import meet
-from runners.injob.rank.reports import Inbox
 
 from ..tables import each
 
@@ -53,6 +53,20 @@ def address(number: int) -> bytes:
 
 def nobody(places: Sequence[tuple[str, int]]) -> Problem:
     return Problem(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
+
+
+def session(
+    places: list[tuple[str, int]],
+    who: dict[str, Any],
+    job: str = "job 42",
+    address: str = "",
+    **more: Any,
+) -> Any:
+    """What hub and proxy need of a session, which itself looks for this machine's network."""
+    gloo = {"interface": "eth0", "address": address}
+    own = {"places": lambda: places, "who": who, "secret": SECRET, "job": job, "seconds": 5}
+    own.update(gloo=lambda _: gloo, nobody=nobody, deliver=print)
+    return SimpleNamespace(**{**own, **more})
 
 
 class Client:
@@ -72,8 +86,13 @@ class Client:
         self.sock.sendall(frame.pack())
 
     def receive(self) -> Frame:
-        head = self._read(HEAD.size)
-        return protocol.unpack(head, self._read(protocol.length_after(head)))
+        heard: list[Frame] = []
+        talk = protocol.frames(heard.append)
+        wanted = next(talk)
+        while not heard:
+            assert isinstance(wanted, int)
+            wanted = talk.send(self._read(wanted))
+        return heard[0]
 
     def _read(self, length: int) -> bytes:
         data = b""
@@ -108,19 +127,23 @@ class World:
         self.job, self.size, self.seconds = "job 42", size, seconds
         listening, further = connections.listen(["127.0.0.1"]), connections.bind(more)
         self.places = [sock.getsockname() for sock in listening + further]
-        settings = HubSettings(
-            listening, further, SECRET, self.job, {"127.0.0.1"}, seconds, network.hold_port(),
-            one_host,
-        )  # fmt: skip
-        table = RankTable(size, [f"n{rank // 2 + 1}" for rank in range(size)])
         self.mail: list[tuple[int | None, bytes]] = []  # of rank 0, and verdicts
-        self.wake: Callable[[], None] = lambda: None
-        self.hub = Hub(settings, table, self.said.append, self.deliver)
+        hosts = [f"n{rank // 2 + 1}" for rank in range(size)]
+        of_rank_0: dict[str, Any] = {
+            "task": SimpleNamespace(size=size, hosts=hosts, one_host=one_host),
+            "listening": listening,
+            "later_listening": further,
+            "own": {"127.0.0.1"},
+            "trainer_port": network.hold_port(),
+            "say": self.said.append,
+            "seconds": seconds,
+            "deliver": self.deliver,
+        }
+        self.hub = Hub(session(self.places, self.who(0), self.job, **of_rank_0))
         self.hub.start()
 
     def deliver(self, sender: int | None, value: bytes) -> None:
         self.mail.append((sender, value))
-        self.wake()
 
     def who(self, rank: int, size: int = 0) -> dict[str, Any]:
         """A rank, two to a node."""
@@ -136,12 +159,9 @@ class World:
 
     def proxy(self, rank: int, address: str = "10.0.0.1") -> Proxy:
         """Start a rank's proxy."""
-        proxy, gloo = Proxy(), {"interface": "eth0", "address": address}
-        settings = LinkSettings(
-            lambda: self.places, SECRET, self.job, self.who(rank), lambda _: gloo, nobody, 5,
-            self.deliver,
-        )  # fmt: skip
-        proxy.start(settings)
+        proxy = Proxy()
+        own = session(self.places, self.who(rank), self.job, address, deliver=self.deliver)
+        proxy.start(own)
         return proxy
 
 
@@ -505,21 +525,9 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:
     assert world.mail[2:] == [(None, b"true")]
 
 
-def test_the_hub_serves_on_when_nobody_reads_the_inbox_that_it_wakes() -> None:
-    """As when the trainer of rank 0 has ended: its shim looks at the mail alone."""
-    world, inbox = World(2, seconds=60), Inbox()
-    world.wake = lambda: reports.tell(inbox.name, inbox.token, "", reports.MAIL, wait=False)
-    second = world.proxy(1)
-    for number in range(50):
-        assert request(second, "PUT", f"{second.prefix}{LAST}", str(number).encode())[0] == 200
-    assert [int(value) for _, value in world.mail] == list(range(50))
-    inbox.sock.close()
-
-
 def test_without_a_hub_the_store_says_so() -> None:
     proxy = Proxy()
-    gloo = {"interface": "", "address": ""}
-    proxy.start(LinkSettings(list, SECRET, "job", {}, lambda _: gloo, nobody, 0.2, print))
+    proxy.start(session([], {}, seconds=0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
         meet(proxy.port, proxy.prefix)
     assert ask(proxy, f"{proxy.prefix}global/0")[0] == 500
@@ -528,11 +536,7 @@ def test_without_a_hub_the_store_says_so() -> None:
 def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
     world, proxy, places = World(1), Proxy(), list[tuple[str, int]]()
-    gloo = {"interface": "", "address": ""}
-    settings = LinkSettings(
-        lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 30, print
-    )
-    proxy.start(settings)
+    proxy.start(session(places, world.who(0), seconds=30))
     with socket.create_connection(("127.0.0.1", proxy.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
         assert sock.recv(1) == b"", "it is sent away"
@@ -543,13 +547,9 @@ def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
 
 def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
     world, proxy = World(1), Proxy()
-    gloo = {"interface": "", "address": ""}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        settings = LinkSettings(
-            lambda: places, SECRET, world.job, world.who(0), lambda _: gloo, nobody, 5, print
-        )
-        proxy.start(settings)
+        proxy.start(session(places, world.who(0)))
         assert meet(proxy.port, proxy.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 
@@ -600,16 +600,21 @@ def test_the_secret_is_the_same_for_all_and_for_nobody_else(tmp_path: Path) -> N
 
 
 def test_frames_come_out_as_they_went_in() -> None:
+    heard: list[Frame] = []
+    talk = protocol.frames(heard.append)
+    assert next(talk) == HEAD.size
     for frame in (Frame("PUT local_né/3", b"\0" * 300), Frame("")):
         head, rest = frame.pack()[: HEAD.size], frame.pack()[HEAD.size :]
-        assert protocol.length_after(head) == len(rest)
-        assert protocol.unpack(head, rest) == frame
+        assert talk.send(head) == len(rest)
+        assert talk.send(rest) == HEAD.size
+        assert heard.pop() == frame
 
 
 def test_a_frame_without_end_is_refused() -> None:
-    head = HEAD.pack(0, protocol.LONGEST + 1)
+    talk = protocol.frames(print)
+    next(talk)
     with pytest.raises(connections.WireError):
-        protocol.length_after(head)
+        talk.send(HEAD.pack(0, protocol.LONGEST + 1))
 
 
 def test_places_of_uneven_hosts() -> None:

@@ -8,14 +8,11 @@ Everything runs in one thread.
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
@@ -26,47 +23,23 @@ from .connections import Connection, Connections, Talk
 from .hub_state import Answer, KeyValueStore, Member, RankTable
 from .protocol import Frame, Opening
 
+if TYPE_CHECKING:
+    from .session import RendezvousSession
+
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
 TICK_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class HubSettings:
-    """Where the hub listens, for which job, and how long the ranks wait for each other.
-
-    Both are bound; the hub listens on `later_listening` too when not all ranks have come.
-    `own_addresses` are all of this host, and `trainer_port` is for what the trainer of rank 0
-    starts. With `one_host` all ranks are here.
-    """
-
-    listening: Sequence[socket.socket]
-    later_listening: Sequence[socket.socket]
-    secret: bytes
-    job: str
-    own_addresses: Collection[str]
-    seconds: float
-    trainer_port: socket.socket
-    one_host: bool = True
-
-
 class Hub:
-    """Listens until all ranks are in, then serves those only.
+    """Listens until all ranks are in, then serves those only; the `session` is rank 0's."""
 
-    `say` prints a line, and `deliver` takes what a rank tells rank 0.
-    """
-
-    def __init__(
-        self,
-        settings: HubSettings,
-        table: RankTable,
-        say: Callable[[str], None],
-        deliver: Callable[[int, bytes], None],
-    ) -> None:
-        self.settings, self.table, self.say, self.deliver = settings, table, say, deliver
+    def __init__(self, session: RendezvousSession) -> None:
+        self.session = session
+        self.table = RankTable(session.task.size, session.task.hosts)
         self.store = KeyValueStore()
-        self.connections = Connections(table.size, self._talk, self._ended)
-        self.later_listening = settings.later_listening
+        self.connections = Connections(self.table.size, self._talk, self._ended)
+        self.later_listening = session.later_listening
         self.ranks: dict[int, Connection] = {}
         self.place_requests: list[Connection] = []  # ranks that asked where rank 0 is
         self.places_sent = 0
@@ -81,7 +54,7 @@ class Hub:
         threading.Thread(target=self._serve, name="hub", daemon=True).start()
 
     def _serve(self) -> None:
-        self.connections.listen(self.settings.listening)
+        self.connections.listen(self.session.listening)
         due = 0.0
         while True:
             now = time.monotonic()
@@ -101,16 +74,14 @@ class Hub:
     def _talk(self, connection: Connection) -> Talk:
         """Exchange the proofs, in which strangers fail, and hear frame after frame."""
         place = connection.sock.getsockname()[:2]
-        opening = Opening(self.settings.secret, self.settings.job, place)
+        opening = Opening(self.session.secret, self.session.job, place)
         answer = opening.answer((yield protocol.OPENING))
         if answer is None:
             return
         self.connections.send(connection, answer)
         if not opening.complete((yield protocol.PROOF)):
             return
-        while True:
-            head = yield protocol.HEAD.size
-            self._heard(connection, protocol.unpack(head, (yield protocol.length_after(head))))
+        yield from protocol.frames(partial(self._heard, connection))
 
     def _send(self, connection: Connection, name: str, value: bytes) -> None:
         self.connections.send(connection, Frame(name, value).pack())
@@ -141,7 +112,7 @@ class Hub:
                 if rank and not connection.rank:
                     self._send(other, name, frame.value)
         elif name in (protocol.TELL, protocol.LAST):
-            self.deliver(connection.rank, frame.value)
+            self.session.deliver(connection.rank, frame.value)
             self._send(connection, frame.name, b"")
         else:
             answer = partial(self._send, connection, frame.name)
@@ -202,7 +173,7 @@ class Hub:
         if problem := self._death():
             ended = [rank for rank, _ in problem.fields["ended"]]
             for rank in self.store.left_waiting(ended, self.table.size):
-                self._send_json(self.ranks[rank], protocol.PROBLEM, problem.as_json())
+                self._send_json(self.ranks[rank], protocol.PROBLEM, vars(problem))
 
     def _death(self) -> Problem | None:
         """Return the problem of the ranks that have ended; None where none has."""
@@ -226,12 +197,12 @@ class Hub:
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
         requests, self.place_requests = self.place_requests, []
-        sock = self.settings.trainer_port
+        sock = self.session.trainer_port
         if requests and not self.places_sent and (problem := network.foreign_listener(sock)):
             self._fail(problem, *requests)
             return
         reached = self._reached()
-        known = self.settings.one_host or reached != LOOPBACK
+        known = self.session.task.one_host or reached != LOOPBACK
         port = sock.getsockname()[1]
         for connection in requests:
             used = self._used_by(connection)
@@ -244,7 +215,7 @@ class Hub:
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
-        return "" if connection.peer in self.settings.own_addresses else connection.own_address
+        return "" if connection.peer in self.session.own else connection.own_address
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
@@ -254,11 +225,11 @@ class Hub:
     def _fail(self, problem: Problem, *connections: Connection) -> None:
         """Tell all ranks that wait, and those who will."""
         if problem != self.problem:
-            self.say(f"runner: the ranks did not meet: {problem.text}")
+            self.session.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
         waiting = [self.ranks[rank] for rank, one in self.table.members.items() if one.waits]
         for connection in (*waiting, *connections):
-            self._send_json(connection, protocol.PROBLEM, problem.as_json())
+            self._send_json(connection, protocol.PROBLEM, vars(problem))
         self._dismiss()
 
     def _dismiss(self) -> None:
@@ -272,15 +243,15 @@ class Hub:
         self.connections.expire(now)
         if self.later_listening and self.connections.listening and now - self.began > WIDEN_SECONDS:
             self.connections.listen(self.later_listening)
-            self.later_listening = ()
+            self.later_listening = []
         waits = self.waiting_since is not None
         since = self.began if self.waiting_since is None else self.waiting_since
-        if self.waiting_since is not None and now - self.waiting_since > self.settings.seconds:
+        if self.waiting_since is not None and now - self.waiting_since > self.session.seconds:
             text = self.table.missing("silent", "late", "ended")
-            text = f"after {self.settings.seconds:.0f} s {text}"
+            text = f"after {self.session.seconds:.0f} s {text}"
             self._fail(Problem(kinds.NOT_MET, text, self.table.absent()))
         elif now - max(self.warned, since) > max(WARN_SECONDS, self.warned - since):
             self.warned = now
             late = self.table.missing(*(("silent", "late", "ended") if waits else ("silent",)))
             if late:
-                self.say(f"runner: waiting for {now - since:.0f} s: {late}")
+                self.session.say(f"runner: waiting for {now - since:.0f} s: {late}")

@@ -22,8 +22,9 @@ import os
 import struct
 import time
 from dataclasses import dataclass
+from typing import Callable
 
-from .connections import WireError
+from .connections import Talk, WireError
 
 NONCE = 16
 PROOF = 32
@@ -70,18 +71,14 @@ class Frame:
         return HEAD.pack(len(name), len(self.value)) + name + self.value
 
 
-def length_after(head: bytes) -> int:
-    """Return how many bytes of a frame come after its head. Raises WireError."""
-    name, value = HEAD.unpack(head)
-    if value > LONGEST:
-        raise WireError(f"a value of {value} bytes")
-    return int(name + value)
-
-
-def unpack(head: bytes, rest: bytes) -> Frame:
-    """Return the frame. Raises UnicodeDecodeError."""
-    name, _ = HEAD.unpack(head)
-    return Frame(rest[:name].decode(), rest[name:])
+def frames(heard: Callable[[Frame], None]) -> Talk:
+    """Hear frame after frame. Raises WireError and UnicodeDecodeError."""
+    while True:
+        name, value = HEAD.unpack((yield HEAD.size))
+        if value > LONGEST:
+            raise WireError(f"a value of {value} bytes")
+        rest = yield name + value
+        heard(Frame(rest[:name].decode(), rest[name:]))
 
 
 class Opening:

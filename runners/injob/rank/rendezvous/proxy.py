@@ -16,10 +16,10 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Callable
 
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
@@ -28,6 +28,9 @@ from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk
 from .hub_state import NOBODY_ABSENT
 from .protocol import Frame, Opening
+
+if TYPE_CHECKING:
+    from .session import RendezvousSession
 
 # How long a request waits for its answer; in between Horovod looks at its own time limit.
 HOLD_SECONDS = 5.0
@@ -96,10 +99,10 @@ class Proxy:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, settings: LinkSettings) -> None:
+    def start(self, session: RendezvousSession) -> None:
         """Serve in a daemon thread until this process ends."""
         self.connections = Connections(0, self._talk, self._ended)
-        self.link = Link(settings, self.connections, self._heard)
+        self.link = Link(session, self.connections, self._heard)
         threading.Thread(target=self._serve, name="proxy", daemon=True).start()
 
     def _serve(self) -> None:
@@ -118,8 +121,8 @@ class Proxy:
             self.link.poll(now)
         except OSError as error:
             self.problem = problem_of(error)
-        if self.asked is not None and now > self.asked + self.link.settings.seconds:
-            self.problem = self.link.settings.nobody(self.link.places)
+        if self.asked is not None and now > self.asked + self.link.session.seconds:
+            self.problem = self.link.session.nobody(self.link.places)
 
     def _is_late(self, one: PendingRequest) -> bool:
         """Whether the hub was asked too long ago, or will not answer."""
@@ -182,7 +185,7 @@ class Proxy:
         if frame.name == protocol.PROBLEM:
             self.problem = Problem(**json.loads(frame.value))
         elif frame.name == protocol.VERDICT:
-            self.link.settings.deliver(None, frame.value)
+            self.link.session.deliver(None, frame.value)
         else:
             self.met = self.met or frame.name.endswith(protocol.MEET)
             value = frame.value
@@ -203,7 +206,7 @@ class Proxy:
     def _body(self, one: PendingRequest, value: bytes | None) -> bytes | None:
         """Return what the hub's answer is for who asked."""
         if one.path in PATIENCE:
-            problem = self.problem and self.problem.as_json()
+            problem = self.problem and vars(self.problem)
             answer = {"answer": json.loads(value or b"null"), "problem": problem}
             return json.dumps({**answer, "gloo": self.link.gloo}).encode()
         if value and one.name in self.columns:
@@ -222,32 +225,13 @@ class Proxy:
             self.problem = Problem(kinds.NOT_MET, f"rank 0 ended{before}", fields)
 
 
-@dataclass(frozen=True)
-class LinkSettings:
-    """How a rank finds the hub. `places` returns where it may be, as far as is known by now.
-
-    `who` is the rank, for the hub; `gloo` tells through what Gloo will talk, where a connection
-    leads to the hub. `nobody` says why there is none `seconds` after Horovod has asked for it, at
-    the places that were tried. `deliver` takes rank 0's verdict.
-    """
-
-    places: Callable[[], Sequence[tuple[str, int]]]
-    secret: bytes
-    job: str
-    who: Mapping[str, Any]
-    gloo: Callable[[Connection], dict[str, str]]
-    nobody: Callable[[Sequence[tuple[str, int]]], Problem]
-    seconds: float
-    deliver: Callable[[None, bytes], None]
-
-
 class Link:
-    """Uses the `connections` of a proxy; `heard` is called with each frame."""
+    """A session's way to the hub, by the `connections` of its proxy; `heard` gets each frame."""
 
     def __init__(
-        self, settings: LinkSettings, connections: Connections, heard: Callable[[Frame], None]
+        self, session: RendezvousSession, connections: Connections, heard: Callable[[Frame], None]
     ) -> None:
-        self.settings, self.connections, self.heard = settings, connections, heard
+        self.session, self.connections, self.heard = session, connections, heard
         self.hub: Connection | None = None
         self.found = 0.0  # when
         self.gloo: dict[str, str] = {}
@@ -262,7 +246,7 @@ class Link:
         if self.hub is not None or now < self.due or waits:
             return
         self._end_tries()
-        self.places = self.settings.places()
+        self.places = self.session.places()
         talks = [(place, partial(self._talk, place)) for place in self.places]
         self.trying = [self.connections.connect(place, talk) for place, talk in talks]
         self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
@@ -275,20 +259,18 @@ class Link:
             self.connections.send(self.hub, frame.pack())
 
     def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
-        opening = Opening(self.settings.secret, self.settings.job, place)
+        opening = Opening(self.session.secret, self.session.job, place)
         self.connections.send(connection, opening.hello())
         last = opening.last((yield protocol.OPENING))
         if last is None or self.hub is not None:
             return
         self.hub, self.found = connection, time.monotonic()
         self._end_tries()
-        self.gloo = self.settings.gloo(connection)
-        who = {**self.settings.who, "address": self.gloo["address"]}
+        self.gloo = self.session.gloo(connection)
+        who = {**self.session.who, "address": self.gloo["address"]}
         frames = [Frame(protocol.HELLO, json.dumps(who).encode()), *self.unsent]
         self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
-        while True:
-            head = yield protocol.HEAD.size
-            self.heard(protocol.unpack(head, (yield protocol.length_after(head))))
+        yield from protocol.frames(self.heard)
 
     def _end_tries(self) -> None:
         for connection in self.trying:

@@ -28,8 +28,8 @@ from ..problems import Problem, RendezvousError
 from ..task import Task
 from . import connections, protocol
 from .connections import Connection
-from .hub_state import NOBODY_ABSENT, RankTable
-from .proxy import LinkSettings, Proxy
+from .hub_state import NOBODY_ABSENT
+from .proxy import Proxy
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -61,7 +61,9 @@ class RendezvousSession:
     ) -> None:
         self.task, self.run_dir, self.seconds, self.interfaces = task, run_dir, seconds, interfaces
         self.job = f"{task.job} {run_dir}"
+        self.who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.addresses = own_addresses()
+        self.own = {one.address for one in self.addresses}
         self.named = network.name_leads_to(self.addresses, socket.gethostname())
         self.can_rename = False
         self._check_interfaces()
@@ -100,36 +102,12 @@ class RendezvousSession:
         connections.publish(self.run_dir, self.job, self.listening + self.later_listening)
 
     def serve(self) -> None:
-        task, own = self.task, {one.address for one in self.addresses}
         if self.listening:
-            from .hub import Hub, HubSettings  # here, because no other rank needs it
+            from .hub import Hub  # here, because no other rank needs it
 
-            settings = HubSettings(
-                listening=self.listening,
-                later_listening=self.later_listening,
-                secret=self.secret,
-                job=self.job,
-                own_addresses=own,
-                seconds=self.seconds,
-                trainer_port=self.trainer_port,
-                one_host=task.one_host,
-            )
-            table = RankTable(task.size, task.hosts)
-            self.hub = Hub(settings, table, _say, self._deliver)
+            self.hub = Hub(self)
             self.hub.start()
-        who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
-        self.proxy.start(
-            LinkSettings(
-                places=lambda: connections.published(self.run_dir, self.job, own),
-                secret=self.secret,
-                job=self.job,
-                who=who,
-                gloo=self._gloo,
-                nobody=self._nobody,
-                seconds=self.seconds,
-                deliver=self._deliver,
-            )
-        )
+        self.proxy.start(self)
 
     def see_off(self) -> None:
         """Stay, in rank 0's parent, until each rank knows where rank 0 was: some start late.
@@ -212,14 +190,23 @@ class RendezvousSession:
         if not self.named or self.named.startswith("127."):
             text = f"{problem}: correct it in /etc/hosts, or use MPI"
             raise RendezvousError(kinds.MISLEADING_NAME, text, interface=interface)
-        _say(f"runner: warning: {problem}")
+        self.say(f"runner: warning: {problem}")
 
-    def _deliver(self, sender: int | None, value: bytes) -> None:
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return where the hub may be, as far as is known by now."""
+        return connections.published(self.run_dir, self.job, self.own)
+
+    def deliver(self, sender: int | None, value: bytes) -> None:
+        """Take what a rank tells rank 0, or without a sender rank 0's verdict."""
         self.mail.append((sender, value))
         if len(self.mail) == 1:  # else the reader knows already
             self.wake()
 
-    def _nobody(self, places: Sequence[tuple[str, int]]) -> Problem:
+    def nobody(self, places: Sequence[tuple[str, int]]) -> Problem:
+        """Return why there is no hub `seconds` after Horovod has asked for it at these places."""
         where = f" on {self.task.first_host}" if self.task.first_host else ""
         tried = ", ".join(dict.fromkeys(address for address, _ in places))
         text = (
@@ -229,21 +216,17 @@ class RendezvousSession:
         fields = {**NOBODY_ABSENT, "unreached": [[0, self.task.first_host]]}
         return Problem(kinds.NOT_MET, text, fields)
 
-    def _gloo(self, hub: Connection) -> dict[str, str]:
+    def gloo(self, hub: Connection) -> dict[str, str]:
         """Return Gloo's interface and address; empty where rank 0's host decides.
 
         A connection from another host has proven that its interface leads to rank 0. One within
         rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.
         """
-        here = hub.peer in {one.address for one in self.addresses}
+        here = hub.peer in self.own
         name = "" if here else network.with_address(self.addresses, hub.own_address)
         if self.interfaces:
             name = network.chosen(self.addresses, self.interfaces, name)
         return {"interface": name, "address": network.first_address(self.addresses, name)}
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def meet(port: int, prefix: str) -> dict[str, str]:
