@@ -6,21 +6,14 @@ import itertools
 import time
 from collections.abc import Sequence
 
-UNITS = ("bytes", "kB", "MB", "GB", "TB")
+from ..injob.run_files import human_size as human_size
+
 COLUMN_GAP = 2  # blanks between the columns of a table
 
 
 def count(number: int, what: str) -> str:
     """Return a number of things: "1 run" or "3 runs"."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def human_size(number: float) -> str:
-    """Return a number of bytes: 40.0 kB, 1.2 GB (powers of 1000, as disks are sold)."""
-    if number < 1000:
-        return f"{number:.0f} bytes"
-    unit = next((n for n in range(1, 4) if number < 1000 ** (n + 1)), 4)
-    return f"{number / 1000**unit:.1f} {UNITS[unit]}"
 
 
 def utc(seconds: float | None = None) -> str:

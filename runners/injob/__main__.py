@@ -9,8 +9,7 @@ serve (jupyter | tensorboard) PRIVATE FOLDER [OPTION]...   a web server behind a
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
 ssh-ask SOCKET ...                                         that ssh, with the arguments of ssh(1)
 
-Python 3.6, for what runs on a node's own. Only the modules of the part are loaded; a job has not
-all of them.
+Python 3.6, for what runs on a node's own. Only the modules of the part are loaded.
 """
 
 import importlib

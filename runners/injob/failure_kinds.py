@@ -43,7 +43,7 @@ KINDS = {
     PORT_TAKEN: ("port",),  # by another user
     MISLEADING_NAME: ("interface",),
     RENDEZVOUS: (),
-    DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc, name or old
+    DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc or old
     CPU: ("evidence",),
     HOST_MPI: ("error",),
     NOT_STAGED: ("what",),  # data or image

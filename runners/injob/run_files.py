@@ -32,6 +32,7 @@ OF_A_TYPE = (
 RESULT = "result.json"  # the trainer's own
 FAILURES = "failures"  # a folder
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
 
 
@@ -45,6 +46,14 @@ def harmless(text: "object") -> "str":
     anything: colours go, and other control characters are escaped.
     """
     return CONTROL.sub(lambda found: repr(found.group())[1:-1], plain(str(text)))
+
+
+def human_size(number: "float") -> "str":
+    """Return a number of bytes: 40.0 kB, 1.2 GB (powers of 1000, as disks are sold)."""
+    if number < 1000:
+        return f"{number:.0f} bytes"
+    unit = next((n for n in range(1, 4) if number < 1000 ** (n + 1)), 4)
+    return f"{number / 1000**unit:.1f} {UNITS[unit]}"
 
 
 def failure_path(run_dir: "str", name: "object") -> "str":

@@ -8,6 +8,7 @@ Python 3.6, of a node's own or of a container's.
 
 import array
 import contextlib
+import getopt
 import json
 import os
 import shlex
@@ -38,8 +39,8 @@ OF_MPIRUN = {
     "HYDRA_BOOTSTRAP": "ssh",
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
 }
-# ssh(1) of OpenSSH 9: these take a value; the rest are switches.
-WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
+# ssh(1) of OpenSSH 9: switches, and those that take a value.
+OPTIONS = "46AaCfGgKkMNnqsTtVvXxYy" + "".join(f"{each}:" for each in "BbcDEeFIiJLlmOoPpQRSWw")
 ENDED = "the job, or the shell, that it belongs to has ended"
 STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
@@ -189,40 +190,31 @@ def _run(command: "list[str]", env: "dict[str, str]") -> "int":
 
 
 class SshArguments:
-    """A node, the command for its shell, "" for a shell, and the switches that were given."""
+    """A node, the command for its shell, "" for a shell, and the options that were given."""
 
     def __init__(self, argv: "list[str]") -> None:
-        """Read arguments as ssh does, which takes options after the node's name too."""
-        self.switches = ""
-        rest = self._after_options(argv)
-        self.host = rest[0].rpartition("@")[2] if rest else ""
-        self.command = " ".join(self._after_options(rest[1:]))
+        """Read arguments as ssh does, which takes options after the node's name too.
 
-    def _after_options(self, argv: "list[str]") -> "list[str]":
-        rest = list(argv)
-        while rest and rest[0].startswith("-") and rest[0] != "-":
-            word = rest.pop(0)
-            if word == "--":
-                break
-            for place, letter in enumerate(word[1:], 2):
-                if letter in WITH_VALUE:
-                    if len(word) == place and rest:
-                        rest.pop(0)
-                    break
-                self.switches += letter
-        return rest
+        Raises GetoptError, and IndexError without a node.
+        """
+        before, rest = getopt.getopt(argv, OPTIONS)
+        after, words = getopt.getopt(rest[1:], OPTIONS)
+        self.options = {name for name, _ in before + after}
+        self.host, self.command = rest[0].rpartition("@")[2], " ".join(words)
 
 
 def ask(argv: "list[str]") -> "int":
     """Ask at the socket; return the command's exit code, or 255 as ssh does."""
-    path, arguments = argv[0], SshArguments(argv[1:])
-    if not arguments.host:
+    path = argv[0]
+    try:
+        arguments = SshArguments(argv[1:])
+    except (getopt.GetoptError, IndexError):
         return _say("usage: ssh [OPTION]... NODE [COMMAND...]")
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
         _send_streams(connection, [_input(arguments), 1, 2])
-        tty = not arguments.command or "t" in arguments.switches
+        tty = not arguments.command or "-t" in arguments.options
         pty = tty and os.isatty(0) and os.isatty(1)
         _send_facts(connection, {"host": arguments.host, "command": arguments.command, "pty": pty})
         answer = _receive_facts(connection)
@@ -241,7 +233,7 @@ def _input(arguments: "SshArguments") -> "int":
         background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
     except OSError:
         background = True  # it is the terminal of another session
-    if background or "n" in arguments.switches or "f" in arguments.switches:
+    if background or arguments.options & {"-n", "-f"}:
         return os.open(os.devnull, os.O_RDONLY)
     return 0
 

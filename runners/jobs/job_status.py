@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import files, job_record
+from ..core import files
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
-from .find import Run
+from .find import Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.
@@ -123,35 +123,42 @@ def _stopped(now: Status) -> Status:
     return now._replace(state=JobState.STOPPED, reason=reason)
 
 
-def until_end(paths: JobPaths, job: Job) -> Iterator[Status]:
-    """Yield the status several times a second, the last one being the end's.
+def until_end(runs: Runs) -> Iterator[list[Status]]:
+    """Yield how all runs stand, of one several times a second; the last time when all have ended.
 
-    Looking at the run's folder costs nothing; the scheduler is asked at once when something there
-    has changed, and else less and less often.
+    Looking at the runs' folders costs little; the scheduler is asked at once when something there
+    has changed, and else less and less often: once for all that have not ended.
     """
-    now, asked_at = _again(paths, job, Status(JobState.PENDING)), time.monotonic()
-    pause = SECONDS_BETWEEN_QUESTIONS
-    signs = _signs(paths, job, now)
-    while not now.state.ended:
+    now, asked_at = _again(runs, [Status(JobState.PENDING)] * len(runs)), time.monotonic()
+    between = SECONDS_BETWEEN_LOOKS if len(runs) == 1 else SECONDS_BETWEEN_QUESTIONS
+    pause, signs = SECONDS_BETWEEN_QUESTIONS, _signs(runs, now)
+    while not all(each.state.ended for each in now):
         yield now
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-        if (seen := _signs(paths, job, now)) != signs:
+        time.sleep(between)
+        if (seen := _signs(runs, now)) != signs:
             signs, pause = seen, 0.0
         if time.monotonic() - asked_at >= pause:
-            now, asked_at = _again(paths, job, now), time.monotonic()
-            longest = PAUSE_PENDING if now.state == JobState.PENDING else PAUSE_RUNNING
-            longest = PAUSE_HERE if job.host else longest
-            pause = min(max(SECONDS_BETWEEN_LOOKS, pause * 1.5), longest)
+            now, asked_at = _again(runs, now), time.monotonic()
+            states = {each.state for each in now if not each.state.ended}
+            longest = PAUSE_PENDING if states == {JobState.PENDING} else PAUSE_RUNNING
+            longest = PAUSE_HERE if runs[0][1].host else longest
+            pause = min(max(between, pause * 1.5), longest)
     yield now
 
 
-def _signs(paths: JobPaths, job: Job, now: Status) -> tuple[float | None, ...]:
+def _signs(runs: Runs, now: Sequence[Status]) -> list[tuple[float | None, ...]]:
     """Return what changes when a job begins, when its script ends, and when it is cancelled.
 
     The log grows all the time; while the job waits, it does so when the job begins, once more too.
     """
-    log = _written(Path(job.log)) if now.state == JobState.PENDING else None
-    return (log, _written(paths.exit), _written(paths.job))
+    return [
+        (
+            _written(Path(job.log)) if each.state == JobState.PENDING else None,
+            _written(paths.exit),
+            _written(paths.job),
+        )
+        for (paths, job), each in zip(runs, now)
+    ]
 
 
 def _written(path: Path) -> float | None:
@@ -162,19 +169,25 @@ def _written(path: Path) -> float | None:
         return None
 
 
-def _again(paths: JobPaths, job: Job, last: Status) -> Status:
-    """Return the status; while the scheduler does not answer, the last one with what it said.
+def _again(runs: Runs, last: Sequence[Status]) -> list[Status]:
+    """Return the statuses; while the scheduler does not answer, the last ones with what it said.
 
     A job that waits for days must not be given up because its scheduler was restarted.
     """
+    left = [place for place, each in enumerate(last) if not each.state.ended]
     try:
-        return status(paths, job)
+        answers = statuses(runs[place] for place in left)
     except SystemFault as error:
-        code, reason = job_record.exit_code(paths), f"{error.what}; still waiting"
-        still = Status(last.state, reason, code, last.restart, last.nodes)
-        if code is not None and (code == 0 or not job.restart_limit):
-            still = still._replace(state=_state_of(code), reason="")
-        return _stopped(still)
+        answers = [_unanswered(*runs[place], last[place], error.what) for place in left]
+    now = list(last)
+    for place, answer in zip(left, answers):
+        now[place] = answer
+    return now
+
+
+def _unanswered(paths: JobPaths, job: Job, last: Status, what: str) -> Status:
+    over = paths.exit.exists() and not job.restart_limit
+    return _status(paths, job, None if over else last._replace(reason=f"{what}; still waiting"))
 
 
 def without_asking(runs: Iterable[Run], why: str) -> list[Status]:

@@ -51,7 +51,7 @@ class Follower:
 
     def to_the_end(self, shown: Screen) -> Status:
         """Show the log as it grows and the state as it changes; return the last state."""
-        for now in job_status.until_end(self.paths, self.job):
+        for (now,) in job_status.until_end([(self.paths, self.job)]):
             self._tell(shown, now)
             self._pass_on(shown)
             if stalled := self.stalls.news(now):
@@ -104,7 +104,7 @@ def wait(
 ) -> Status:
     """Wait for a job's end, or `seconds` at most; return how it stands, and tell each change."""
     deadline, before = None if seconds is None else time.monotonic() + seconds, None
-    for now in job_status.until_end(paths, job):
+    for (now,) in job_status.until_end([(paths, job)]):
         if listener and now != before:
             listener.tell(f"job {job.id}: {wording.describe(now)}")
         before = now

@@ -15,12 +15,12 @@ from ..core.model import Trainer
 from ..core.plan import Plan, Variable, Where
 from ..core.progress import Listener
 from ..core.site import Site
-from ..injob import SERVE
 from ..schedulers import capabilities
+from ..script import render
 from ..settings import config, sweep
 from ..settings.sweep import SweepRequest, SweepRun
 from ..submit import job_array, launch
-from ..submit.launch import INJOB, Draft
+from ..submit.launch import Draft
 from ..submit.sessions import session
 from . import gather, suggest
 
@@ -66,14 +66,14 @@ def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
 
 
 def drafts_of(made: Plan, variants: Sequence[SweepRun], launched: CommandLine) -> list[Draft]:
-    """Return a draft for each variant; its command line is the one that would launch it alone."""
-    plans = [_plan(made, variant) for variant in variants]
-    tasks = [variant.task for variant in variants if variant.task is not None]
-    drafts = job_array.drafts(plans, tasks or None)
-    return [
-        replace(draft, varied=variant.varied, typed=launched)
-        for draft, variant in zip(drafts, variants)
-    ]
+    """Return scripts and folders, such as runs/NAME-3_0 and runs/NAME-3_1; nothing is written."""
+    stem, drafts = next_folder(made.spec.runs_dir, made.spec.name), []
+    for place, variant in enumerate(variants):
+        number = place if variant.task is None else variant.task
+        plan, paths = _plan(made, variant), JobPaths(stem.with_name(f"{stem.name}_{number}"))
+        text = render.render(plan, paths, os.getcwd())
+        drafts.append(Draft(plan, paths, text, launched, variant.task, variant.varied))
+    return drafts
 
 
 def _plan(made: Plan, variant: SweepRun) -> Plan:
@@ -120,7 +120,7 @@ def prepare_session(
 def serve(ready: PreparedSession, text: str, typed: CommandLine, runs: Sequence[JobPaths]) -> Job:
     """Submit a session in the browser; of `runs` it shows what they write."""
     paths = ready.paths
-    (job,) = drafted([Draft(ready.plan, paths, text, (INJOB / SERVE,), typed, private=True)])
+    (job,) = drafted([Draft(ready.plan, paths, text, typed, private=True)])
     if runs:
         paths.boards.mkdir()
     for run in runs:  # one that has written nothing yet may do so later

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import atomic, signals
-from ..core.errors import Refused, RunnerError, SystemFault, UsageError
+from ..core.errors import Refused, RunnerError, UsageError
 from ..core.files import make_folder
-from ..core.job_record import ArrayPaths, Job, JobPaths, JobState, Status, next_folder
-from ..core.plan import Plan
+from ..core.job_record import ArrayPaths, Job, JobState, next_folder
 from ..core.remedy import change
-from ..jobs import job_status
 from ..jobs.find import Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
-from ..script import render
 from . import launch
 from .launch import Draft
 
@@ -38,21 +34,6 @@ class JobBatch:
     array: ArrayPaths | None
     tasks: Sequence[int]
     text: str
-
-
-def drafts(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Draft]:
-    """Return scripts and folders, such as runs/NAME-3_0 and runs/NAME-3_1; nothing is written.
-
-    `tasks` are the numbers to have, 0, 1, 2 ... by default.
-    """
-    stem = next_folder(plans[0].spec.runs_dir, plans[0].spec.name)
-    drafts = []
-    for place, plan in enumerate(plans):
-        number = place if tasks is None else tasks[place]
-        paths = JobPaths(stem.with_name(f"{stem.name}_{number}"))
-        text = render.render(plan, paths, os.getcwd())
-        drafts.append(Draft(plan, paths, text, task=None if tasks is None else number))
-    return drafts
 
 
 def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[JobBatch]:
@@ -193,28 +174,6 @@ def _cancelled(scheduler: Scheduler, id: str) -> bool:
     except RunnerError:  # what went wrong before is the cause
         return False
     return True
-
-
-def until_end(runs: Runs) -> Iterator[list[Status]]:
-    """Yield how all runs stand, every two seconds, the last time when all have ended.
-
-    However many they are, the scheduler is asked once each time, for those that have not ended.
-    """
-    known: dict[Path, Status] = {}
-    while True:
-        ended = {folder for folder, status in known.items() if status.state.ended}
-        left = [run for run in runs if run[0].root not in ended]
-        try:
-            statuses = job_status.statuses(left)
-        except SystemFault:
-            if not known:
-                raise
-            statuses = []  # jobs that run for days must not be given up for a restarted scheduler
-        known.update(zip((paths.root for paths, _ in left), statuses))
-        yield [known[paths.root] for paths, _ in runs]
-        if all(status.state.ended for status in known.values()):
-            return
-        time.sleep(job_status.SECONDS_BETWEEN_QUESTIONS)
 
 
 def whole_id(job: Job) -> str:

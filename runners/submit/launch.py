@@ -40,7 +40,6 @@ class Taken(SystemFault):
 class Draft:
     """What a launch will do, before it writes anything.
 
-    `packages` are folders of Python modules that go into the run's folder, beside the shim;
     `typed` is the command that asked for it. Among several that are submitted together `task` is
     its number, and `varied` are the arguments in which it differs from the others. A `private` one
     gets a folder that only its owner can read, with a token in it.
@@ -49,18 +48,17 @@ class Draft:
     plan: Plan
     paths: JobPaths
     text: str
-    packages: tuple[Path, ...] = ()
     typed: CommandLine = field(default_factory=CommandLine)
     task: int | None = None
     varied: Mapping[str, str] = field(default_factory=dict)
     private: bool = False
 
 
-def draft(plan: Plan, packages: tuple[Path, ...] = (), typed: CommandLine | None = None) -> Draft:
+def draft(plan: Plan, typed: CommandLine | None = None) -> Draft:
     """Return the script and the folder for it; nothing is written."""
     paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
     text = render.render(plan, paths, os.getcwd())
-    return Draft(plan, paths, text, packages, typed or CommandLine())
+    return Draft(plan, paths, text, typed or CommandLine())
 
 
 def with_retries(attempt: Callable[[], Submitted]) -> Submitted:
@@ -127,9 +125,9 @@ def write_alone(draft: Draft) -> None:
 
 def write_all(drafts: Sequence[Draft]) -> None:
     """Fill the runs' folders; runs with the same code share its files."""
-    written: dict[tuple[Path, ...], JobPaths] = {}
+    written: dict[bool, JobPaths] = {}
     for draft in drafts:
-        like = written.setdefault(packages(draft), draft.paths)
+        like = written.setdefault(draft.plan.brings_recipe, draft.paths)
         write(draft, None if like == draft.paths else like)
 
 
@@ -141,10 +139,9 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths = draft.paths
     make_folder(paths.log.parent)
     paths.code.mkdir(0o700)
-    for source in packages(draft):
-        # Ours stay one package.
-        target = Path("injob" if INJOB in source.parents else "", source.name)
-        _copy(like.code / target if like else source, paths.code / target, link=like is not None)
+    for source in (INJOB, *[RECIPES] * draft.plan.brings_recipe):
+        target = paths.code / source.name
+        _copy(like.code / source.name if like else source, target, link=like is not None)
     atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
     atomic.write_text(paths.enter, enter, private=True)
@@ -165,22 +162,9 @@ def _write_private(draft: Draft) -> None:
         private_folder.write(paths, paths.env.name, runtimes.own_file(draft.plan))
 
 
-def packages(draft: Draft) -> tuple[Path, ...]:
-    """Return the packages and modules that the job runs from its own folder."""
-    made = draft.plan
-    parts = [injob.RANK, *[injob.STAGE] * made.staging.any]
-    own = [*INJOB.glob("*.py"), *[INJOB / part for part in parts]]
-    return (*own, *draft.packages, *[RECIPES] * made.brings_recipe)
-
-
 def _copy(source: Path, target: Path, link: bool) -> None:
-    """Copy a file or a package; a link costs a shared file system less, where it has any."""
-    copy = _link if link else _copy_file
-    target.parent.mkdir(0o700, exist_ok=True)
-    if source.is_file():
-        copy(source, target)
-        return
-    ignored = shutil.ignore_patterns("__pycache__")
+    """Copy a package; a link costs a shared file system less, where it has any."""
+    copy, ignored = _link if link else _copy_file, shutil.ignore_patterns("__pycache__")
     shutil.copytree(source, target, ignore=ignored, copy_function=copy)
     for folder, _, _ in os.walk(target):
         os.chmod(folder, 0o700)

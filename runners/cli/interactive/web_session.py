@@ -112,7 +112,7 @@ class Visit:
 
         A program that wants JSON has it, and the state, as soon as the session answers.
         """
-        for now in job_status.until_end(self.paths, self.job):
+        for (now,) in job_status.until_end([(self.paths, self.job)]):
             self._tell(now)
             if self.way is None and now.state == JobState.RUNNING:
                 address = private_folder.address(self.paths)

@@ -28,7 +28,7 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
     """Wait for the end of all runs, telling of each; return the first code that is not 0."""
     last: list[Status] = []
     try:
-        for now in job_array.until_end(runs):
+        for now in job_status.until_end(runs):
             if not (as_json or quiet):
                 _tell(runs, last, now)
             last = now

@@ -1,4 +1,9 @@
-"""The records of failed ranks, `failures/rank-N.json`, which `runner explain` reads."""
+"""The records of failed ranks, `failures/rank-N.json`, which `runner explain` reads.
+
+And which task of a node says what is wrong there, so that it is said once: the first to ask. Not a
+certain one, such as local rank 0: srun may end that before it has begun. The claim is a link to the
+record that follows the words: it leads somewhere as soon as they are out.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,40 @@ import time
 
 from .. import failure_kinds as kinds
 from .. import run_files
-from . import node_speaker
 from .problems import Problem
 from .task import Task
 
 CAUSE = "cause"  # a file beside the records: one of them is no follower's
+SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
+
+
+def speaks(task: Task, run_dir: str) -> bool:
+    """Whether this task is the one that speaks for its node."""
+    record, link = _record_and_link(task, run_dir)
+    try:
+        os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
+        os.symlink(record, link)
+        return True
+    except FileExistsError:
+        return False
+    except OSError:  # a full disk
+        return task.local_rank == 0
+
+
+def _wait_for_speaker(task: Task, run_dir: str) -> None:
+    """Wait until another task that speaks for the node has spoken."""
+    record, link = _record_and_link(task, run_dir)
+    until = time.monotonic() + SECONDS_TO_SPEAK
+    with contextlib.suppress(OSError):  # nobody speaks
+        if os.readlink(link) == record:
+            return
+        while not os.path.exists(link) and time.monotonic() < until:
+            time.sleep(0.02)
+
+
+def _record_and_link(task: Task, run_dir: str) -> tuple[str, str]:
+    folder, record = os.path.split(run_files.failure_path(run_dir, task.rank))
+    return record, os.path.join(folder, f"said-{task.host}")
 
 
 def recorded(task: Task, run_dir: str) -> bool:
@@ -33,7 +67,7 @@ def cause_known(run_dir: str) -> bool:
 
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
-    node_speaker.wait(task, run_dir)  # a failure on record makes others be killed
+    _wait_for_speaker(task, run_dir)  # a failure on record makes others be killed
     print(run_files.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import failure_kinds as kinds
-from . import FRAMEWORKS, HOROVOD, failures, node_speaker, reports
+from . import FRAMEWORKS, HOROVOD, failures, reports
 from .problems import Problem, RendezvousError
 from .task import Task
 from .worlds import COULD, INDEPENDENT, WHY_NO_MEETING, why_alone, why_no_mpi, why_other_size
@@ -252,7 +252,7 @@ def never_formed(
 
 def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
     """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if not node_speaker.claim(settings.task, settings.run_dir):
+    if not failures.speaks(settings.task, settings.run_dir):
         return what
     cause, remedy = why
     return f"{what}\n  likely cause: {cause}\n  try: {remedy}"

@@ -69,13 +69,6 @@ def driver_problem(minimum: str | None, host: str, driver_file: str = DRIVER) ->
     driver = driver_version(driver_file)
     if why_not := loading_error(LIBRARY):
         return _no_library(why_not, driver, host)
-    if why_not := loading_error(OPENED):
-        return _explained(
-            "name",
-            f"{LIBRARY} is in the container on {host}, but not under the name that Horovod opens",
-            why_not,
-            f"--bind FILE:/usr/lib/{OPENED}, with the driver's library on that node as FILE",
-        )
     if minimum and driver and older(driver, minimum):
         return _explained(
             "old",

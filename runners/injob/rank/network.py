@@ -206,19 +206,11 @@ class PortWatch:
 
     def poll(self) -> None:
         """Look; the child must not have been waited for."""
-        if self._looked():
+        if self.needed and self.look():
             os.kill(self.child, signal.SIGKILL)
 
-    def problem_of(self, code: int) -> Problem | None:
-        """Return why the child has ended, if it is this: its server may have found the port taken.
-
-        Its exit code is `code`.
-        """
-        return self.problem or (self._looked() if code else None)
-
-    def _looked(self) -> Problem | None:
-        """Look whether the port is taken now, if that was not known and matters."""
-        if self.held is None or not self.needed:
-            return None
-        self.problem = foreign_listener(self.held)
+    def look(self) -> Problem | None:
+        """Return the problem if there is one: the child's server may have found the port taken."""
+        if self.held is not None and self.needed:
+            self.problem = foreign_listener(self.held)
         return self.problem

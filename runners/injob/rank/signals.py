@@ -101,11 +101,10 @@ class JobEndWatch:
 
         That a job is cancelled is no end: its ranks may be saving.
         """
-        return bool(self._record("exit.json")) or LOST in self._record("job.json")
-
-    def _record(self, name: str) -> str:
-        """Return a record; "" for one from before this start, of a script submitted again."""
-        path = os.path.join(self.run_dir, name)
-        with contextlib.suppress(OSError):
-            return read(path) if os.stat(path).st_mtime > self.began else ""
-        return ""
+        for name, mark in (("exit.json", ""), ("job.json", LOST)):
+            path = os.path.join(self.run_dir, name)
+            with contextlib.suppress(OSError):
+                # One from before this start is of a script submitted again.
+                if os.stat(path).st_mtime > self.began and mark in read(path):
+                    return True
+        return False

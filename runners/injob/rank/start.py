@@ -12,7 +12,7 @@ from typing import Callable, NoReturn
 
 from .. import HERE, RANK
 from ..processes import waited_code
-from . import failures, hardware, node_speaker, rank_environment, task
+from . import failures, hardware, rank_environment, task
 from .commands import AGENTS
 from .shim_options import ShimOptions
 from .supervise import supervise
@@ -93,7 +93,7 @@ def _one(options: ShimOptions, notes: list[str]) -> int:
         problem = hardware.driver_problem(options.driver, me.host)
     if problem:
         # On one rank of each node; all record it.
-        if node_speaker.claim(me, options.run_dir):
+        if failures.speaks(me, options.run_dir):
             print("\n  ".join([f"runner: {problem.text}", *problem.fields["evidence"]]), flush=True)
         failures.record(me, EXIT_REFUSED, problem, options.run_dir)
         return EXIT_REFUSED

@@ -135,7 +135,7 @@ class _Parent:
         self.referee.end = lambda: None  # it has ended by itself
         if self.referee.code or self.job_end.ended:  # how it ended is on record
             return self.referee.code or code
-        if taken := self.port.problem_of(code):
+        if code and (taken := self.port.look()):
             failures.record(self.task, EXIT_WORLD_SIZE, taken, self.run_dir)
             return EXIT_WORLD_SIZE
         if self._stopped_early(code):

@@ -61,23 +61,16 @@ class OptimizerReport:
 
 
 class WeightResult(Enum):
-    """OPEN: nothing is known yet."""
+    """The worst comes last. OPEN: nothing is known yet."""
 
-    OPEN = "open"
     EQUAL = "equal"
     COPIES = "copies"
-    DIFFERENT = "different"
+    OPEN = "open"
     NOT_CHECKED = "not-checked"
+    DIFFERENT = "different"
 
 
-# The worst comes last
-SEVERITY = (
-    WeightResult.EQUAL,
-    WeightResult.COPIES,
-    WeightResult.OPEN,
-    WeightResult.NOT_CHECKED,
-    WeightResult.DIFFERENT,
-)
+SEVERITY = tuple(WeightResult)
 
 
 @dataclass(frozen=True)

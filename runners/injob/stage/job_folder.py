@@ -29,6 +29,7 @@ import stat
 import time
 from typing import Callable
 
+from .. import run_files
 from . import image, node
 from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
 
@@ -237,7 +238,7 @@ def _copy(folder: "str", entry: "str", source: "str") -> None:
     began = time.time()
     files, size, sent = node.copy(folder, entry, source)
     name = "" if kind(entry) == IMAGE else f"{entry}, "
-    how = f"sent, {node.shown(size)}" if sent else _told(files, size, began)
+    how = f"sent, {run_files.human_size(size)}" if sent else _told(files, size, began)
     say(kind(entry), name + how)
 
 
@@ -250,7 +251,7 @@ def _unpack(folder: "str", entry: "str", offset: "str", target: "str") -> None:
 
 def _told(files: "int", size: "int", began: "float") -> "str":
     many = "" if files == 1 else f" in {files} files"
-    return f"{node.shown(size)}{many}, {time.time() - began:.1f} s"
+    return f"{run_files.human_size(size)}{many}, {time.time() - began:.1f} s"
 
 
 COMMANDS: "dict[str, Callable[..., None]]" = {

@@ -16,6 +16,7 @@ from typing import Optional
 
 from .. import failure_kinds as kinds
 from .. import run_files
+from ..run_files import human_size
 
 EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
@@ -154,8 +155,8 @@ def room(path: "str", sizes: "list[int]") -> None:
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
         raise NotStaged(
-            f"no space in {os.path.dirname(folder)}: {shown(needed)} needed, {shown(free)} free; "
-            f"try: --stage-{kind(path)} none"
+            f"no space in {os.path.dirname(folder)}: {human_size(needed)} needed, "
+            f"{human_size(free)} free; try: --stage-{kind(path)} none"
         )
     if disk.f_files and disk.f_favail < len(sizes):
         raise NotStaged(
@@ -196,12 +197,3 @@ def _one(source: "str", target: "str", name: "str", size: "int") -> None:
     copied_size = os.stat(copied).st_size
     if copied_size != size:
         raise NotStaged(f"{origin} changed meanwhile: {size}, then {copied_size} bytes")
-
-
-def shown(size: "float") -> "str":
-    """Return bytes in words, in powers of 1000 as disks are sold."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return "{:.{}f} {}".format(size, 0 if unit == "bytes" else 1, unit)
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -262,7 +262,7 @@ def test_a_scheduler_is_asked_less_and_less_often(
     monkeypatch.setattr(shell, "run", run)
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    (*_, last) = job_status.until_end(paths, job)
+    (*_, (last,)) = job_status.until_end([(paths, job)])
     assert last.state.name == "COMPLETED"
     assert sum(when < 1800 for when in asked) < 75
     assert sum(1800 <= when < 2400 for when in asked) < 90

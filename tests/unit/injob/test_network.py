@@ -82,7 +82,7 @@ def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
     inbox.read()
     monkeypatch.setattr(network, "listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed
-    assert watch.problem_of(1) is None
+    assert watch.look() is None
 
 
 def test_each_rank_has_a_port_for_nccls_ras_that_its_processes_share() -> None:

@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from runners import injob
+from runners.injob import ssh
 from runners.injob.ssh import SshArguments
 
 from ..tables import each
@@ -32,12 +35,18 @@ exec "$@"
     (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
     (["-qp", "22", "n2"], "n2", ""),
     (["--", "n2", "true"], "n2", "true"),
-    (["-o"], "", ""),
-    ([], "", ""),
 )
 def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: str) -> None:
     asked = SshArguments(typed)
     assert (asked.host, asked.command) == (host, command)
+
+
+@each([], ["-x"], ["-o"], ["-Z", "n2"])
+def test_odd_arguments_are_answered_as_ssh_does(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ssh.ask(["/nowhere", *typed]) == ssh.SSH_FAILED
+    assert capsys.readouterr().err == "ssh: usage: ssh [OPTION]... NODE [COMMAND...]\n"
 
 
 def around(folder: Path, *command: str, runtime: str = "apptainer") -> list[str]:

@@ -21,7 +21,7 @@ from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob import processes
-from runners.injob.rank import failures, gate, node_speaker, problems, reports, supervise, task
+from runners.injob.rank import failures, gate, problems, reports, supervise, task
 
 from .srun_environment import FIRST
 
@@ -59,17 +59,17 @@ def test_every_record_has_the_fields_of_its_kind() -> None:
 def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
     me = task.read("srun", FIRST)
     asked = [replace(me, host=host, local_rank=rank) for host in ("n1", "n2") for rank in (1, 0)]
-    assert [node_speaker.claim(one, str(tmp_path)) for one in asked] == [True, False] * 2
+    assert [failures.speaks(one, str(tmp_path)) for one in asked] == [True, False] * 2
     nowhere = str(tmp_path / "file")
     Path(nowhere).touch()
-    assert [node_speaker.claim(one, nowhere) for one in asked] == [False, True] * 2
+    assert [failures.speaks(one, nowhere) for one in asked] == [False, True] * 2
 
 
 def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: Path) -> None:
     """Else the launcher ends the one that speaks before it has said cause and remedy."""
     first = task.read("srun", FIRST)
     second, run_dir = replace(first, rank=1, local_rank=1), str(tmp_path)
-    assert node_speaker.claim(first, run_dir)
+    assert failures.speaks(first, run_dir)
     other = threading.Thread(target=failures.record, args=(second, 1, supervise.IN_INIT, run_dir))
     other.start()
     other.join(0.2)
@@ -89,9 +89,9 @@ def test_failures_of_others_are_seen_in_a_folder_of_any_name(tmp_path: Path) -> 
 def test_one_that_dies_before_it_speaks_is_not_waited_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_speaker, "SECONDS_TO_SPEAK", 0.05)
+    monkeypatch.setattr(failures, "SECONDS_TO_SPEAK", 0.05)
     first = task.read("srun", FIRST)
-    assert node_speaker.claim(first, str(tmp_path))
+    assert failures.speaks(first, str(tmp_path))
     second = replace(first, rank=1, local_rank=1)
     assert failures.record(second, 1, supervise.IN_INIT, str(tmp_path))
 

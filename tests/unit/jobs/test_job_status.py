@@ -61,7 +61,7 @@ def test_a_job_that_is_being_signalled_or_queued_again_has_not_ended(
     said = [f"42|{each}|None|1||0:07|1:00|N/A|\n" for each in ("RUNNING", word, "PENDING")]
     answers = iter([*said, end])
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, next(answers), ""))
-    seen = [status.state for status in job_status.until_end(paths, job)]
+    seen = [status.state for (status,) in job_status.until_end([(paths, job)])]
     assert seen[-1] == JobState.COMPLETED
     assert JobState.PENDING in seen
     assert JobState.UNKNOWN not in seen

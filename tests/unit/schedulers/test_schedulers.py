@@ -248,7 +248,7 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     paths = JobPaths(tmp_path / "run")
     paths.root.mkdir()
     job = Job("7.s", "name", "pbs", str(tmp_path / "log"), 1.0)
-    seen = list(job_status.until_end(paths, job))
+    seen = [now for (now,) in job_status.until_end([(paths, job)])]
     assert [now.state.name for now in seen] == ["RUNNING", "RUNNING", "COMPLETED"]
     assert seen[1].reason == "PBS's answer was not understood; still waiting"
 

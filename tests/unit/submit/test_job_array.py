@@ -26,9 +26,11 @@ from runners.jobs import find, job_status
 from runners.launching import submit, suggest
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script, slurm_submit
+from runners.script import render
 from runners.settings import sweep
 from runners.settings.sweep import SweepRun
 from runners.submit import dependency, job_array, launch
+from runners.submit.launch import Draft
 
 from ..script.test_render import IMAGE, SITE, SPEC
 from ..tables import each
@@ -42,6 +44,16 @@ def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
     return planning.solve(
         Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site)
     )
+
+
+def drafted(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Draft]:
+    """Drafts of plans that may differ, as those of a study do."""
+    stem, drafts = job_record.next_folder(plans[0].spec.runs_dir, plans[0].spec.name), []
+    for place, plan in enumerate(plans):
+        number = tasks[place] if tasks else None
+        paths = JobPaths(stem.with_name(f"{stem.name}_{place if number is None else number}"))
+        drafts.append(Draft(plan, paths, render.render(plan, paths, os.getcwd()), task=number))
+    return drafts
 
 
 def numbers(array: str) -> list[int | None]:
@@ -153,7 +165,7 @@ def test_what_agrees_is_one_array_and_the_rest_apart(
     tmp_path: Path, calls: list[list[str]]
 ) -> None:
     two, one = made(tmp_path), made(tmp_path, resources=Resources(nodes=1))
-    found = job_array.submit_all(job_array.drafts([two, one, two, two]), at_once=2)
+    found = job_array.submit_all(drafted([two, one, two, two]), at_once=2)
     assert submitted(calls) == 2
     assert [job.id for job in found] == ["300_0", "500", "300_1", "300_2"]
     assert {job.array for job in found} == {"torch_mnist-1"}
@@ -167,22 +179,22 @@ def test_what_agrees_is_one_array_and_the_rest_apart(
 def test_more_than_an_array_takes_is_split_and_more_than_slurm_takes_refused(
     tmp_path: Path, calls: list[list[str]]
 ) -> None:
-    found = job_array.submit_all(job_array.drafts([made(tmp_path)] * 6))
+    found = job_array.submit_all(drafted([made(tmp_path)] * 6))
     assert submitted(calls) == 2
     assert [job.id.partition("_")[2] for job in found] == ["0", "1", "2", "3", "0", "1"]
     assert (tmp_path / "torch_mnist-1" / "2" / "tasks" / "1" / "job.sbatch").is_file()
     with pytest.raises(Refused, match="9 runs are more than Slurm takes") as told:
-        job_array.submit_all(job_array.drafts([made(tmp_path)] * 9))
+        job_array.submit_all(drafted([made(tmp_path)] * 9))
     assert "MaxJobCount = 9" in told.value.evidence
     with pytest.raises(Refused, match="no task with the number 4") as told:
-        job_array.submit_all(job_array.drafts([made(tmp_path)], [4]))
+        job_array.submit_all(drafted([made(tmp_path)], [4]))
     assert str(told.value.remedies[0]) == "--array 0-3"
 
 
 def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> None:
     plans = [made(tmp_path), made(tmp_path, resources=Resources(comment="huge"))]
     with pytest.raises(Refused, match="Slurm refused the job"):
-        job_array.submit_all(job_array.drafts(plans))
+        job_array.submit_all(drafted(plans))
     assert calls[-1][0] == "scancel"
     assert list(tmp_path.iterdir()) == []
 
@@ -201,14 +213,14 @@ def test_a_job_that_cannot_be_cancelled_hides_neither_the_cause_nor_the_others(
     sizes = [made(tmp_path), made(tmp_path, resources=Resources(nodes=1))]
     plans = [*sizes, made(tmp_path, resources=Resources(comment="huge"))]
     with pytest.raises(Refused, match="Slurm refused the job") as told:
-        job_array.submit_all(job_array.drafts(plans))
+        job_array.submit_all(drafted(plans))
     assert len(tried) == 2
     assert f"could not be cancelled: {tried[0]}" in told.value.evidence
     assert tried[1] not in told.value.evidence
 
 
 def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[list[str]]) -> None:
-    drafts = job_array.drafts([made(tmp_path)] * 2)
+    drafts = drafted([made(tmp_path)] * 2)
     drafts[1].paths.root.mkdir()
     (drafts[1].paths.root / "theirs").touch()
     with pytest.raises(SystemFault, match="another launch has just taken"):
@@ -236,16 +248,16 @@ def test_what_runs_at_a_terminal_is_checked_as_a_job_is(tmp_path: Path) -> None:
 
 def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not the name of one file for each"):
-        job_array.batches(job_array.drafts([made(tmp_path, output="all.log")] * 2))
+        job_array.batches(drafted([made(tmp_path, output="all.log")] * 2))
     with pytest.raises(UsageError, match=r"--error %x_%j.err is not the name of one file"):
-        job_array.batches(job_array.drafts([made(tmp_path, error="%x_%j.err")] * 2))
+        job_array.batches(drafted([made(tmp_path, error="%x_%j.err")] * 2))
     one = made(tmp_path, output="%x-%A_%a.log")
     assert launch.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
 
 
 def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
     cobalt = on(made(tmp_path), "cobalt")
-    drafts = [replace(draft, plan=cobalt) for draft in job_array.drafts([made(tmp_path)] * 3)]
+    drafts = [replace(draft, plan=cobalt) for draft in drafted([made(tmp_path)] * 3)]
     assert [batch.array for batch in job_array.batches(drafts)] == [None, None, None]
     with pytest.raises(Refused, match="cobalt has no job arrays"):
         job_array.batches(drafts, at_once=2)
