@@ -1,11 +1,11 @@
 """Entry point of what runs within a job: `python3 RUN/code/injob PART ...`.
 
 rank [OPTION]... -- (-m MODULE | FILE.py | PROGRAM) [ARGUMENT]...   a rank, around its trainer
-mpicheck --launcher LAUNCHER --run-dir RUN                 a rank of the check of the host's MPI
+mpicheck LAUNCHER RUN                                      a rank of the check of the host's MPI
 sample RUN                                                 what the ranks of this node do now
 ras PORT...                                                what NCCL knows of the job's ranks
 stage hold|room|copy|... < FOLDER                          data and image onto a node's own disk
-serve (jupyter | tensorboard) PRIVATE FOLDER [OPTION]...   a web server behind a token
+serve (jupyter | tensorboard) PRIVATE FOLDER OWN HOST      a web server behind a token
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
 ssh-ask SOCKET ...                                         that ssh, with the arguments of ssh(1)
 

@@ -103,8 +103,8 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
     """Return the check that the ranks find the host's MPI in the image, and each other by it."""
     if plan.host_mpi is None:
         return []
-    check = [runtimes.python(plan), str(paths.injob), MPICHECK]
-    check += ["--launcher", plan.launching.launcher, "--run-dir", str(paths.root)]
+    words = [MPICHECK, plan.launching.launcher, str(paths.root)]
+    check = [runtimes.python(plan), str(paths.injob), *words]
     return [
         "# The host's MPI in the image, before the job proper: found, complete, and one world.",
         _on_each_rank(plan, paths, check) + " || {",

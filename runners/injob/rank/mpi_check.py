@@ -6,7 +6,6 @@ a child, so that its end can be told.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import glob
 import importlib.util
@@ -31,11 +30,8 @@ MPI = re.compile(r"libmpi\.so(\.\d+)*")
 
 def main(argv: list[str]) -> int:
     """Check, say what was found; return 0, or EXIT_HOST_MPI after the failure was recorded."""
-    parser = argparse.ArgumentParser(prog="mpicheck")
-    parser.add_argument("--launcher", required=True)
-    parser.add_argument("--run-dir", required=True)
-    options = parser.parse_args(argv)
-    me = task.read(options.launcher, os.environ)
+    launcher, run_dir = argv
+    me = task.read(launcher, os.environ)
     where = libmpi()
     if where is None:
         problem = "there is no Horovod with MPI in the image"
@@ -48,7 +44,7 @@ def main(argv: list[str]) -> int:
     if me.local_rank == 0:
         print(f"runner: host MPI: {problem}", flush=True)
     failed = Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
-    failures.record(me, EXIT_HOST_MPI, failed, options.run_dir)
+    failures.record(me, EXIT_HOST_MPI, failed, run_dir)
     return EXIT_HOST_MPI
 
 

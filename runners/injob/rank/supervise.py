@@ -122,6 +122,7 @@ class _Parent:
             session.wake = wake
             session.serve()
         self.use = UseWatch(settings, child, self.referee.tell_use)
+        self.use.start()
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import glob
 import http.client
@@ -43,10 +42,10 @@ class Server(NamedTuple):
     needs: str
     page: str
     opens: str
-    command: Callable[[str, str, str, int], list[str]]
+    command: Callable[[str, str, str], list[str]]
 
 
-def jupyter_command(own: str, folder: str, address: str, port: int) -> list[str]:
+def jupyter_command(own: str, folder: str, address: str) -> list[str]:
     """Return the command line; `own` is a private folder on the node, `folder` the one to show.
 
     What keeps others out stands here, where it comes before the user's own settings; the token is
@@ -58,6 +57,7 @@ def jupyter_command(own: str, folder: str, address: str, port: int) -> list[str]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(_jupyter_settings(), file)
     argv = [sys.executable, *run_module("jupyterlab"), "--no-browser", f"--config={path}"]
+    port = random.SystemRandom().choice(PORTS)
     argv += [f"--ServerApp.ip={address}", f"--ServerApp.port={port}"]
     argv += [f"--ServerApp.root_dir={folder}", "--ServerApp.allow_remote_access=False"]
     argv += ["--KernelManager.transport=ipc", "--ServerApp.allow_unauthenticated_access=False"]
@@ -112,43 +112,36 @@ SERVERS = {
 
 
 def main(argv: list[str]) -> int:
-    """Run until the server ends, or this process is told to end; return its exit code."""
+    """Run until the server ends, or this process is told to end; return its exit code.
+
+    Its words: the server, the folder with the token, that to show, an empty one of this node for us
+    alone, and the host from which it is to be reached, "" for this node.
+    """
     if argv[0] == "board":
         tensorboard.serve_board(*argv[1:])
         return 0
-    options = _parser().parse_args(argv)
-    _withdraw(options.private)  # that of a start before this one
+    server, private, folder, own, towards = argv
+    _withdraw(private)  # that of a start before this one
     # Not in the run's folder: sockets need a disk of the node, and a short path. That of the job's
     # script is not seen in every container.
-    own = options.own if os.path.isdir(options.own) else tempfile.mkdtemp("", "runner-", "/tmp")
+    own = own if os.path.isdir(own) else tempfile.mkdtemp("", "runner-", "/tmp")
     try:
-        return _serve(options, own)
+        return _serve(SERVERS[server], private, folder, own, towards)
     except NotServed as error:
         print(f"runner: {error}", file=sys.stderr, flush=True)
         return EXIT_NOT_SERVED
     finally:
-        _withdraw(options.private)
+        _withdraw(private)
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("server", choices=SERVERS)
-    parser.add_argument("private", help="the folder with the token")
-    parser.add_argument("folder", help="what to show")
-    parser.add_argument("--own", default="", help="an empty folder of this node, for us alone")
-    parser.add_argument("--towards", default="", help="the host from which it is to be reached")
-    return parser
-
-
-def _serve(options: argparse.Namespace, own: str) -> int:
-    server = SERVERS[options.server]
+def _serve(server: Server, private: str, folder: str, own: str, towards: str) -> int:
     if importlib.util.find_spec(server.needs) is None:
         advice = f"runner build --from IMAGE --requirements FILE, with {server.needs} in the file"
         raise NotServed(f"the image has no {server.needs}\n  try: {advice}")
-    bound = interfaces.towards(options.towards) if options.towards else interfaces.LOOPBACK
-    argv = server.command(own, options.folder, bound, random.SystemRandom().choice(PORTS))
-    token_file = os.path.join(options.private, TOKEN)
+    bound = interfaces.towards(towards) if towards else interfaces.LOOPBACK
+    argv = server.command(own, folder, bound)
+    token_file = os.path.join(private, TOKEN)
     with open(token_file, encoding="ascii") as file:
         token = file.read().strip()
     process = _start(argv, {**os.environ, **_environment(own, token_file)})
@@ -161,7 +154,7 @@ def _serve(options: argparse.Namespace, own: str) -> int:
             "page": server.opens,
             "loopback": interfaces.is_loopback(bound),
         }
-        run_files.write_json(os.path.join(options.private, ADDRESS), facts, mode=0o600)
+        run_files.write_json(os.path.join(private, ADDRESS), facts, mode=0o600)
         return exit_code(process.wait())
     finally:
         end([process], SECONDS_TO_END)  # and with it its kernels

@@ -25,10 +25,9 @@ HALF_REQUESTS = 128  # at a time; the oldest gives way
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
-def command(own: str, folder: str, address: str, port: int) -> list[str]:
+def command(own: str, folder: str, address: str) -> list[str]:
     """Return the command line; `own` is a private folder on the node, `folder` has the logs."""
-    argv = [sys.executable, HERE, SERVE, "board", folder, address, str(port)]
-    return [*argv, os.path.join(own, PORT_FILE)]
+    return [sys.executable, HERE, SERVE, "board", folder, address, os.path.join(own, PORT_FILE)]
 
 
 class Handler(WSGIRequestHandler):
@@ -46,7 +45,7 @@ class Handler(WSGIRequestHandler):
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """One thread for each question; over IPv6 where the address is of that kind.
+    """At any port; one thread for each question; over IPv6 where the address is of that kind.
 
     Strangers may send each a part of one, and no more: `half` are those connections.
     """
@@ -54,10 +53,10 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = HALF_REQUESTS
 
-    def __init__(self, address: str, port: int) -> None:
+    def __init__(self, address: str) -> None:
         self.half: dict[Any, None] = {}
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        super().__init__((address, port), Handler)
+        super().__init__((address, 0), Handler)
 
     def server_bind(self) -> None:
         """Bind without asking the name servers who we are, as WSGIServer would."""
@@ -86,21 +85,13 @@ class Server(ThreadingMixIn, WSGIServer):
         return ""
 
 
-def listen(address: str, port: int) -> Server:
-    """Return a server at this port, or at any other where somebody has it."""
-    try:
-        return Server(address, port)
-    except OSError:
-        return Server(address, 0)
-
-
-def serve_board(logs: str, address: str, port: str, port_file: str) -> None:
+def serve_board(logs: str, address: str, port_file: str) -> None:
     """Serve a folder of logs until a signal ends this process."""
     with open(os.environ.pop(VARIABLE), encoding="ascii") as file:
         token = file.read().strip()
 
     def server(application: Any, flags: Any) -> Server:
-        made = listen(address, int(port))
+        made = Server(address)
         made.set_app(TokenProxy(application, token, made.server_port))
         return made
 

@@ -74,8 +74,7 @@ def _without_effect(made: Plan) -> list[Caution]:
 def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:
     """Return the script of a job that serves pages; `towards` is "" for those of its own node."""
     argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob), SERVE]
-    argv += [server, str(paths.private), folder, Expanded("--own=$own")]
-    argv += [f"--towards={towards}"] if towards else []
+    argv += [server, str(paths.private), folder, Expanded("$own"), towards]
     return render.session(plan, paths, cwd, SERVED.format(command=quoting.join(argv)))
 
 

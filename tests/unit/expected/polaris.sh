@@ -82,7 +82,7 @@ export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 # The host's MPI in the image, before the job proper: found, complete, and one world.
 mpiexec -n 8 -ppn 4 --depth 8 --cpu-bind depth \
   apptainer exec --nv --bind /opt:/opt:ro --bind /var/run/palsd:/var/run/palsd:ro --bind /soft/libraries:/soft/libraries:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --fakeroot /scratch/ada/images/horovod.sif \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck --launcher mpiexec --run-dir /scratch/ada/runs/torch_mnist-1 || {
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck mpiexec /scratch/ada/runs/torch_mnist-1 || {
   echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
   exit 90
 }

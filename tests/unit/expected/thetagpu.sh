@@ -70,7 +70,7 @@ export SINGULARITYENV_LD_LIBRARY_PATH="/lus/theta-fs0/software/thetagpu/openmpi-
 # The host's MPI in the image, before the job proper: found, complete, and one world.
 mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
   singularity exec --nv --bind /lus/theta-fs0/software/thetagpu/openmpi-4.0.5:/lus/theta-fs0/software/thetagpu/openmpi-4.0.5:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck --launcher mpirun --run-dir /scratch/ada/runs/torch_mnist-1 || {
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck mpirun /scratch/ada/runs/torch_mnist-1 || {
   echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
   exit 90
 }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -234,7 +235,9 @@ def test_gpus_of_a_rank_are_averaged_over_samples() -> None:
     from runners.injob.rank.usage import sampler
     from runners.injob.rank.usage.readings import Nvml
 
-    one = sampler.Sampler(os.getpid(), ranks=1, first=True, gpus=True)
+    task = SimpleNamespace(local_rank=0, local_size=1, size=1)
+    settings: Any = SimpleNamespace(task=task, workers=1, gpus=True)
+    one = sampler.UseWatch(settings, os.getpid(), print)
     nvml = Nvml({"CUDA_VISIBLE_DEVICES": "1"}, Library())
     one._sample(nvml)
     one._sample(nvml)

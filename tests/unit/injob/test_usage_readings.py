@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -241,9 +242,15 @@ def test_gpus_are_looked_at_once(gpus: bool, env: dict[str, str], expected: list
 
 
 def test_the_shims_of_a_node_share_what_sampling_may_cost() -> None:
-    shims = [sampler.Sampler(1, 4, first, False) for first in (True, False, False, False)]
-    assert sum(one.share for one in shims) == pytest.approx(sampler.SHARE)
-    assert sampler.Sampler(1, 1, True, False).share == sampler.SHARE < 0.005
+    def shim(local_rank: int, ranks: int) -> sampler.UseWatch:
+        task = SimpleNamespace(local_rank=local_rank, local_size=ranks, size=ranks)
+        settings: Any = SimpleNamespace(task=task, workers=1, gpus=False)
+        return sampler.UseWatch(settings, 1, print)
+
+    shares = [shim(rank, 4).share for rank in range(4)]
+    assert sum(shares) == pytest.approx(sampler.SHARE)
+    assert shares[0] > shares[1]
+    assert shim(0, 1).share == sampler.SHARE < 0.005
 
 
 def test_the_structures_are_as_wide_as_nvmls() -> None:

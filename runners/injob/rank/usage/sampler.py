@@ -67,15 +67,22 @@ def _of_gpu(name: str, series: Mapping[str, Series]) -> dict[str, Any]:
     }
 
 
-class Sampler:
-    """One rank's. `ranks` are those of its node, whose shims share SHARE; the first one of them
-    samples the node too. `gpus` is whether to look for GPUs.
+class UseWatch:
+    """What one rank's trainer, the process `child`, uses; `tell` passes a report on.
+
+    The shims of a node share SHARE; that of its first rank samples the node too.
     """
 
-    def __init__(self, child: int, ranks: int, first: bool, gpus: bool) -> None:
-        self.child, self.first, self.gpus = child, first, gpus
-        self.share = SHARE if ranks == 1 else SHARE / 2 / (1 if first else ranks - 1)
-        self.began = time.monotonic()
+    def __init__(
+        self, settings: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self.task, self.workers = settings.task, settings.workers
+        self.child, self.tell = child, tell
+        self.first, ranks = self.task.local_rank == 0, self.task.local_size
+        self.gpus = samples_gpus(settings.gpus, os.environ, self.first, ranks)
+        self.share = SHARE if ranks == 1 else SHARE / 2 / (1 if self.first else ranks - 1)
+        self.pause = SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * self.task.size
+        self.began = self.told = time.monotonic()
         self.ended: float | None = None
         self.own = 0.0  # CPU seconds of the sampling itself
         self.cpu: float | None = None
@@ -88,6 +95,7 @@ class Sampler:
         self.series: dict[str, dict[str, Series]] = {}
 
     def start(self) -> None:
+        """Sample from now on."""
         with contextlib.suppress(RuntimeError):  # no more threads are allowed: not measured
             threading.Thread(target=self._run, daemon=True).start()
 
@@ -134,11 +142,27 @@ class Sampler:
         self.group.add(group.used if group else None)
         self.now = readings.traffic()
 
-    def end(self, used: resource.struct_rusage, files: Files | None) -> None:
-        """Take the kernel's count of the trainer that has ended, and of its children.
+    def poll(self) -> None:
+        """Tell it, if it is time to."""
+        if time.monotonic() - self.told >= self.pause:
+            self._tell()
 
-        `files` are what the shim's own count grew by when it was waited for.
-        """
+    def waited_for(self) -> int:
+        """Wait for the child, which has ended; return its status. Tell what it used."""
+        # The kernel adds what a child has read and written to its parent's count, then.
+        before = readings.files_of("self")
+        _, status, used = os.wait4(self.child, 0)
+        after = readings.files_of("self")
+        self._end(used, tuple(b - a for a, b in zip(before, after)) if before and after else None)
+        self._tell()
+        return status
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
+        self.tell({"host": self.task.host, "workers": self.workers, **self.report()})
+
+    def _end(self, used: resource.struct_rusage, files: Files | None) -> None:
+        """Take the kernel's count of the trainer that has ended, and of its children."""
         self.ended = time.monotonic()
         self.cpu = max(used.ru_utime + used.ru_stime, self.cpu or 0.0)
         largest = used.ru_maxrss << 10  # of one process
@@ -192,40 +216,3 @@ def _open_nvml() -> Nvml | None:
         return readings.Nvml(os.environ)
     except (ImportError, OSError, AttributeError):  # no ctypes, library, driver; an old library
         return None
-
-
-class UseWatch:
-    """What the process `child` and its children use; `tell` passes a report on."""
-
-    def __init__(
-        self, settings: GateSettings, child: int, tell: Callable[[Mapping[str, Any]], None]
-    ) -> None:
-        self.task, self.workers = settings.task, settings.workers
-        self.child, self.tell = child, tell
-        first = self.task.local_rank == 0
-        ranks = self.task.local_size
-        gpus = samples_gpus(settings.gpus, os.environ, first, ranks)
-        self.sampler = Sampler(child, ranks, first, gpus)
-        self.sampler.start()
-        self.pause = SECONDS_BETWEEN_REPORTS + SECONDS_FOR_EACH_RANK * self.task.size
-        self.told = time.monotonic()
-
-    def poll(self) -> None:
-        """Tell it, if it is time to."""
-        if time.monotonic() - self.told >= self.pause:
-            self._tell()
-
-    def waited_for(self) -> int:
-        """Wait for the child, which has ended; return its status. Tell what it used."""
-        # The kernel adds what a child has read and written to its parent's count, then.
-        before = readings.files_of("self")
-        _, status, used = os.wait4(self.child, 0)
-        after = readings.files_of("self")
-        grown = tuple(b - a for a, b in zip(before, after)) if before and after else None
-        self.sampler.end(used, grown)
-        self._tell()
-        return status
-
-    def _tell(self) -> None:
-        self.told = time.monotonic()
-        self.tell({"host": self.task.host, "workers": self.workers, **self.sampler.report()})
