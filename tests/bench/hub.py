@@ -52,11 +52,11 @@ def addresses(rank: int, size: int) -> bytes:
 def serve(sock: socket.socket, size: int) -> dict[str, float]:
     """Be rank 0's parent until all ranks have gone; return what that took."""
     task = SimpleNamespace(size=size, hosts=(), one_host=True)
-    session: Any = SimpleNamespace(
+    endpoint: Any = SimpleNamespace(
         task=task, listening=[sock], later_listening=[], secret=SECRET, job=JOB, own={"127.0.0.1"},
         seconds=PATIENCE, trainer_port=network.hold_port(), say=print, deliver=print,
     )  # fmt: skip
-    hub = Hub(session)
+    hub = Hub(endpoint)
     hub.start()
     while len(hub.table.members) < size or not all(one.ended for one in hub.table.members.values()):
         time.sleep(0.05)
@@ -74,11 +74,11 @@ def real(port: int, size: int) -> dict[str, float]:
     who = {"rank": size - 1, "size": size, "host": "n1", "local_rank": 0}
     gloo, place, nobody = {"interface": "", "address": ""}, ("127.0.0.1", port), "no hub"
     proxy = Proxy()
-    session: Any = SimpleNamespace(
+    endpoint: Any = SimpleNamespace(
         places=lambda: [place], secret=SECRET, job=JOB, who=who, gloo=lambda _: gloo,
         nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody), seconds=PATIENCE, deliver=print,
     )  # fmt: skip
-    proxy.start(session)
+    proxy.start(endpoint)
     url = Url("127.0.0.1", proxy.port, proxy.prefix)
     url.ask("GET", "runner/meet")
     for scope in SCOPES:

@@ -55,14 +55,14 @@ def nobody(places: Sequence[tuple[str, int]]) -> Problem:
     return Problem(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
 
 
-def session(
+def endpoint(
     places: list[tuple[str, int]],
     who: dict[str, Any],
     job: str = "job 42",
     address: str = "",
     **more: Any,
 ) -> Any:
-    """What hub and proxy need of a session, which itself looks for this machine's network."""
+    """What hub and proxy need of an endpoint; a real one looks for this machine's network."""
     gloo = {"interface": "eth0", "address": address}
     own = {"places": lambda: places, "who": who, "secret": SECRET, "job": job, "seconds": 5}
     own.update(gloo=lambda _: gloo, nobody=nobody, deliver=print)
@@ -139,7 +139,7 @@ class World:
             "seconds": seconds,
             "deliver": self.deliver,
         }
-        self.hub = Hub(session(self.places, self.who(0), self.job, **of_rank_0))
+        self.hub = Hub(endpoint(self.places, self.who(0), self.job, **of_rank_0))
         self.hub.start()
 
     def deliver(self, sender: int | None, value: bytes) -> None:
@@ -160,7 +160,7 @@ class World:
     def proxy(self, rank: int, address: str = "10.0.0.1") -> Proxy:
         """Start a rank's proxy."""
         proxy = Proxy()
-        own = session(self.places, self.who(rank), self.job, address, deliver=self.deliver)
+        own = endpoint(self.places, self.who(rank), self.job, address, deliver=self.deliver)
         proxy.start(own)
         return proxy
 
@@ -527,7 +527,7 @@ def test_what_ranks_tell_reaches_rank_0_and_its_verdict_the_others() -> None:
 
 def test_without_a_hub_the_store_says_so() -> None:
     proxy = Proxy()
-    proxy.start(session([], {}, seconds=0.2))
+    proxy.start(endpoint([], {}, seconds=0.2))
     with pytest.raises(RendezvousError, match="rank 0 on n1 did not answer"):
         meet(proxy.port, proxy.prefix)
     assert ask(proxy, f"{proxy.prefix}global/0")[0] == 500
@@ -536,7 +536,7 @@ def test_without_a_hub_the_store_says_so() -> None:
 def test_a_stranger_does_not_start_the_wait_for_rank_0() -> None:
     """Rank 0 may be late; the time counts from when Horovod has asked."""
     world, proxy, places = World(1), Proxy(), list[tuple[str, int]]()
-    proxy.start(session(places, world.who(0), seconds=30))
+    proxy.start(endpoint(places, world.who(0), seconds=30))
     with socket.create_connection(("127.0.0.1", proxy.port)) as sock:
         sock.sendall(b"GET /runner/meet HTTP/1.1\r\n\r\n")
         assert sock.recv(1) == b"", "it is sent away"
@@ -549,7 +549,7 @@ def test_a_hub_that_does_not_answer_is_given_up_for_the_next() -> None:
     world, proxy = World(1), Proxy()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         places = [silent.getsockname(), ("127.0.0.1", 1), *world.places]
-        proxy.start(session(places, world.who(0)))
+        proxy.start(endpoint(places, world.who(0)))
         assert meet(proxy.port, proxy.prefix)["HOROVOD_LOCAL_SIZE"] == "1"
 
 

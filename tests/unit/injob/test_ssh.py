@@ -41,7 +41,7 @@ def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: st
     assert (asked.host, asked.command) == (host, command)
 
 
-@each([], ["-x"], ["-o"], ["-Z", "n2"])
+@pytest.mark.parametrize("typed", [[], ["-x"], ["-o"], ["-Z", "n2"]])
 def test_odd_arguments_are_answered_as_ssh_does(
     typed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

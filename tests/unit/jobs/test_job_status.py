@@ -83,8 +83,8 @@ def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
     paths, job = comes_back(tmp_path, restart_limit=restarts)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
-    now = job_status._again(paths, job, Status(JobState.RUNNING))
-    assert now.state == (JobState.RUNNING if restarts else JobState.FAILED)
+    (now,) = next(job_status.until_end([(paths, job)]))
+    assert now.state == (JobState.PENDING if restarts else JobState.FAILED)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
@@ -20,11 +20,9 @@ from .. import network
 from ..problems import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
+from .endpoint import Endpoint
 from .hub_state import Answer, KeyValueStore, Member, RankTable
 from .protocol import Frame, Opening
-
-if TYPE_CHECKING:
-    from .session import RendezvousSession
 
 WIDEN_SECONDS = 3.0
 WARN_SECONDS = 20.0
@@ -32,14 +30,14 @@ TICK_SECONDS = 0.5
 
 
 class Hub:
-    """Listens until all ranks are in, then serves those only; the `session` is rank 0's."""
+    """Listens until all ranks are in, then serves those only; `endpoint` is rank 0's."""
 
-    def __init__(self, session: RendezvousSession) -> None:
-        self.session = session
-        self.table = RankTable(session.task.size, session.task.hosts)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.table = RankTable(endpoint.task.size, endpoint.task.hosts)
         self.store = KeyValueStore()
         self.connections = Connections(self.table.size, self._talk, self._ended)
-        self.later_listening = session.later_listening
+        self.later_listening = endpoint.later_listening
         self.ranks: dict[int, Connection] = {}
         self.place_requests: list[Connection] = []  # ranks that asked where rank 0 is
         self.places_sent = 0
@@ -54,7 +52,7 @@ class Hub:
         threading.Thread(target=self._serve, name="hub", daemon=True).start()
 
     def _serve(self) -> None:
-        self.connections.listen(self.session.listening)
+        self.connections.listen(self.endpoint.listening)
         due = 0.0
         while True:
             now = time.monotonic()
@@ -74,7 +72,7 @@ class Hub:
     def _talk(self, connection: Connection) -> Talk:
         """Exchange the proofs, in which strangers fail, and hear frame after frame."""
         place = connection.sock.getsockname()[:2]
-        opening = Opening(self.session.secret, self.session.job, place)
+        opening = Opening(self.endpoint.secret, self.endpoint.job, place)
         answer = opening.answer((yield protocol.OPENING))
         if answer is None:
             return
@@ -112,7 +110,7 @@ class Hub:
                 if rank and not connection.rank:
                     self._send(other, name, frame.value)
         elif name in (protocol.TELL, protocol.LAST):
-            self.session.deliver(connection.rank, frame.value)
+            self.endpoint.deliver(connection.rank, frame.value)
             self._send(connection, frame.name, b"")
         else:
             answer = partial(self._send, connection, frame.name)
@@ -197,12 +195,12 @@ class Hub:
         Those of this host have to wait until somebody comes from another, and shows the way.
         """
         requests, self.place_requests = self.place_requests, []
-        sock = self.session.trainer_port
+        sock = self.endpoint.trainer_port
         if requests and not self.places_sent and (problem := network.foreign_listener(sock)):
             self._fail(problem, *requests)
             return
         reached = self._reached()
-        known = self.session.task.one_host or reached != LOOPBACK
+        known = self.endpoint.task.one_host or reached != LOOPBACK
         port = sock.getsockname()[1]
         for connection in requests:
             used = self._used_by(connection)
@@ -215,7 +213,7 @@ class Hub:
 
     def _used_by(self, connection: Connection) -> str:
         """Return this host's address that a rank of another host uses; empty for one of this."""
-        return "" if connection.peer in self.session.own else connection.own_address
+        return "" if connection.peer in self.endpoint.own else connection.own_address
 
     def _reached(self) -> str:
         """Return this host's address that ranks of other hosts use, loopback if there are none."""
@@ -225,7 +223,7 @@ class Hub:
     def _fail(self, problem: Problem, *connections: Connection) -> None:
         """Tell all ranks that wait, and those who will."""
         if problem != self.problem:
-            self.session.say(f"runner: the ranks did not meet: {problem.text}")
+            self.endpoint.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
         waiting = [self.ranks[rank] for rank, one in self.table.members.items() if one.waits]
         for connection in (*waiting, *connections):
@@ -246,12 +244,12 @@ class Hub:
             self.later_listening = []
         waits = self.waiting_since is not None
         since = self.began if self.waiting_since is None else self.waiting_since
-        if self.waiting_since is not None and now - self.waiting_since > self.session.seconds:
+        if self.waiting_since is not None and now - self.waiting_since > self.endpoint.seconds:
             text = self.table.missing("silent", "late", "ended")
-            text = f"after {self.session.seconds:.0f} s {text}"
+            text = f"after {self.endpoint.seconds:.0f} s {text}"
             self._fail(Problem(kinds.NOT_MET, text, self.table.absent()))
         elif now - max(self.warned, since) > max(WARN_SECONDS, self.warned - since):
             self.warned = now
             late = self.table.missing(*(("silent", "late", "ended") if waits else ("silent",)))
             if late:
-                self.session.say(f"runner: waiting for {now - since:.0f} s: {late}")
+                self.endpoint.say(f"runner: waiting for {now - since:.0f} s: {late}")

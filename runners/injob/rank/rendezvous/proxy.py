@@ -19,18 +19,16 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 from ... import failure_kinds as kinds
 from ...interfaces import LOOPBACK
 from ..problems import Problem, problem_of
 from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk
+from .endpoint import Endpoint
 from .hub_state import NOBODY_ABSENT
 from .protocol import Frame, Opening
-
-if TYPE_CHECKING:
-    from .session import RendezvousSession
 
 # How long a request waits for its answer; in between Horovod looks at its own time limit.
 HOLD_SECONDS = 5.0
@@ -99,10 +97,10 @@ class Proxy:
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
         }
 
-    def start(self, session: RendezvousSession) -> None:
+    def start(self, endpoint: Endpoint) -> None:
         """Serve in a daemon thread until this process ends."""
         self.connections = Connections(0, self._talk, self._ended)
-        self.link = Link(session, self.connections, self._heard)
+        self.link = Link(endpoint, self.connections, self._heard)
         threading.Thread(target=self._serve, name="proxy", daemon=True).start()
 
     def _serve(self) -> None:
@@ -121,8 +119,8 @@ class Proxy:
             self.link.poll(now)
         except OSError as error:
             self.problem = problem_of(error)
-        if self.asked is not None and now > self.asked + self.link.session.seconds:
-            self.problem = self.link.session.nobody(self.link.places)
+        if self.asked is not None and now > self.asked + self.link.endpoint.seconds:
+            self.problem = self.link.endpoint.nobody(self.link.places)
 
     def _is_late(self, one: PendingRequest) -> bool:
         """Whether the hub was asked too long ago, or will not answer."""
@@ -185,7 +183,7 @@ class Proxy:
         if frame.name == protocol.PROBLEM:
             self.problem = Problem(**json.loads(frame.value))
         elif frame.name == protocol.VERDICT:
-            self.link.session.deliver(None, frame.value)
+            self.link.endpoint.deliver(None, frame.value)
         else:
             self.met = self.met or frame.name.endswith(protocol.MEET)
             value = frame.value
@@ -226,12 +224,12 @@ class Proxy:
 
 
 class Link:
-    """A session's way to the hub, by the `connections` of its proxy; `heard` gets each frame."""
+    """A rank's way to the hub, by the `connections` of its proxy; `heard` gets each frame."""
 
     def __init__(
-        self, session: RendezvousSession, connections: Connections, heard: Callable[[Frame], None]
+        self, endpoint: Endpoint, connections: Connections, heard: Callable[[Frame], None]
     ) -> None:
-        self.session, self.connections, self.heard = session, connections, heard
+        self.endpoint, self.connections, self.heard = endpoint, connections, heard
         self.hub: Connection | None = None
         self.found = 0.0  # when
         self.gloo: dict[str, str] = {}
@@ -246,7 +244,7 @@ class Link:
         if self.hub is not None or now < self.due or waits:
             return
         self._end_tries()
-        self.places = self.session.places()
+        self.places = self.endpoint.places()
         talks = [(place, partial(self._talk, place)) for place in self.places]
         self.trying = [self.connections.connect(place, talk) for place, talk in talks]
         self.due, self.pause = now + self.pause, min(self.pause * 1.5, LONGEST_PAUSE)
@@ -259,15 +257,15 @@ class Link:
             self.connections.send(self.hub, frame.pack())
 
     def _talk(self, place: tuple[str, int], connection: Connection) -> Talk:
-        opening = Opening(self.session.secret, self.session.job, place)
+        opening = Opening(self.endpoint.secret, self.endpoint.job, place)
         self.connections.send(connection, opening.hello())
         last = opening.last((yield protocol.OPENING))
         if last is None or self.hub is not None:
             return
         self.hub, self.found = connection, time.monotonic()
         self._end_tries()
-        self.gloo = self.session.gloo(connection)
-        who = {**self.session.who, "address": self.gloo["address"]}
+        self.gloo = self.endpoint.gloo(connection)
+        who = {**self.endpoint.who, "address": self.gloo["address"]}
         frames = [Frame(protocol.HELLO, json.dumps(who).encode()), *self.unsent]
         self.connections.send(connection, last + b"".join(frame.pack() for frame in frames))
         yield from protocol.frames(self.heard)
