@@ -55,7 +55,9 @@ def _plan(
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
         made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, here, dry_run, listener)
-        return made, [*_inspected(made), *image_check.plan(made)]
+        seen = _is_on_disk(made, *execution.CONTAINERS, "none")
+        about = image_check.facts(inspect.inspect(made.spec.image.path)) if seen else []
+        return made, [*about, *image_check.plan(made)]
     except RunnerError as error:
         return None, [image_check.refused(error)]
 
@@ -63,12 +65,6 @@ def _plan(
 def _is_on_disk(made: Plan, *runtimes: str) -> bool:
     """Whether the image is a file, or a folder, on this machine, for one of these runtimes."""
     return made.launching.runtime in runtimes and made.spec.image.path.exists()
-
-
-def _inspected(made: Plan) -> list[Finding]:
-    if not _is_on_disk(made, *execution.CONTAINERS, "none"):
-        return []
-    return image_check.facts(inspect.inspect(made.spec.image.path))
 
 
 def _subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Subject]:

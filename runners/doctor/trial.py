@@ -76,9 +76,3 @@ def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outco
     if result is not None and not isinstance(result.get("ranks"), list):
         result, odd = None, f"{paths.result} is not a result of the doctor's short job"
     return Outcome(paths, job, status, result, text, odd)
-
-
-def ranks_without_horovod(paths: JobPaths) -> list[dict[str, Any]]:
-    """Return the records of ranks that found no Horovod in the image."""
-    written = sorted(paths.root.glob("rank-*.json"))
-    return [record for record in map(files.read_json, written) if record]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from ...core import files
 from ...core.job_record import JobState
 from ...core.remedy import Remedy, change, command
 from ...explain import read_facts
 from ...explain.judge import explain
-from .. import transport_log, trial
 from ..finding import About, Finding
 from ..timed import LINES_SHOWN
 from ..trial import Outcome
-from . import bandwidth, environment, network, scratch, transport, world
+from . import environment, network, scratch, transport, world
 from .world import Record
 
 ABOUT = About("job")
@@ -30,8 +30,7 @@ def check(outcome: Outcome) -> list[Finding]:
         _ended(outcome, result),
         *world.check(ranks, result["started"]),
         *world.cpus(ranks),
-        transport.check(result, transport_log.parse(outcome.log)),
-        *bandwidth.check(result),
+        *transport.check(result, transport.parse(outcome.log)),
         *_nodes(ranks),
     ]
 
@@ -45,11 +44,14 @@ def _waiting(outcome: Outcome) -> Finding:
 
 
 def _no_result(outcome: Outcome) -> Finding:
-    found_none = trial.ranks_without_horovod(outcome.paths)
-    if outcome.status.state == JobState.COMPLETED and found_none:
-        problems = found_none[0]["problems"]
+    written = map(files.read_json, sorted(outcome.paths.root.glob("rank-*.json")))
+    without_horovod = [record for record in written if record]
+    if outcome.status.state == JobState.COMPLETED and without_horovod:
+        problems = without_horovod[0]["problems"]
         wanted = "torch" if DISTRIBUTED in problems else "Horovod"
-        says = f"{len(found_none)} ranks ran, but the image has no {wanted} that Python can use"
+        says = (
+            f"{len(without_horovod)} ranks ran, but the image has no {wanted} that Python can use"
+        )
         reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
         return ABOUT.failure("trial", says, reasons, fix)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor import timed, transport_log
-from runners.doctor.checks import container, scratch
+from runners.doctor import timed
+from runners.doctor.checks import container, scratch, transport
 from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
@@ -263,12 +263,12 @@ OPEN_MPI = """\
 def test_words_of_the_libraries(
     log: str, library: str, kind: str, transports: dict[str, int]
 ) -> None:
-    said = transport_log.parse(log)
+    said = transport.parse(log)
     assert (said.library, said.kind, said.transports) == (library, kind, transports)
 
 
 def test_more_of_what_they_say() -> None:
-    lines = transport_log.parse(NCCL).lines
+    lines = transport.parse(NCCL).lines
     assert lines[0].startswith("NET/IB : Using [0]mlx5_0:1/IB")
     assert lines[1] == "GPUDirect RDMA is used"
-    assert transport_log.parse(OPEN_MPI).pml == "ob1"
+    assert transport.parse(OPEN_MPI).pml == "ob1"

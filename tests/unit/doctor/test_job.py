@@ -12,9 +12,9 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.progress import Listener
 from runners.doctor import trial
-from runners.doctor.checks import bandwidth, job, transport, world
+from runners.doctor.checks import job, transport, world
+from runners.doctor.checks.transport import TransportLog
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
-from runners.doctor.transport_log import TransportLog
 from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
 from runners.injob.interfaces import Interface
@@ -157,7 +157,7 @@ GLOO = TransportLog()
 def test_the_network_used_against_the_one_there_is(
     seen: list[Record], log: TransportLog, state: str, says: str, fix: str
 ) -> None:
-    found = transport.check({"ranks": seen, "bandwidth": TABLE}, log)
+    found = named(transport.check({"ranks": seen, "bandwidth": TABLE}, log), "transport")
     assert found.state == state
     assert says in found.says
     assert fix in told(found)
@@ -167,13 +167,13 @@ def test_the_network_used_against_the_one_there_is(
 
 def test_one_node_needs_no_network() -> None:
     result = {"ranks": ranks()[:2], "bandwidth": TABLE}
-    found = [transport.check(result, GLOO), *bandwidth.check(result)]
+    found = transport.check(result, GLOO)
     assert states(found) == {"transport": OK, "allreduce": OK}
     assert "one node" in found[0].says
 
 
 def test_the_table_says_what_bus_bandwidth_is() -> None:
-    found = named(bandwidth.check({"ranks": ranks(), "bandwidth": TABLE}), "allreduce")
+    found = named(transport.check({"ranks": ranks(), "bandwidth": TABLE}, GLOO), "allreduce")
     assert found.says == "1500 MB/s bus bandwidth at 16 MiB"
     assert "nccl-tests" in found.evidence
 
@@ -184,7 +184,7 @@ def test_the_table_says_what_bus_bandwidth_is() -> None:
 )
 def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> None:
     result = {"ranks": ranks(), "bandwidth": [{**TABLE[0], **changes}]}
-    assert named(bandwidth.check(result), name).state == state
+    assert named(transport.check(result, GLOO), name).state == state
 
 
 # The whole job
