@@ -10,7 +10,7 @@ from ..core import places, trust
 from ..core.errors import NotFound, RunnerError, UsageError, nearest
 from ..core.machine import WORDS
 from ..core.model import ImageInfo
-from ..core.remedy import Remedy, command
+from ..core.remedy import command
 from .facts import image_labels
 from .store import images_lock, store
 from .store.store import Stored
@@ -50,21 +50,11 @@ def _missing(name: str) -> Path:
     near = nearest(Path(name).name, [Path(file).name for file in files])
     looked = ", ".join(sorted(str(folder) for folder in folders))
     short = prebuilt.short(Path(name).name)
-    error = ImageMissing(
-        f"the image {name} does not exist",
-        f"looked in {looked}\n{near}",
-        _brought(short) if short or not near else (),
-    )
+    verbs = ["pull"] * bool(prebuilt.release_source(os.environ).source) + ["build"]
+    brought = [command("runner", verb, short or "cpu") for verb in verbs if short or not near]
+    error = ImageMissing(f"the image {name} does not exist", f"looked in {looked}\n{near}", brought)
     error.short = short if name == Path(name).name else ""
     raise error
-
-
-def _brought(short: str) -> list[Remedy]:
-    """Return the commands that bring an image of ours into the images folder."""
-    from .release import prebuilt
-
-    known = prebuilt.release_source(os.environ).source
-    return [command("runner", verb, short or "cpu") for verb in (*["pull"] * bool(known), "build")]
 
 
 def on_disk(name: str | None) -> ImageInfo:

@@ -75,13 +75,12 @@ def derived(base: Base, values: Mapping[str, Any]) -> DefinitionBuild:
         return build_definition.with_definition(base, path, values["given"], output, values["ca"])
     apptainer.require()
     python = added_packages.find_python(base)
-    if wanted := values["requirements"]:
-        packages = AddedPackages(
-            base, python, wanted.absolute(), pip.PackageSource.of(values), values["ca"]
-        )
+    wanted, source = values["requirements"], pip.PackageSource.of(values)
+    if wanted:
+        packages = AddedPackages(base, python, wanted.absolute(), source, values["ca"])
         return build_definition.with_packages(packages, output)
     horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
-    packages = AddedPackages(base, python, horovod, pip.PackageSource.of(values), values["ca"])
+    packages = AddedPackages(base, python, horovod, source, values["ca"])
     facts = {**probe_image.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=facts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,6 @@ from .. import options, printer
 
 if TYPE_CHECKING:
     from containers.dockerfile.stage import Note
-
-    from ...batch_scripts.script import Script
 
 EXAMPLE = """\b
 Examples:
@@ -85,33 +83,26 @@ def _text(file: Path) -> str:
 
 
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
-    from ...batch_scripts import report, rules
-
-    script = _read(text, file)
-    if not check:
-        made = report.make(script)
-        if as_json:
-            printer.print_json(report.as_json(made))
-        for line in () if as_json else report.as_text(made):
-            click.echo(line)
-        return
-    findings = rules.findings(script)
-    if as_json:
-        printer.print_json(report.findings_as_json(findings))
-    for line in () if as_json else report.findings_as_text(findings):
-        click.echo(line)
-    if findings:
-        sys.exit(FOUND)
-
-
-def _read(text: str, file: Path) -> Script:
-    from ...batch_scripts import script
+    from ...batch_scripts import report, rules, script
     from ...launching import gather
 
     try:
-        return script.load(text, str(file), gather.probe_site({}, None))
+        read = script.load(text, str(file), gather.probe_site({}, None))
     except RecursionError:
         raise UsageError(f"{file} is nested too deeply to be read") from None
+    value: Any
+    if check:
+        findings = rules.findings(read)
+        value, lines = report.findings_as_json(findings), report.findings_as_text(findings)
+    else:
+        made = report.make(read)
+        value, lines = report.as_json(made), report.as_text(made)
+    if as_json:
+        printer.print_json(value)
+    for line in () if as_json else lines:
+        click.echo(line)
+    if check and findings:
+        sys.exit(FOUND)
 
 
 def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:

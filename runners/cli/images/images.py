@@ -55,11 +55,10 @@ def _of_site(name: str, as_json: bool) -> None:
         raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
     files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
     rows = [_built(path) for path in files if path.is_file()]
-    if as_json:
-        printer.print_json(rows)
-        return
-    printer.table([[row["path"], human_size(row["size"])] for row in rows], ["image", "size"])
-    click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
+    table = [[row["path"], human_size(row["size"])] for row in rows]
+    printer.json_or_table(as_json, rows, table, ["image", "size"])
+    if not as_json:
+        click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
 
 
 def _pulled() -> list[dict[str, Any]]:

@@ -134,16 +134,12 @@ class _RemoteFile:
         return self.position
 
     def read(self, size: int) -> bytes:
-        end, data = min(self.position + size, self.blob.size), b""
-        while some := self._some(end):  # a server may send less than was asked for
+        end, data, some = min(self.position + size, self.blob.size), b"", b"-"
+        while some and self.position < end:  # a server may send less than was asked for
+            with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
+                if answer.status != HTTPStatus.PARTIAL_CONTENT:
+                    raise SystemFault(f"{self.server.host} does not support range requests")
+                some = http.read(answer, self.server.host, end - self.position)
             data += some
             self.position += len(some)
         return data
-
-    def _some(self, end: int) -> bytes:
-        if self.position >= end:
-            return b""
-        with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
-            if answer.status != HTTPStatus.PARTIAL_CONTENT:
-                raise SystemFault(f"{self.server.host} does not support range requests")
-            return http.read(answer, self.server.host, end - self.position)

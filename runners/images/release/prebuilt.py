@@ -63,11 +63,10 @@ def _said(env: Mapping[str, str]) -> Iterator[tuple[str, Prebuilt]]:
 
 
 def _in_files(env: Mapping[str, str]) -> list[tuple[str, Prebuilt]]:
-    sources = []
-    for where, table in config.tables(env, "images"):
+    tables = config.tables(env, "images")
+    for where, table in tables:
         check(where, kinds(Prebuilt), table)
-        sources.append((where, Prebuilt(**table)))
-    return sources
+    return [(where, Prebuilt(**table)) for where, table in tables]
 
 
 def _mirror(profile: Profile, env: Mapping[str, str]) -> Prebuilt:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,42 +32,30 @@ PUSH = "pull,push"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 
 
-@dataclass(frozen=True)
-class Built:
-    """An image of ours, and the project's version and revision that it says it was built from."""
-
-    path: Path
-    image: ReleasedImage
-    version: str
-    revision: str
-
-
 def publish(images: Sequence[Path], target: Source, key: str, progress: Progress) -> Release:
     """Sign the list of these images with `key` and put all there; return the release.
 
     Nothing is put anywhere before the list is signed. Raises a RunnerError.
     """
-    built = [_built(path, progress) for path in images]
-    origins = {(each.version, each.revision) for each in built}
-    if len(origins) > 1:
-        versions = "\n".join(f"{each.path}: {each.version}, {each.revision}" for each in built)
-        raise Refused("the images are not of one revision", versions)
-    ((version, revision),) = origins
-    made = Release(version, revision, tuple(each.image for each in built))
-    if len({made.file(each.image) for each in built}) < len(built):
+    alone = [_alone(path, progress) for path in images]
+    if len({(each.version, each.revision) for each in alone}) > 1:
+        versions = [f"{path}: {o.version}, {o.revision}" for path, o in zip(images, alone)]
+        raise Refused("the images are not of one revision", "\n".join(versions))
+    made = replace(alone[0], images=tuple(each.images[0] for each in alone))
+    if len(set(map(made.file, made.images))) < len(images):
         raise Refused("two of the images are the same", ", ".join(map(str, images)))
-    with _staged(places.images(), version) as stage:
-        for each in built:
-            (stage.path / made.file(each.image)).symlink_to(each.path.absolute())
-        listed = stage.path / prebuilt.file_of(version)
+    with _staged(places.images(), made.version) as stage:
+        for path, image in zip(images, made.images):
+            (stage.path / made.file(image)).symlink_to(path.absolute())
+        listed = stage.path / prebuilt.file_of(made.version)
         listed.write_bytes(release.written(made))
         pgp.sign(listed, key)
         _put(made, stage, target, progress)
     return made
 
 
-def _built(path: Path, progress: Progress) -> Built:
-    """Return what an image says of itself; raise Refused for one that cannot be released."""
+def _alone(path: Path, progress: Progress) -> Release:
+    """Return a release of one image, by what that says of itself; raise Refused for another's."""
     labels = sif.labels(path) or {}
     version, revision = labels.get(f"{LABELS}version"), labels.get(f"{LABELS}revision")
     architecture = sif.architecture(sif.objects(path)) or ""
@@ -79,9 +67,8 @@ def _built(path: Path, progress: Progress) -> Built:
             f"{path} was not built from a commit", f"its revision is {revision}", "git stash"
         )
     digest = digest_of(path, path.name, progress)
-    return Built(
-        path, ReleasedImage(name, architecture, digest, path.stat().st_size), version, revision
-    )
+    image = ReleasedImage(name, architecture, digest, path.stat().st_size)
+    return Release(version, revision, (image,))
 
 
 def mirror(origin: Verified, target: Source, progress: Progress) -> None:
@@ -93,9 +80,8 @@ def mirror(origin: Verified, target: Source, progress: Progress) -> None:
         raise Refused(f"{target.text} is the source itself")
     near = target.path if isinstance(target, Folder) else places.images()
     with _staged(near, origin.release.version) as stage:
-        _bring(origin, stage, progress)
         for image in origin.release.images:
-            _check(stage.path / origin.release.file(image), image, progress)
+            _bring(origin, image, stage.path / origin.release.file(image), progress)
         listed = stage.path / prebuilt.file_of(origin.release.version)
         listed.write_bytes(origin.raw)
         listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
@@ -104,16 +90,21 @@ def mirror(origin: Verified, target: Source, progress: Progress) -> None:
         atomic.write_text(target.path / prebuilt.KEY_FILE, origin.key)
 
 
-def _bring(origin: Verified, stage: Folder, progress: Progress) -> None:
-    """Have all images of a release in a folder: links to a folder's, copies of a registry's."""
-    for image in origin.release.images:
-        path = stage.path / origin.release.file(image)
-        if isinstance(origin.source, Folder):
-            path.symlink_to(origin.source.uri(origin.release, image))
-            continue
+def _bring(origin: Verified, image: ReleasedImage, path: Path, progress: Progress) -> None:
+    """Have an image of a release, checked: a link to a folder's, a copy of a registry's."""
+    if isinstance(origin.source, Folder):
+        path.symlink_to(origin.source.uri(origin.release, image))
+        if not path.is_file():
+            raise NotFound(f"{path.resolve()} is missing")
+        digest = digest_of(path, path.name, progress)
+    else:
         server = origin.source.server(image.name, origin.release.tag(image))
-        disk_space.check(stage.path, image.size, path.name)
-        sources.resolve(server.reference, image.architecture, server.plain).write(path, progress)
+        disk_space.check(path.parent, image.size, path.name)
+        source = sources.resolve(server.reference, image.architecture, server.plain)
+        digest = source.write(path, progress)
+    if digest != image.digest:
+        evidence = f"wanted {image.digest}\nfound  {digest}"
+        raise NotVerified(f"{path.resolve()} is not what was released", evidence)
 
 
 def _put(made: Release, files: Folder, target: Source, progress: Progress) -> None:
@@ -122,15 +113,6 @@ def _put(made: Release, files: Folder, target: Source, progress: Progress) -> No
         _put_in_registry(made, files, target, progress)
     else:
         _put_in_folder(made, files, target, progress)
-
-
-def _check(path: Path, image: ReleasedImage, progress: Progress) -> None:
-    if not path.is_file():
-        raise NotFound(f"{path.resolve()} is missing")
-    digest = digest_of(path, path.name, progress)
-    if digest != image.digest:
-        evidence = f"wanted {image.digest}\nfound  {digest}"
-        raise NotVerified(f"{path.resolve()} is not what was released", evidence)
 
 
 def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:

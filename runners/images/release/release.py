@@ -14,13 +14,12 @@ from typing import Union
 from containers.catalogue import IMAGES
 
 from ... import __version__
-from ...core import digest as digests
 from ...core import http
 from ...core.errors import NotFound, NotVerified, Refused, UsageError
 from ...core.toml_check import check, convert, kinds
 from .. import reference
 from ..reference import Digest, Reference
-from ..registry.api import Blob, Registry
+from ..registry.api import Registry
 from ..trust import pgp
 from . import prebuilt
 from .prebuilt import ReleaseSource
@@ -123,7 +122,10 @@ class InRegistry:
             ) from None
         if not {TYPE, SIGNATURE_TYPE} <= layers.keys():
             raise Refused(f"{server.reference.source} is no release", ", ".join(sorted(layers)))
-        return _bytes(server, layers[TYPE]), _bytes(server, layers[SIGNATURE_TYPE])
+        listed, signature = (server.blob(layers[each]) for each in (TYPE, SIGNATURE_TYPE))
+        with listed, signature:
+            host = server.host
+            return http.read(listed, host, LARGEST), http.read(signature, host, LARGEST)
 
     def uri(self, release: Release, image: ReleasedImage) -> str:
         """What `runner pull` takes for an image."""
@@ -147,10 +149,17 @@ class Verified:
     signature: bytes
     key: str
 
-    def image(self, short: str, arch: str) -> tuple[Reference, ReleasedImage]:
-        """Return where `cpu` or `gpu` is, and what is known of it. Raises Refused."""
+    def image(self, short: str, arch: str, wanted: str) -> tuple[Reference, ReleasedImage]:
+        """Return where `cpu` or `gpu` is, and what is known of it.
+
+        Raises Refused, and NotVerified for another digest than the wanted one, "" for any.
+        """
         image = self.release.image(IMAGES[short].name, arch)
-        return reference.parse(self.source.uri(self.release, image)), image
+        place = reference.parse(self.source.uri(self.release, image))
+        if wanted not in ("", image.digest):
+            evidence = f"wanted {wanted}\nreleased {image.digest}"
+            raise NotVerified(f"the digest of {place.source} is wrong", evidence)
+        return place, image
 
 
 def source(text: str, plain: bool) -> Source:
@@ -211,12 +220,3 @@ def read(raw: bytes, version: str, where: str) -> Release:
             f"asked for {version}, came {release.version}",
         )
     return release
-
-
-def _bytes(server: Registry, blob: Blob) -> bytes:
-    with server.blob(blob) as answer:
-        raw = http.read(answer, server.host, LARGEST)
-    digest = digests.of_bytes(raw)
-    if digest != blob.digest:
-        raise NotVerified(f"{server.host} sent something else than {blob.digest}", f"came {digest}")
-    return raw

@@ -54,10 +54,7 @@ def remember(image: Path) -> None:
 
 def without_reading(image: Path) -> Recorded:
     """Return what was recorded, for a dry run: the file may be another one, or not pulled yet."""
-    if image.exists():
-        return _recorded(image, of(image))
-    named = store.digest_named(image)
-    return Recorded(named) if DIGEST.fullmatch(named) else Recorded()
+    return _recorded(image, of(image)) if image.exists() else Recorded(store.digest_named(image))
 
 
 def _recorded(image: Path, digests: dict[str, str]) -> Recorded:

@@ -10,11 +10,10 @@ from click.testing import CliRunner
 from containers import build_record
 from runners import __version__
 from runners.cli.images import build
-from runners.cli.images import prebuilt as ask
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, NotVerified, SystemFault, UsageError
 from runners.images import local_image, pull
-from runners.images.release import prebuilt
+from runners.images.release import prebuilt, release
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def test_what_cannot_be_pulled_is_built_but_not_what_is_wrong(
 
     monkeypatch.setenv("RUNNER_IMAGES_SOURCE", "oras://example.org/kit")
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
-    monkeypatch.setattr(ask, "request", fails)
+    monkeypatch.setattr(release, "verified", fails)
     monkeypatch.setattr(build_record, "is_current", lambda path, key: False)
     done = CliRunner().invoke(pull_command, ["cpu", "--or-build"])
     assert steps == (["build cpu"] if built else [])
