@@ -228,11 +228,8 @@ def _requested(
 
 def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     paths, work = drafts.paths, Work(drafts, values["at_once"] or 0)
-    shown = scale_output.Shown()
-    statuses: list[PointStatus] = []
     try:
-        for statuses in work.to_the_end():
-            shown.show(statuses)
+        statuses = scale_output.follow(work.to_the_end())
     except KeyboardInterrupt as interrupt:
         words = f"jobs in the queue go on. {_how_to_continue(paths)}"
         raise signals.Interrupted(signals.code(interrupt), words) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -31,25 +31,21 @@ def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
     printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
 
 
-class Shown:
-    """Tells of each run as it ends, and of the number left when it changes."""
+def follow(work: Iterator[list[PointStatus]]) -> list[PointStatus]:
+    """Tell of each run as it ends, and of the numbers when they change; return how all ended.
 
-    def __init__(self) -> None:
-        self.ended: set[str] = set()
-        self.counts = ""
-
-    def show(self, statuses: Sequence[PointStatus]) -> None:
-        """Print what is new; what had ended before the first call is counted only."""
-        first = not self.counts
+    What had ended before the first look is counted only.
+    """
+    before: list[PointStatus] = []
+    for statuses in work:
+        known = [each.paths for each in before or statuses if each.state in ENDED]
         for each in statuses:
-            if each.state in ENDED and each.paths:
-                if each.paths.root.name not in self.ended and not first:
-                    click.echo(_result(each), err=True)
-                self.ended.add(each.paths.root.name)
-        counts = _counts(statuses)
-        if counts != self.counts:
-            printer.tell(counts)
-        self.counts = counts
+            if each.state in ENDED and each.paths and each.paths not in known:
+                click.echo(_result(each), err=True)
+        if _counts(statuses) != _counts(before):
+            printer.tell(_counts(statuses))
+        before = statuses
+    return before
 
 
 def _result(each: PointStatus) -> str:
