@@ -182,11 +182,6 @@ def user_file(env: Mapping[str, str]) -> Path:
     return places.user_settings(env) / PROJECT_FILE
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file; raise UsageError with the parser's words, or when it cannot be read."""
-    return _parsed(path, path.read_bytes)
-
-
 def read_trusted(
     path: Path, env: Mapping[str, str] = os.environ, named: Path | None = None
 ) -> dict[str, Any]:
@@ -194,12 +189,13 @@ def read_trusted(
 
     Raises UsageError too where other users could have written it (`trust.read`).
     """
-    return _parsed(path, lambda: trust.read(path, env, named))
+    return read_toml(path, lambda: trust.read(path, env, named))
 
 
-def _parsed(path: Path, read: Callable[[], bytes]) -> dict[str, Any]:
+def read_toml(path: Path, read: Callable[[], bytes] | None = None) -> dict[str, Any]:
+    """Parse a TOML file; raise UsageError with the parser's words, or when it cannot be read."""
     try:
-        table: dict[str, Any] = tomllib.loads(read().decode("utf-8"))
+        table: dict[str, Any] = tomllib.loads((read or path.read_bytes)().decode("utf-8"))
         return table
     except (tomllib.TOMLDecodeError, RecursionError) as error:  # [[[[[[[[[[ ...
         raise UsageError(f"{path} is not valid TOML", str(error)) from None

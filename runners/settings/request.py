@@ -58,6 +58,7 @@ def job_spec(
     `resources` are those of the settings, `image` and `data` what was found for theirs.
     """
     get = config.get
+    interfaces = (name.strip() for name in (get("network-interfaces") or "").split(","))
     return JobSpec(
         name=_line("job-name", get("job-name") or trainer.name),
         image=image,
@@ -73,7 +74,7 @@ def job_spec(
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
-        network_interfaces=_interfaces(get("network-interfaces")),
+        network_interfaces=tuple(filter(None, interfaces)),
         tuning=tuning(get),
         profiling=profiling.read(get("profile-with"), get("profile-ranks")),
         data=data,
@@ -209,10 +210,6 @@ def _requeue_limit(config: Config) -> int | None:
 def one_of(kind: type[OneOf], text: str) -> OneOf | None:
     """Return one of a closed set, None for auto."""
     return None if text == "auto" else kind(text)
-
-
-def _interfaces(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _signal(text: str | None) -> int | None:

@@ -45,9 +45,6 @@ GROUPS = {
     "horovod": "Horovod and MPI",
     "runner": "Runner",
 }
-JOB = (
-    *("job-name", "output", "error", "dependency", "requeue", "requeue-limit", "signal", "comment"),
-)
 # The input environment variables of sbatch for the same options.
 AS_NAMED = (
     *("gpus", "gpus-per-node", "gpus-per-task", "gres", "partition", "account", "qos"),
@@ -73,13 +70,6 @@ SLURM = (
     Setting("account", "account to charge for the job", words=("-A",)),
     Setting("qos", "quality of service", words=("-q",)),
     Setting("constraint", "required node features", words=("-C",)),
-    Setting("job-name", "name of the job", words=("-J",)),
-    Setting("output", "file for the job's standard output", words=("-o",)),
-    Setting(
-        "error",
-        "additional file for the ranks' stderr; --output contains it as well",
-        words=("-e",),
-    ),
     Setting("mem", "memory per node", metavar="SIZE[K|M|G|T]"),
     Setting("nodelist", "nodes to use", words=("-w",)),
     Setting("exclude", "nodes to exclude", words=("-x",)),
@@ -92,6 +82,15 @@ SLURM = (
         metavar="block|cyclic|...",
     ),
     Setting("reservation", "reservation to use"),
+)
+JOB = (
+    Setting("job-name", "name of the job", words=("-J",)),
+    Setting("output", "file for the job's standard output", words=("-o",)),
+    Setting(
+        "error",
+        "additional file for the ranks' stderr; --output contains it as well",
+        words=("-e",),
+    ),
     Setting("dependency", "jobs to wait for before this one starts", words=("-d",)),
     Setting("requeue", "requeue an interrupted job and resume from its checkpoint", "switch"),
     Setting("requeue-limit", "maximum number of restarts (default: 10)", "int"),
@@ -210,12 +209,8 @@ RUNNER = (
     Setting("apptainer-arg", "additional option for apptainer exec", "list", metavar="ARG"),
 )
 SETTINGS = {
-    setting.name: replace(
-        setting, group="job" if setting.name in JOB else group, sbatch=SBATCH.get(setting.name, "")
-    )
-    for group, rows in zip(
-        ("slurm", "container", "horovod", "runner"), (SLURM, CONTAINER, HOROVOD, RUNNER)
-    )
+    setting.name: replace(setting, group=group, sbatch=SBATCH.get(setting.name, ""))
+    for group, rows in zip(GROUPS, (SLURM, JOB, CONTAINER, HOROVOD, RUNNER))
     for setting in rows
 }
 LISTS = frozenset(name for name, setting in SETTINGS.items() if setting.kind == "list")

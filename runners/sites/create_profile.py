@@ -20,7 +20,6 @@ from ..injob import interfaces
 from ..schedulers import slurm_queries
 from . import find, load, probe
 
-NOTHING = shell.Result(0, "", "")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 ENDLESS = ("infinite", "UNLIMITED", "")
@@ -81,17 +80,12 @@ def ask() -> Machine:
 
 
 def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
-    """Return Slurm's settings, and its partitions once for each kind of their nodes.
-
-    What did not answer the probe is not asked again.
-    """
-    commands = [slurm_queries.CONFIG] if site.cluster_name else []
-    commands += [slurm_queries.PARTITIONS] if site.partitions else []
-    answers = dict(
-        zip((command[0] for command in commands), shell.together(commands, find.SECONDS))
-    )
-    config, sinfo = answers.get("scontrol", NOTHING), answers.get("sinfo", NOTHING)
-    kinds = [slurm_queries.parse_partitions(line) for line in sinfo.out.splitlines()]
+    """Return Slurm's settings, and its partitions once for each kind of their nodes."""
+    if not (site.cluster_name or site.partitions):
+        return {}, ()  # it did not answer the probe, and is not asked again
+    config, sinfo = shell.together([slurm_queries.CONFIG, slurm_queries.PARTITIONS], find.SECONDS)
+    lines = sinfo.out.splitlines() if site.partitions else []  # else the probe could not read them
+    kinds = [slurm_queries.parse_partitions(line) for line in lines]
     return slurm_queries.parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 

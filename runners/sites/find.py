@@ -81,13 +81,9 @@ def is_remote_site(profile: Profile, cluster: str, host: str, env: Mapping[str, 
 
     A profile that does not say itself what tells its machines is taken to mean this one.
     """
-    return tells_itself(profile) and not why(profile.detect, cluster, host, env)
-
-
-def tells_itself(profile: Profile) -> bool:
-    """Whether the profile itself, and not only its bases, says what tells that it is here."""
     files = [file for key, file in profile.files.items() if key.startswith("detect.")]
-    return any(Path(file).stem == profile.name for file in files)
+    tells_itself = any(Path(file).stem == profile.name for file in files)
+    return tells_itself and not why(profile.detect, cluster, host, env)
 
 
 def remote(profile: Profile, cwd: str) -> Site:

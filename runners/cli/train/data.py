@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ...core.text import human_size
-from .. import options, printer
+from .. import options, printer, progress
 
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")
 FOLDER = click.Path(path_type=Path)
@@ -34,7 +34,6 @@ def fetch_command(name: str | None, mirror: tuple[str, ...], as_json: bool) -> N
     download is resumed. http_proxy, https_proxy, no_proxy and SSL_CERT_FILE are honored.
     """
     from ...data import catalogue, fetch
-    from .. import progress
 
     if name is None:
         _list(catalogue.everything(os.environ), as_json)
@@ -71,7 +70,6 @@ def pack_command(folder: Path, output: Path | None, as_json: bool) -> None:
     to it.
     """
     from ...data import pack
-    from .. import progress
 
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
     with progress.display() as display:
@@ -98,7 +96,6 @@ def check_command(path: str, as_json: bool) -> None:
     Its files are compared with the checksums that `fetch` and `pack` wrote, or with published ones.
     """
     from ...data import check
-    from .. import progress
 
     place = _place(path)
     with progress.display() as display:

@@ -15,7 +15,6 @@ from ...core.plan import Plan
 from ...launching import gather, submit
 from ...schedulers import capabilities
 from ...settings import sweep
-from ...settings.sweep import SweepRequest
 from ...submit import launch
 from .. import invocation, options, printer
 from ..trainer_command import TrainerCommand
@@ -54,7 +53,8 @@ Examples:
 def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
     values["ranks"] = options.ranks(values.pop("rank"), values.pop("all_ranks"))
-    array = _several(values["array"], values["sweep"])
+    several = values["array"] is not None or values["sweep"]
+    array = sweep.variants(values["array"], values["sweep"]) if several else None
     with signals.saying("nothing was submitted"):
         flags, listener = options.flags(values), printer.Console()
         made = gather.plan(trainer, args, flags, values["dry_run"], listener)
@@ -81,13 +81,6 @@ def launch_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
         _announce(draft, job, values)
     if values["waits"]:
         sys.exit(_to_the_end(draft.paths, job, values))
-
-
-def _several(array: str | None, sweeps: tuple[str, ...]) -> SweepRequest | None:
-    """Return the runs of --array and --sweep, None for a single one."""
-    if array is None and not sweeps:
-        return None
-    return sweep.variants(array, sweeps)
 
 
 def _refuse(made: Plan, force: bool) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.cli.train import launch as command
 from runners.core import job_record, shell
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
@@ -70,7 +69,6 @@ def test_the_throttle() -> None:
     assert sweep.variants("0-9%4", ()) == ([SweepRun(task) for task in range(10)], 4)
     asked = sweep.variants("%2", ("a=1,2,3",))
     assert (len(asked.variants), asked.at_once) == (3, 2)
-    assert command._several(None, ()) is None
 
 
 @each("", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2")
