@@ -142,17 +142,17 @@ def mpirun() -> str:
 
     It is this machine's; the nodes of the job are taken to have the same.
     """
-    return parse_mpirun(shell.together([MPIRUN], SECONDS_TO_ANSWER)[0])
+    return parse_mpirun(shell.together([MPIRUN], SECONDS_TO_ANSWER)[0].out)
 
 
-def parse_mpirun(answer: shell.Result) -> str:
-    """Return "openmpi 5.0.7" or "mpich 4.0.2" from `mpirun --version`."""
+def parse_mpirun(text: str) -> str:
+    """Return "openmpi 5.0.7" or "mpich 4.0.2" from `mpirun --version`, or what MPI's tools say."""
     for flavour, pattern in (
-        ("openmpi", r"\(Open MPI\) (\d[\w.]*)"),
+        ("openmpi", r"Open MPI\)? v?(\d[\w.]*)"),
         ("intelmpi", r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
-        ("mpich", r"HYDRA[\s\S]*?Version:\s+(\d[\w.]*)"),
+        ("mpich", r"(?:HYDRA[\s\S]*?|MPICH )Version:\s+(\d[\w.]*)"),
     ):
-        match = re.search(pattern, answer.out)
+        match = re.search(pattern, text)
         if match:
             return f"{flavour} {match.group(1)}"
     return ""

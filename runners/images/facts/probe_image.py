@@ -15,6 +15,7 @@ from ...core import atomic, digest, disk_space, shell
 from ...core.errors import NotFound, SystemFault
 from ...core.model import BindMount
 from ...script.runtimes.command_lines import bind_option
+from ...sites import probe
 from .. import container_runtime
 
 # An empty home and /tmp of their own, none of the user's variables: what is found or proven is the
@@ -29,9 +30,7 @@ SCRIPT = """\
 cd /
 part() { printf '\\n== %s\\n' "$1"; }
 part glibc; getconf GNU_LIBC_VERSION || ldd --version
-part openmpi; ompi_info --version || mpirun --version
-part mpich; mpichversion
-part mpiexec; mpiexec --version
+part mpirun; mpirun --version || ompi_info --version || mpichversion
 part pmix_info; pmix_info --version
 part ldconfig
 PATH="$PATH:/usr/sbin:/sbin" ldconfig -p | grep -E 'libs found|libcuda|ibverbs|rdmacm'
@@ -42,16 +41,12 @@ done
 part end
 """
 VERSION = r"(\d+(?:\.\d+)+\w*)"
-# Part of the script, pattern with one group, fact, and flavour where it is an MPI's.
+# Part of the script, pattern with one group, fact.
 PATTERNS = (
-    ("glibc", rf"(?:glibc|GNU libc|GLIBC)\D.*?{VERSION}", "glibc.version", ""),
-    ("openmpi", rf"Open MPI\)? v?{VERSION}", "mpi.version", "openmpi"),
-    ("mpich", rf"MPICH Version:\s+{VERSION}", "mpi.version", "mpich"),
-    ("mpiexec", rf"Intel\(R\) MPI Library .*Version {VERSION}", "mpi.version", "intelmpi"),
-    ("mpiexec", rf"HYDRA[\s\S]*Version:\s+{VERSION}", "mpi.version", "mpich"),
-    ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version", ""),
+    ("glibc", rf"(?:glibc|GNU libc|GLIBC)\D.*?{VERSION}", "glibc.version"),
+    ("pmix_info", rf"PMIx\D.*?{VERSION}", "pmix.version"),
     # The 64-bit one on the loader's default path; a dangling link is not listed.
-    ("ldconfig", r"libcuda\.so\.1 \(libc6,[^)]+\) => (\S+)", "cuda.driver.library", ""),
+    ("ldconfig", r"libcuda\.so\.1 \(libc6,[^)]+\) => (\S+)", "cuda.driver.library"),
 )
 # By name what NCCL, UCX and libfabric open to reach InfiniBand and RoCE cards.
 RDMA = re.compile(r"^\s*(libibverbs\.so\.1|librdmacm\.so\.1) ", re.MULTILINE)
@@ -132,12 +127,11 @@ def parse(text: str) -> dict[str, str]:
 
 def _from_tools(parts: dict[str, str]) -> dict[str, str]:
     facts: dict[str, str] = {}
-    for part, pattern, fact, flavour in PATTERNS:
-        match = re.search(pattern, parts[part])
-        if match and fact not in facts:
-            facts[fact] = match.group(1)
-            if flavour:
-                facts["mpi.flavour"] = flavour
+    for part, pattern, fact in PATTERNS:
+        if match := re.search(pattern, parts[part]):
+            facts[fact] = match[1]
+    if mpi := probe.parse_mpirun(parts["mpirun"]):
+        facts["mpi.flavour"], facts["mpi.version"] = mpi.split()
     if "libs found" in parts["ldconfig"]:  # else there is no ldconfig, or none that answers
         libraries = sorted(set(RDMA.findall(parts["ldconfig"])))
         facts["rdma.libraries"] = ",".join(libraries) or "none"

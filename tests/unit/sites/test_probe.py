@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from runners.core import shell
-from runners.core.shell import Result
 from runners.core.site import Partition
 from runners.schedulers import slurm_queries
 from runners.sites import probe
@@ -60,12 +59,16 @@ def test_settings() -> None:
 
 @each(
     ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", "openmpi 5.0.7"),
+    ("mpirun (Open MPI) 5.0.7rc2", "openmpi 5.0.7rc2"),
+    ("Open MPI v4.1.4\n", "openmpi 4.1.4"),
     ("HYDRA build details:\n    Version:          4.0.2\n", "mpich 4.0.2"),
+    ("MPICH Version:      4.2.1\n", "mpich 4.2.1"),
+    ("sh: 1: mpirun: not found", ""),
     ("Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1", "intelmpi 2021.10"),
     ("mpirun: no idea", ""),
 )
 def test_mpirun(text: str, expected: str) -> None:
-    assert probe.parse_mpirun(Result(0, text, "")) == expected
+    assert probe.parse_mpirun(text) == expected
 
 
 def test_what_hangs_is_left_out_and_the_rest_is_there() -> None:
