@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 from .command_line import Given
+from .trainer import Profiling, Trainer, Tuning
 
 
 class Word(str, Enum):
@@ -187,64 +188,8 @@ class Dataset:
         return (self.name or "data") + (".sqsh" if self.squashfs else "")
 
 
-@dataclass(frozen=True)
-class Trainer:
-    """What each rank runs, and its arguments: a recipe's module, a file of Python's, or a program.
-
-    `name` is for people and the default job name, `typed` is how it was named on the command line.
-    A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
-    what forms a recipe's or its copy's, where known, `seen_world` what the source of a file seems
-    to use instead of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
-    """
-
-    name: str
-    module: str | None
-    file: Path | None
-    args: tuple[str, ...] = ()
-    requires: str | None = None
-    uses_recipes: bool = False
-    typed: str = ""
-    program: str = ""
-    world: str = ""
-    seen_world: str = ""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The words of the command on each rank; none where a session stands in its place."""
-        file = self.program or self.file
-        start = ("-m", self.module) if self.module else (str(file),) if file else ()
-        return (*start, *self.args)
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How Horovod is tuned, by horovodrun's own options; None is "not asked".
-
-    `timeline` is an absolute path, or the name of a file in the run's folder.
-    """
-
-    timeline: str | None = None
-    autotune: bool = False
-    fusion_threshold_mb: int | None = None
-    cycle_time_ms: float | None = None
-    start_timeout: int | None = None
-
-
 BY_MODULES = "--module"
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # which environment is active
-
-
-@dataclass(frozen=True)
-class Profiling:
-    """A profiler's `command` around the trainer of some `ranks`, as they are typed (`0,2-3`, all).
-
-    `tool` is its file on this machine, "" for none; `folders` are what that needs of it.
-    """
-
-    command: str
-    ranks: str
-    tool: str = ""
-    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -317,7 +262,7 @@ class JobSpec:
     host_mpi: bool = False
     cpu_bind: str | None = None
     network_interfaces: tuple[str, ...] = ()
-    tuning: Tuning = Tuning()
+    tuning: Tuning = field(default_factory=Tuning)
     profiling: Profiling | None = None
     nv: bool | None = None
     rocm: bool | None = None

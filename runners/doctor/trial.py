@@ -10,9 +10,10 @@ from typing import Any
 from ..core import files, job_record
 from ..core.command_line import COMMAND, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..core.model import BindMount, Trainer
+from ..core.model import BindMount
 from ..core.plan import Plan
 from ..core.progress import Listener
+from ..core.trainer import Trainer
 from ..injob import TRIAL
 from ..launching import follow
 from ..launching import submit as submitting

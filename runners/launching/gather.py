@@ -20,12 +20,12 @@ from ..core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
 )
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
+from ..core.trainer import Trainer
 from ..images import container_runtime, local_image, reference
 from ..images.trust import recorded_digest
 from ..planning import execution, site_limits, staging

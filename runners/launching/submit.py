@@ -11,10 +11,10 @@ from typing import Any
 from ..core import signals
 from ..core.command_line import COMMAND, CommandLine, Given
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.model import Trainer
 from ..core.plan import Plan, Variable, Where
 from ..core.progress import Listener
 from ..core.site import Site
+from ..core.trainer import Trainer
 from ..schedulers import capabilities
 from ..script import render
 from ..settings import config, sweep

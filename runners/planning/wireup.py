@@ -5,16 +5,10 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
-from ..core.model import (
-    BY_MODULES,
-    Controller,
-    LauncherName,
-    RuntimeName,
-    SchedulerName,
-    Trainer,
-)
+from ..core.model import BY_MODULES, Controller, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import Launching, Wireup
 from ..core.remedy import Remedy, change, command
+from ..core.trainer import Trainer
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.errors import UsageError
-from ..core.model import Profiling
 from ..core.remedy import advice, change
+from ..core.trainer import Profiling
 from ..injob.rank import commands
 
 EXAMPLE = "nsys profile -o {output}"

@@ -23,12 +23,11 @@ from ..core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
-    Tuning,
     Word,
 )
 from ..core.remedy import advice, change
 from ..core.site import TIME
+from ..core.trainer import Trainer, Tuning
 from . import profiling
 from .config import Config
 

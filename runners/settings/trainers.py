@@ -10,8 +10,8 @@ from typing import Any
 
 from ..core import atomic, disk_space
 from ..core.errors import NotFound, UsageError, nearest
-from ..core.model import Trainer
 from ..core.remedy import change, command
+from ..core.trainer import Trainer
 from ..injob.rank import HOROVOD, TENSORFLOW, TORCH
 from . import config
 

@@ -28,11 +28,10 @@ from runners.core.model import (
     LauncherName,
     Resources,
     RuntimeName,
-    Trainer,
-    Tuning,
 )
 from runners.core.plan import Plan
 from runners.core.site import HostMpi, Site
+from runners.core.trainer import Trainer, Tuning
 from runners.planning.case import Case
 from runners.script import render
 from runners.sites import load

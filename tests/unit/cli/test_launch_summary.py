@@ -17,9 +17,9 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
 )
 from runners.core.plan import Launching, Plan, Wireup
+from runners.core.trainer import Trainer
 from runners.settings import trainers
 
 from ..tables import each

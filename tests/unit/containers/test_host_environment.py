@@ -21,8 +21,9 @@ from containers.plan import BuildOptions
 from runners import planning
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
-from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName
 from runners.core.site import Site
+from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.images.facts import environment
 from runners.images.inspect import ImageFact

@@ -21,8 +21,6 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
-    Tuning,
 )
 from runners.core.plan import (
     Choice,
@@ -36,6 +34,7 @@ from runners.core.plan import (
     Wireup,
 )
 from runners.core.plan_record import PlanRecord
+from runners.core.trainer import Trainer, Tuning
 
 SPEC = JobSpec(
     "t",

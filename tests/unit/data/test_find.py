@@ -18,11 +18,11 @@ from runners.core.model import (
     JobSpec,
     Resources,
     RuntimeName,
-    Trainer,
 )
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
+from runners.core.trainer import Trainer
 from runners.data import find, pack
 from runners.planning.case import Case
 from runners.script import runtimes

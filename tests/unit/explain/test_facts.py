@@ -27,9 +27,9 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
 )
 from runners.core.plan import Interruption, Launching, Network, Plan, Staging, Wireup
+from runners.core.trainer import Trainer
 from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern

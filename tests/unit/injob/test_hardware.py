@@ -15,8 +15,9 @@ from containers import horovod_source
 from containers.catalogue import HERE
 from containers.horovod_image import labels
 from runners import planning
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, Resources
 from runners.core.site import Site
+from runners.core.trainer import Trainer
 from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 

@@ -25,9 +25,9 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
 )
 from runners.core.plan import Launching, Plan, Staging, Wireup
+from runners.core.trainer import Trainer
 from runners.data import pack
 from runners.injob import STAGE
 from runners.injob.stage import job_folder, node

@@ -15,8 +15,9 @@ import pytest
 
 import runners.injob.rank
 from runners import planning
-from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
 from runners.core.site import Site
+from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.injob.rank import hardware, start
 from runners.planning.case import Case

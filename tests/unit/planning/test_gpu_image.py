@@ -9,9 +9,10 @@ import pytest
 
 from runners import planning
 from runners.core.machine import ARM64
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
+from runners.core.trainer import Trainer
 from runners.doctor.checks import gpu
 from runners.doctor.timed import Answer
 from runners.planning import gpu_image

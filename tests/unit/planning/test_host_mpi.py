@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from runners import planning
-from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources, Trainer
+from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources
 from runners.core.site import HostMpi, Profile, Site
+from runners.core.trainer import Trainer
 from runners.injob.rank import mpi_check
 from runners.planning.case import Case
 from runners.sites import host_mpi

@@ -9,10 +9,11 @@ import pytest
 
 from runners import planning
 from runners.core import gpus
-from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change, command
 from runners.core.site import Partition, Site
+from runners.core.trainer import Trainer
 from runners.planning.case import Case
 from runners.schedulers import slurm_script
 from runners.script import launchers

@@ -15,13 +15,12 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     LauncherName,
-    Profiling,
     Resources,
     RuntimeName,
-    Trainer,
 )
 from runners.core.plan import Plan
 from runners.core.site import Site
+from runners.core.trainer import Profiling, Trainer
 from runners.planning.case import Case
 from runners.script import render
 

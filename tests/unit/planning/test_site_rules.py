@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.core.model import ImageInfo, JobSpec, SchedulerName, Trainer
+from runners.core.model import ImageInfo, JobSpec, SchedulerName
 from runners.core.plan import Refusal
 from runners.core.site import Profile, Site
+from runners.core.trainer import Trainer
 from runners.planning import site_limits, site_rules
 from runners.planning.case import Case, DecisionLog
 

@@ -16,9 +16,9 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
 )
 from runners.core.site import Profile, Site
+from runners.core.trainer import Trainer
 from runners.planning import execution
 from runners.planning.case import Case
 

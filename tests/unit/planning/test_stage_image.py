@@ -22,10 +22,10 @@ from runners.core.model import (
     JobSpec,
     Resources,
     RuntimeName,
-    Trainer,
 )
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
+from runners.core.trainer import Trainer
 from runners.images import container_runtime
 from runners.injob import STAGE
 from runners.injob.stage import image, job_folder, node

@@ -7,17 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from runners import planning
-from runners.core.model import (
-    Controller,
-    ImageInfo,
-    JobSpec,
-    LauncherName,
-    Resources,
-    RuntimeName,
-    Trainer,
-)
+from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources, RuntimeName
 from runners.core.plan import Plan
 from runners.core.site import Site
+from runners.core.trainer import Trainer
 from runners.planning.case import Case
 
 from ..tables import each

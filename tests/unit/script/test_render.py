@@ -22,11 +22,11 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Trainer,
     Word,
 )
 from runners.core.plan import Plan
 from runners.core.site import Site
+from runners.core.trainer import Trainer
 from runners.planning.case import Case
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
 from runners.script import environment, render, runtimes

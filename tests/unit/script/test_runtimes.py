@@ -14,9 +14,10 @@ import pytest
 
 from runners.core import quoting
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, Controller, ImageInfo, LauncherName, RuntimeName, Trainer
+from runners.core.model import BindMount, Controller, ImageInfo, LauncherName, RuntimeName
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
+from runners.core.trainer import Trainer
 from runners.script import environment, render, runtimes
 from runners.script.runtimes import limits
 from runners.submit import private_folder

@@ -10,7 +10,8 @@ import pytest
 
 from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.errors import UsageError
-from runners.core.model import BindMount, ImageInfo, JobSpec, Trainer
+from runners.core.model import BindMount, ImageInfo, JobSpec
+from runners.core.trainer import Trainer
 from runners.settings import config, request
 
 from ..tables import each

@@ -11,19 +11,11 @@ import pytest
 from runners import planning
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import (
-    BindMount,
-    Controller,
-    ImageInfo,
-    JobSpec,
-    LauncherName,
-    Resources,
-    Trainer,
-    Tuning,
-)
+from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, LauncherName, Resources
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
+from runners.core.trainer import Trainer, Tuning
 from runners.planning.case import Case
 from runners.script.environment import exports
 from runners.settings import config, request

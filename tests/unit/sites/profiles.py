@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.core.model import ImageInfo, JobSpec, Resources, Trainer
+from runners.core.model import ImageInfo, JobSpec, Resources
 from runners.core.site import Profile
+from runners.core.trainer import Trainer
 from runners.sites import load
 
 SHIPPED = ("alvis", "neuron", "perlmutter", "polaris", "thetagpu", "tuhpc")
