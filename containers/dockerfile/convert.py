@@ -128,6 +128,8 @@ class Converter(Runs):
                     self.note(item, what, f"--build-arg {other}=... does not change it")
             if name in here.variables or not name.isidentifier():
                 continue  # ENV has set it for good, or no shell knows it
+            if default is None and name in here.arguments:
+                continue  # it has the value of before
             if equals and here.arguments.get(name, value) != value:
                 what = f"ARG {name} has another default before"
                 self.note(item, what, f"--build-arg {name}=... does not change it from here on")

@@ -16,6 +16,7 @@ from runners.core.errors import UsageError
 HEREDOC = re.compile(r"\d*<<(-?)(['\"]?)([^<>\s'\"|&;()]+)\2")
 DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*$")
 FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?\s+")
+CONTINUED = re.compile(r"^(\\\n\s*)+")  # before the first word
 WITH_HEREDOCS = frozenset({"RUN", "COPY", "ADD", "ONBUILD"})
 SHELL = ("/bin/sh", "-c")
 
@@ -109,9 +110,9 @@ def heredocs(text: str) -> list[tuple[str, bool, bool]]:
 
 def _flags(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
     flags = []
-    while match := FLAG.match(text):
+    while match := FLAG.match(text := CONTINUED.sub("", text)):
         flags.append((match[1], shell(match[2] or "")))
-        text = re.sub(r"^(\\\n\s*)+", "", text[match.end() :])
+        text = text[match.end() :]
     return tuple(flags), text
 
 

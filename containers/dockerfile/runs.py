@@ -10,7 +10,7 @@ import shlex
 from itertools import takewhile
 
 from .copies import Copies
-from .parse import SHELL, Instruction
+from .parse import HEREDOC, SHELL, Instruction
 from .stage import NO_TEXT, STAGED, joined, quoted, with_arguments
 
 # A list of commands, or one that changes the shell it runs in.
@@ -27,6 +27,11 @@ CONTINUED = re.compile(r"\\\n\s*")
 # A shell keeps the backslash of a continued line in these, which Docker takes out before.
 KEEPS_BACKSLASH = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|(?<!\S)#.*", re.DOTALL)
 INTERPRETER = re.compile(r"#!.+")
+# What sh fails at where it is not bash.
+OF_BASH = re.compile(
+    r"(?:^|[;&|(]\s*|\b(?:then|do)\s)source\s|\[\[\s|[<>]\(|<<<|\bpipefail\b", re.MULTILINE
+)
+SH_IS_BASH = re.compile(r"alma|centos|fedora|rocky|redhat|\bubi\d|amazonlinux|opensuse")
 # Of pip, and of Jupyter, whose kernels and extensions it puts into a home too.
 USER_INSTALL = re.compile(
     r"(\b(?:pip[\d.]*|ipykernel|kernelspec|\w+extension)\s+(?:install|enable)\b[^\n;&|]*?)\s--user\b"
@@ -75,7 +80,7 @@ class Runs(Copies):
         if (listed := item.listed()) is not None:
             return self._for_all(joined(listed))
         text = self._for_all(_one_line(item.text))
-        if text.startswith("<<") and item.heredocs:
+        if HEREDOC.fullmatch(text.strip()) and item.heredocs:
             return self._script(item)
         whole = "\n".join([text, *(f"{part.body}\n{part.name}" for part in item.heredocs)])
         if self.stage.shell != SHELL or NO_TEXT.search(whole):
@@ -119,6 +124,9 @@ class Runs(Copies):
         if self._for_all(text) != text:
             why = "left out, so that all users have it: here it would be in root's home"
             self.note(item, "install --user", why)
+        if self._needs_bash(item, text):
+            why = 'here it runs in sh, whatever SHELL the base has; write SHELL ["/bin/bash", "-c"]'
+            self.note(item, "RUN with what only bash knows", f"{why} before it")
         if EMPTIES_TMP.search(CONTINUED.sub(" ", text)):
             why = "with runner build /tmp is an own one; apptainer build alone binds the machine's"
             self.note(item, "rm of all in /tmp", why)
@@ -127,6 +135,13 @@ class Runs(Copies):
         if _fetches(CONTINUED.sub(" ", text)) and not self.stage.knows_folder:
             what = "RUN in the base's working directory"
             self.note(item, what, "here it is /: write WORKDIR before it, if the base has another")
+
+    def _needs_bash(self, item: Instruction, text: str) -> bool:
+        if self.stage.shell != SHELL or item.listed() is not None or item.heredocs:
+            return False
+        return bool(
+            OF_BASH.search(VALUES.sub("''", text)) and not SH_IS_BASH.search(self.stage.base)
+        )
 
     def _horovod(self, text: str) -> str:
         before = "\n".join([*self.stage.install, text])

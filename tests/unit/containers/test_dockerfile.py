@@ -133,6 +133,7 @@ def part(tmp_path: Path, text: str) -> str:
     ("RUN export A=1 # why", "%post\n    (\nexport A=1 # why\n    )"),
     ('SHELL ["/bin/bash", "-ec"]\nRUN a "b"', "%post\n    /bin/bash -ec 'a \"b\"'"),
     ("RUN <<E\n#!/usr/bin/env python3\n1\nE", "printf '%s\\n' '#!/usr/bin/env python3\n1' > "),
+    ("RUN <<E bash -e\na\nE", "%post\n    <<E bash -e\na\nE"),
     ("RUN python3 <<E > /x\n1\nE", "%post\n    python3 <<E > /x\n1\nE"),
     ("RUN cat <<E\n %x\nE", "%post\n    /bin/sh -c 'cat <<E\n ''%x\nE'"),
     ("RUN echo {{ x }}", "%post\n    /bin/sh -c 'echo {''{ x }}'"),
@@ -156,6 +157,7 @@ def part(tmp_path: Path, text: str) -> str:
     ('ENV A="$(a)" B=$(b)', 'export A="\\$(a)"\n    export B="\\$(b)"'),
     ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
     ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
+    ("ARG A=1\nARG A\nENV B=$A", "%arguments\n    A=1\n"),
     ("ARG A\nRUN x", '    [ ! "{{ A }}" ] || export A="{{ A }}"\n    x'),
     ("ARG A=d\nCOPY $A/* /z/", "take 1 '{{ A }}/'*\n"),
     ("WORKDIR /a\nWORKDIR b", "mkdir -p /a/b\n    cd /a/b"),
@@ -181,6 +183,7 @@ def part(tmp_path: Path, text: str) -> str:
     ("COPY f* /z/", "take 1 folder"),
     ("COPY --from=b:1 /x/* /y/", "    /x/* /.copied/1/\n"),
     ("RUN --mount=type=cache,target=/c a", "mounted /c ''\n    cd /\n    a\n    unmounted /c"),
+    ("RUN \\\n  --mount=type=cache,target=/c \\\n  a", "mounted /c ''\n    cd /\n    a\n"),
     ("CMD a b", "[ $# -gt 0 ] || set -- /bin/sh -c 'a b'\n"),
     ("CMD a b", 'base-runscript "$@"\n    exec "$@"'),
     ("ENTRYPOINT a b", "%runscript\n    exec /bin/sh -c 'a b'\n"),
@@ -311,6 +314,8 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
     ("EXPOSE 80", "line 2: EXPOSE 80: a container has the network of its host"),
     ("VOLUME /x", "line 2: VOLUME /x: bind a folder"),
     ("RUN --mount=type=secret,id=x y", "line 2: RUN --mount=type=secret,id=x: hand it over"),
+    ("RUN source /e && a", "line 2: RUN with what only bash knows: here it runs in sh"),
+    ("RUN if [[ $A == b* ]]; then c; fi", "line 2: RUN with what only bash knows"),
     ("RUN --network=none y", "line 2: RUN --network=none: "),
     ("ARG X", "line 2: ARG X has no default: --build-arg X=..."),
     ("ARG X\nENV Y=${X:-2}", "line 3: ${X:-...} is '2', of the default of ARG X: --build-arg"),
@@ -440,3 +445,13 @@ def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path
     assert "    cp -aH --no-preserve=ownership link " in made
     assert "    take 1 folder\n" in made
     assert notes == []
+
+
+@each(
+    'FROM a\nSHELL ["/bin/bash", "-c"]\nRUN source /e',
+    "FROM rockylinux:9\nRUN source /e",
+    "FROM a\nRUN echo 'source /e' >> /f; sed s/[[:space:]]// /g",
+    'FROM a\nRUN ["bash", "-c", "source /e"]',
+)
+def test_what_sh_runs_too_needs_no_bash(text: str, tmp_path: Path) -> None:
+    assert not any("bash" in note for note in converted(tmp_path, text)[1])
