@@ -204,8 +204,14 @@ def _options(text: str, line: int, scheduler: str) -> tuple[list[Option], str]:
         words = [literal(word, line) for word in shlex.split(whole, comments=True)]
     except ValueError as error:
         return [], f"{text}: {error}"
-    read_ = programs.read(words, OPTIONS["srun" if scheduler == "slurm" else scheduler])
-    unknown = f"{read_.rest[0].text}: no option" if read_.rest else ""
+    known = OPTIONS["srun" if scheduler == "slurm" else scheduler]
+    read_ = programs.read(words, known)
+    texts = [word.text for word in read_.rest]
+    unknown = f"{' '.join(texts)}: no option" if texts else ""
+    if texts and BLANK.fullmatch(texts[0]):  # for the user's own options
+        unknown = f"{texts[0]}: no option"
+        behind = programs.read(read_.rest[1:], known)
+        read_ = replace(behind, options=[*read_.options, *behind.options])
     names, options = {"pbs": PBS, "cobalt": COBALT}.get(scheduler, {}), list[Option]()
     for option in read_.options:
         if scheduler == "pbs" and option.name == "l":

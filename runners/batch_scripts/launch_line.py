@@ -22,10 +22,12 @@ from .script import MODULES, Script
 from .simple_commands import HARMLESS
 from .step import JobStep
 from .unwrap import does_more, unwrap
-from .words import BRANCH, FILE, RUN, Word
+from .words import BRANCH, COMMAND, FILE, RUN, Word
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
 LOCAL = ("/tmp", "/dev/shm")  # of each node
+SUBSTITUTES = re.compile(r"\$\(|`")
+MONITORS = ("nvidia-smi", "rocm-smi")
 ENVIRONMENTS = ".deepspeed_env"  # of variables that DeepSpeed hands to other nodes
 SETTINGS = (".json", ".yaml", ".yml", ".toml", ENVIRONMENTS)  # ends of files that a training reads
 ASKING = ("--version", "-V", "--mpi=list")
@@ -208,13 +210,14 @@ def _known(command: Command, script: Script) -> bool:
     step = unwrap(command)
     if command.outputs and (command.document or _is_read(command.outputs, script)):
         return False
-    if command.outputs and command.background and command.name in LOOKING:
-        return False  # a monitor
+    if command.outputs and command.background and command.name in MONITORS:
+        return False
     asks = command.text.startswith("command -v") or command.words[-1].text in ASKING
     if asks or (command.name == "exec" and not command.arguments):
         return True  # the redirections of exec alone are those of a log
-    if command.name == "eval":
-        return not any(word.has(BRANCH, FILE) for word in command.words)
+    if command.name == "eval":  # $(...) itself, as conda's hook, sets up the script's shell
+        kinds = (BRANCH, FILE) if SUBSTITUTES.search(command.source) else (BRANCH, FILE, COMMAND)
+        return not any(word.has(*kinds) for word in command.words)
     if command.name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in command.arguments)
     if is_part(step) and runs_python(step):

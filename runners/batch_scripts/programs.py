@@ -15,6 +15,9 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+DASHES = ("\u2013", "\u2014", "\u2212")  # of texts that were typeset
+
+
 class KnownOptions:
     """A program's options. `values` take one; `short` has the letters' long names.
 
@@ -116,6 +119,9 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
             if piece.words and piece.words[0][:1] not in ("-", "$"):
                 break
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
+            break
+        if word.start[:1] in DASHES:
+            problem = f"{word.text} begins with a dash that no program knows: write -"
             break
         if not word.start.startswith("-"):
             break

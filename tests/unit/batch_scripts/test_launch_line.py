@@ -457,6 +457,10 @@ WHOLE = {
         "#PBS -l select=2\nN=$(uniq $PBS_NODEFILE | sed -n $=)\nmpiexec -n $((N*4)) python t.py",
         "--scheduler pbs --nodes 2 --ntasks 8 --runtime none t.py",
     ),
+    "a place for options among those of a directive": (
+        "#SBATCH <SLURM OPTIONS> --nodes=2 --ntasks-per-node=4\nsrun python t.py",
+        "--nodes 2 --ntasks-per-node 4 --runtime none t.py",
+    ),
     "ranks of mpirun that fill no node": (
         "#SBATCH -N 4\nmpiexec -np 6 -ppn 4 python t.py",
         "--nodes 2 --ntasks 6 --runtime none t.py",
@@ -1444,6 +1448,18 @@ LOST = {
         "if x; then A=(--container-image i:1); fi\nsrun ${A[@]} python t.py",
         "2: srun $A, as --container-image i:1: a loop or a condition decides it",
     ),
+    "a dash of a typeset text": (
+        "singularity run \u2013nv i.sif python t.py",
+        "1: \u2013nv begins with a dash that no program knows",
+    ),
+    "a command that another one has made": (
+        f'C="srun python t.py $X"\nC=$(echo "$C" | sed s/a/b/)\n{RUN} python t.py\neval "$C"',
+        "4: eval $(echo",
+    ),
+    "words that are no options of a directive": (
+        f"#SBATCH -N 2 nodes --mem=1G\n{RUN} python t.py",
+        "1: nodes --mem=1G: no option",
+    ),
     "an option or a program": (
         'if x; then A="--y=1"; else A=python3; fi\nsrun $A t.py',
         "2: $A may be options",
@@ -1592,6 +1608,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
             "PBS's parts",
             "options by variable",
             "an option or a program",
+            "a dash of a typeset text",
             "a runscript",
             "an unknown option",
             "an input",
