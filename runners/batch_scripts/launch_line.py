@@ -16,7 +16,7 @@ from .draft import LaunchLine, Note
 from .environment import CONDAS, PLAIN, them
 from .launch_parts import is_part
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
-from .purpose import runs_python, shell_scripts
+from .purpose import hidden_agents, runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
@@ -55,6 +55,9 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
         made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
     for file in dict.fromkeys(shell_scripts(step)):
         text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
+        made.notes.append(Note(step.line, text))
+    for agent in hidden_agents(step):
+        text = f"{agent} is started by {step.names[0]}, which is not known here, for each rank"
         made.notes.append(Note(step.line, text))
     _left_out(made, step)
     _blanks(made)

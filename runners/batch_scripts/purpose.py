@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .launch_parts import is_part
-from .programs import HELPERS, LOOKING, PREPARING, SHELLS, TOOLS, WRAPPERS, is_python
+from .programs import AGENTS, HELPERS, LOOKING, PREPARING, SHELLS, TOOLS, WRAPPERS, is_python
 from .step import JobStep
 
 
@@ -19,6 +19,12 @@ def shell_scripts(step: JobStep) -> list[str]:
     shells = (words[1:] if words[0].text in SHELLS else words[:1] for words in lists if words)
     files = (next((w.text for w in words if w.start[:1] != "-"), "") for words in shells)
     return [file for file in files if file.endswith((".sh", ".bash"))]
+
+
+def hidden_agents(step: JobStep) -> list[str]:
+    """Return the agents among the words of a program that is not known, as another container's."""
+    names = [word.text.rpartition("/")[2] for word in step.program[1:]]
+    return [] if runs_python(step) else [name for name in names if name in AGENTS]
 
 
 def starts_training(step: JobStep) -> bool:

@@ -208,4 +208,5 @@ def _check_scheduler(text: str, name: str, job: Directives) -> None:
         for mark, scheduler in directives.FOREIGN.items():
             if line.startswith(mark):
                 what = f"{name}, line {number}: directives of {scheduler}"
-                raise UsageError(what, "runner knows Slurm, PBS and Cobalt")
+                known = "runner knows Slurm, PBS and Cobalt: write the directives of one of them"
+                raise UsageError(what, f"{known} in place of these, and convert it again")

@@ -1052,6 +1052,13 @@ def test_steps_run_together_where_nothing_waits_between_them(text: str, how: str
     assert any(note.endswith(how) for note in said(text, "notes"))
 
 
+def test_an_agent_in_a_container_that_is_not_known_is_told_of() -> None:
+    notes = said("srun sarus run i:1 torchrun --nproc-per-node=4 t.py", "notes")
+    assert "1: torchrun is started by sarus, which is not known here, for each rank" in notes
+    notes = said("srun ./train --launcher torch", "notes")
+    assert not any("is started by" in note for note in notes)
+
+
 def test_what_a_step_leaves_on_its_nodes_is_not_there_for_the_next_job() -> None:
     notes = said("srun python stage.py /tmp/d\nsrun python t.py --data /tmp/d", "notes")
     assert any("what one leaves in /tmp" in note for note in notes)
