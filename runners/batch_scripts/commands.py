@@ -197,10 +197,16 @@ def _all(values: Iterable[Value], name: str) -> tuple[str, ...]:
     """Return the words of all values; none where some begin with an option, and others do not."""
     whole, kinds_ = list[str](), set[bool]()
     for value in values:
-        texts = value.text.split() if isinstance(value, Word) else [item.text for item in value]
+        texts = _words(value) if isinstance(value, Word) else [item.text for item in value]
         if isinstance(value, Word) and len(value.unknown) == len(value.pieces) == 1:
             texts = [*value.unknown[0].words] or texts
         texts = [text for text in texts if text != f"${name}"]
         kinds_ |= {text[:1] == "-" for text in texts[:1]}
         whole += texts
     return tuple(whole) if len(kinds_) == 1 else ()
+
+
+def _words(value: Word) -> list[str]:
+    """Return the words of a text, in which a piece that is not known is none but a part of one."""
+    pieces = (p if isinstance(p, str) else "".join(p.source.split()) for p in value.pieces)
+    return "".join(pieces).split()

@@ -15,7 +15,17 @@ from .compound_commands import LOOP
 from .draft import LaunchLine, Note
 from .environment import CONDAS, PLAIN, them
 from .launch_parts import is_part
-from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, PLACING, TOOLS, is_python
+from .programs import (
+    CLUSTERS,
+    FILTERS,
+    HELPERS,
+    LOOKING,
+    OF_SHELL,
+    PLACING,
+    STARTERS,
+    TOOLS,
+    is_python,
+)
 from .purpose import hidden_agents, runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
@@ -89,7 +99,8 @@ def _problems(step: JobStep) -> Iterator[Note]:
     """Yield why a launch does not do the same."""
     yield from map(Note._make, step.problems)
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
-    for word in () if step.fed else command.inputs:
+    inputs = () if step.fed else command.inputs
+    for word in (each for each in inputs if each.text != "/dev/null"):
         yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
     if named and command.background and command.loops and not is_part(step):
         yield Note(step.line, "the rounds of this loop run together")
@@ -129,6 +140,9 @@ def _left_out(draft: LaunchLine, step: JobStep) -> None:
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
     if placing and starter.name not in ("", "srun", "horovodrun"):
         draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
+    own = starter.options if starter.name != "srun" else ()  # which gets them
+    for option in (each for each in own if each.name not in STARTERS[starter.name].long):
+        draft.lose(option.line, f"{starter.name} -{option.name}")
     if is_part(step) and starter.name == "ssh":
         text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
         draft.leave_out(starter.line, text)

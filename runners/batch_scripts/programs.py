@@ -150,7 +150,10 @@ def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]
     name = known.name(head.text[dashes:])
     value = tail[0] if tail else None
     if dashes == 1 and not (known.single and name in known.long):
-        return _short(word, following, known)
+        short, used = _short(word, following, known)
+        behind = known.single and following is not None and following.start[:1] == "-"
+        guessed = short is None and behind and len(name) > 2
+        return (Option(name, None, word.line), 1) if guessed else (short, used)
     if value is None and name in known.pairs:
         if following and len(following.split("=", 1)) > 1:
             return Option(name, following, word.line), 2

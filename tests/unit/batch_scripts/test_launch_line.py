@@ -41,6 +41,7 @@ LINES = {
         f"{RUN} python t.py a$/b --c=^$ $",
         "--image image.sif t.py -- 'a$/b' '--c=^$' '$'",
     ),
+    "no input": (f"{RUN} python t.py < /dev/null", "--image image.sif t.py"),
     "a path that is made absolute": (
         f"D=$(realpath ../data)\n{RUN} python t.py $D $(readlink -f /a/b/)",
         "--image image.sif t.py -- $PWD/../data /a/b",
@@ -1466,6 +1467,14 @@ LOST = {
     "words that are no options of a directive": (
         f"#SBATCH -N 2 nodes --mem=1G\n{RUN} python t.py",
         "1: nodes --mem=1G: no option",
+    ),
+    "options with what a command prints, which a condition chooses": (
+        'if x; then A="-w $(date +%d %m)"; fi\nsrun $A -n 2 python t.py',
+        "2: srun $A, as -w $(date+%d%m): a loop",
+    ),
+    "a flag of mpirun that is not known": (
+        "mpirun -output-proctable -np 2 python t.py",
+        "1: mpirun -output-proctable",
     ),
     "an option or a program": (
         'if x; then A="--y=1"; else A=python3; fi\nsrun $A t.py',
