@@ -453,5 +453,5 @@ def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path
     "FROM a\nRUN echo 'source /e' >> /f; sed s/[[:space:]]// /g",
     'FROM a\nRUN ["bash", "-c", "source /e"]',
 )
-def test_what_sh_runs_too_needs_no_bash(text: str, tmp_path: Path) -> None:
+def test_what_sh_runs_too_needs_no_bash(tmp_path: Path, text: str) -> None:
     assert not any("bash" in note for note in converted(tmp_path, text)[1])
