@@ -39,6 +39,19 @@ rm -rf "$1"
 """
 
 
+def ended(done: Done, code: int, *errors: str) -> Done:
+    """Return a command that must have ended with this exit code and these words on stderr."""
+    output = done.stdout + done.stderr
+    assert done.returncode == code, output
+    assert not [words for words in errors if words not in done.stderr], output
+    return done
+
+
+def succeeded(done: Done) -> Done:
+    """Return a command that must have ended well."""
+    return ended(done, 0)
+
+
 def on_cluster(
     argv: list[str], node: str = CONTROLLER, user: str = USER, timeout: float = 300
 ) -> Done:
@@ -92,9 +105,7 @@ class Login:
 
     def sh(self, script: str) -> str:
         """Return the output of a shell script that must succeed."""
-        done = self.run("bash", "-ec", script)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return succeeded(self.run("bash", "-ec", script)).stdout
 
     def write(self, name: str, text: str) -> str:
         """Write a file in the folder; return its path."""
@@ -109,12 +120,11 @@ class Login:
         """Return the names of the runs' folders."""
         return self.sh("[ ! -d runs ] || ls runs").split()
 
-    def result(self) -> dict[str, Any]:
-        """Return the last run's result."""
-        done = self.runner("result", "--json")
-        assert done.returncode == 0, done.stderr
-        value: dict[str, Any] = json.loads(done.stdout)
-        return value
+    def told(self, *words: str, env: Mapping[str, str] | None = None) -> Any:
+        """Return what `runner WORDS --json` prints."""
+        done = self.runner(*words, "--json", env=env)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

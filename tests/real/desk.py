@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from . import servers
-from .conftest import Done, Login, new_folder, on_cluster
+from .conftest import Done, Login, new_folder, on_cluster, succeeded
 from .servers import Server
 
 USAGE, REFUSED, FAULT, NOT_VERIFIED = 2, 80, 1, 81
@@ -35,8 +35,7 @@ class Desk(Login):
 
     def pull(self, *words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Pull what must be had; return the facts."""
-        done = self.runner("pull", "--json", *words, env=env)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(self.runner("pull", "--json", *words, env=env))
         facts: dict[str, Any] = json.loads(done.stdout)
         return facts
 
@@ -69,8 +68,7 @@ def registry(shop: Login) -> Iterator[Server]:
     """A registry without a password that has team/train:v1."""
     with servers.registry(shop, "registry") as server:
         words = ["push", "--no-https", "python.sif", f"oras://{server.host}/team/train:v1"]
-        done = shop.runner(*words)
-        assert done.returncode == 0, done.stderr
+        succeeded(shop.runner(*words))
         yield server
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.cluster.state import State
 
-from .conftest import UNPACKED, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, new_folder, on_cluster, succeeded
 
 GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
 PYTHON = "/opt/runner/bin/python"
@@ -30,8 +30,7 @@ def extra_packages(*packages: str) -> Iterator[str]:
         # Not compiled: most of it is never imported.
         words = ["--quiet", "--no-compile", "--no-index", f"--find-links={folder}/wheels"]
         words += [f"--target={folder}/lib"]
-        done = on_cluster([PYTHON, "-m", "pip", "install", *words, *(packages or PACKAGES)])
-        assert done.returncode == 0, done.stderr
+        succeeded(on_cluster([PYTHON, "-m", "pip", "install", *words, *(packages or PACKAGES)]))
         yield f"{folder}/lib"
     finally:
         on_cluster(["rm", "-rf", folder])

@@ -5,13 +5,12 @@ Within an allocation; with the host's MPI in the image; and in an environment wi
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
 import pytest
 
-from .conftest import IMAGE, UNPACKED, Login
+from .conftest import IMAGE, UNPACKED, Login, ended, succeeded
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 HELLO = """
@@ -44,10 +43,11 @@ def hello(login: Login) -> str:
 def in_allocation(login: Login, *commands: str) -> str:
     """Run shell commands within a job of two nodes, with room for four ranks on each."""
     inner = login.write("inner.sh", "\n".join(["set -e", *commands]))
-    done = login.run(
-        "salloc", "--quiet", "-N2", "--ntasks-per-node=4", "timeout", "250", "bash", inner
+    done = succeeded(
+        login.run(
+            "salloc", "--quiet", "-N2", "--ntasks-per-node=4", "timeout", "250", "bash", inner
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -62,7 +62,7 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
     assert ranks(one_node) == [("n2", str(r), "2", "3.0", prefix) for r in range(2)]
     assert "code 80" in one_node
     assert "has 2 nodes, fewer than --nodes 3" in login.sh("cat refused")
-    jobs = json.loads(login.runner("list", "--json").stdout)
+    jobs = login.told("list")
     assert [job["state"] for job in jobs] == ["COMPLETED"]
     assert re.fullmatch(r"\d+\.local-\d+-\d+", jobs[0]["id"])
 
@@ -70,9 +70,8 @@ def test_parts_of_an_allocation(login: Login, hello: str) -> None:
 def test_all_of_an_allocation_and_a_preset_that_gives_way(login: Login) -> None:
     words = ["runner", "launch", "--scheduler", "allocation", "--image", UNPACKED, "torch_lm"]
     fewer = ["env", "-u", "RUNNER_CPUS_PER_TASK", "salloc", "--quiet", "-N2"]
-    done = login.run(*fewer, *words, "--", "--epochs", "1", "--max-steps", "4")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert login.result()["world_size"] == 2
+    succeeded(login.run(*fewer, *words, "--", "--epochs", "1", "--max-steps", "4"))
+    assert login.told("result")["world_size"] == 2
     script = login.sh("cat runs/torch_lm-1/job.sbatch")
     assert "cpus-per-task: 1 (available per rank in job" in script
     assert "the trainer's preset: 2)" in script
@@ -99,8 +98,7 @@ def test_a_host_mpi_that_is_too_new_for_the_image_is_told_before_the_job(
     login: Login, hello: str
 ) -> None:
     """Debian 13's Open MPI needs a newer C library than the image, a Debian 12, has."""
-    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
-    assert done.returncode == HOST_MPI, done.stdout + done.stderr
+    done = ended(login.launch(*TWO, "--host-mpi", "--follow", "--all", hello), HOST_MPI)
     assert "the image's C library is too old for the host's MPI" in done.stdout
     assert "needs GLIBC_2." in done.stderr
     assert "cause:         the host's MPI libraries do not work in the image" in done.stderr
@@ -128,8 +126,7 @@ def test_a_path_that_does_not_lead_to_the_hosts_mpi_is_told(login: Login, hello:
         "--all",
         hello,
     )
-    done = login.runner(*words, env=env)
-    assert done.returncode == HOST_MPI, done.stdout + done.stderr
+    done = ended(login.runner(*words, env=env), HOST_MPI)
     assert "Horovod finds the image's own MPI" in done.stdout
     assert "the host's are in /empty" in done.stdout
 
@@ -148,8 +145,7 @@ def test_a_launch_takes_the_image_for_its_nodes(login: Login) -> None:
     login.sh(f"bash /opt/kit/tests/real/tiny.sh > tiny.log 2>&1; python3 -c '{FOR_ARM}'")
     site = ("--site", "neuron", "--comment", "pytorch", "--dry-run", "--no-gate")
     launch = ("launch", "--image", "shell.sif", *site, login.write("train.py", "pass"))
-    done = login.runner(*launch, "--partition", "gh200_1")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.runner(*launch, "--partition", "gh200_1"))
     assert f"{login.folder}/shell.arm64.sif" in done.stdout
     assert "the nodes are arm64, for which there is shell.arm64.sif" in done.stdout
     done = login.runner(*launch, "--partition", "cas_v100_4")
@@ -160,5 +156,4 @@ def test_a_launch_takes_the_image_for_its_nodes(login: Login) -> None:
     assert "cas_v100_4 amd64, gh200_1 arm64" in done.stderr
     login.sh("rm shell.arm64.sif")
     done = login.runner(*launch, "--partition", "gh200_1")
-    assert done.returncode == 80
-    assert "the image is for amd64, but the nodes of gh200_1 are arm64" in done.stderr
+    ended(done, 80, "the image is for amd64, but the nodes of gh200_1 are arm64")

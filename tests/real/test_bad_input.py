@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, ended, on_cluster
 
 USAGE, REFUSED, FAULT = 2, 80, 1
 
 
 def assert_refused(login: Login, words: list[str], code: int, expected: str) -> None:
     """Launch with `words` and see that it is refused without a trace."""
-    done = login.runner("launch", *words)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert expected in done.stderr
+    done = ended(login.runner("launch", *words), code, expected)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert login.runs() == []
@@ -116,12 +114,8 @@ def test_no_space(login: Login) -> None:
 
 @pytest.mark.parametrize("command", ["status", "logs", "wait", "cancel", "result"])
 def test_a_job_that_does_not_exist(login: Login, command: str) -> None:
-    done = login.runner(command, "987654")
-    assert done.returncode == USAGE
-    assert "no run or job '987654'" in done.stderr
+    ended(login.runner(command, "987654"), USAGE, "no run or job '987654'")
 
 
 def test_a_command_that_does_not_exist(login: Login) -> None:
-    done = login.runner("lanch")
-    assert done.returncode == USAGE
-    assert "did you mean launch" in done.stderr
+    ended(login.runner("lanch"), USAGE, "did you mean launch")

@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from .conftest import ended, succeeded
 from .yard import Yard, yard
 
 __all__ = ["yard"]
@@ -26,8 +27,7 @@ as_eve() {{
 
 def test_with_subordinate_ids(yard: Yard) -> None:
     folder = yard.fresh("subordinate", x=OWNER)
-    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif"))
     assert "build mode: fakeroot with subordinate ids (uid map: 0 1000 1" in done.stderr
     assert done.stdout == f"{folder}/x.sif\n"
     yard.sh(f"apptainer exec {folder}/x.sif test -e /opt/file")
@@ -37,8 +37,7 @@ def test_the_machines_tmp_is_not_that_of_the_build(yard: Yard) -> None:
     empties = "%post\n  [ ! -e /tmp/ours ]\n  touch /var/tmp/x\n  rm -rf /tmp/* /var/tmp/*\n"
     folder = yard.fresh("emptying", x=empties)
     yard.sh("touch /tmp/ours")
-    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
-    assert done.returncode == 0, done.stderr
+    succeeded(yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif"))
     yard.sh("rm /tmp/ours")
     assert yard.left() == ""
 
@@ -126,30 +125,19 @@ def test_a_disk_that_fills_up(yard: Yard) -> None:
 def test_bad_definitions_fail_before_anything_runs(yard: Yard) -> None:
     folder = yard.fresh("bad", section="%pots\n  true\n", good="%post\n  true\n")
     done = yard.build(f"{folder}/section.def")
-    assert done.returncode == 2
-    assert (
-        "section.def, line 3: there is no section '%pots'\n  | %pots\ndid you mean" in done.stderr
-    )
+    ended(done, 2, "section.def, line 3: there is no section '%pots'\n  | %pots\ndid you mean")
     done = yard.build(f"{folder}/good.def", "--build-arg", "color=red")
-    assert done.returncode == 2
-    assert "--build-arg color=...: good.def has no '{{ color }}'" in done.stderr
+    ended(done, 2, "--build-arg color=...: good.def has no '{{ color }}'")
     done = yard.build(f"{folder}/good.def", "-o", folder)
-    assert done.returncode == 2
-    assert f"--output {folder} is a folder; name a file, such as my.sif" in done.stderr
-    done = yard.build(f"{folder}/absent.def")
-    assert done.returncode == 2
-    assert "cannot read the definition" in done.stderr
-    done = yard.build(f"{folder}/good.def", "-o", "/proc/x.sif")
-    assert done.returncode == 2
-    assert "you cannot write in /proc" in done.stderr
+    ended(done, 2, f"--output {folder} is a folder; name a file, such as my.sif")
+    ended(yard.build(f"{folder}/absent.def"), 2, "cannot read the definition")
+    ended(yard.build(f"{folder}/good.def", "-o", "/proc/x.sif"), 2, "you cannot write in /proc")
 
 
 def test_a_scratch_that_may_not_be_written(yard: Yard) -> None:
     folder = yard.fresh("closed", x=PLAIN)
     done = yard.build(f"{folder}/x.def", env={"RUNNER_SCRATCH": "/usr/share"})
-    assert done.returncode == 1
-    assert "cannot write /usr/share/horovod-runner" in done.stderr
-    assert "Permission denied" in done.stderr
+    ended(done, 1, "cannot write /usr/share/horovod-runner", "Permission denied")
     assert "Traceback" not in done.stderr
 
 
@@ -158,8 +146,7 @@ def test_a_scratch_that_apptainer_cannot_name(yard: Yard) -> None:
     scratch = f"{folder}/it's; here"
     yard.sh(f"mkdir {shlex.quote(scratch)}")
     done = yard.build(f"{folder}/x.def", env={"RUNNER_SCRATCH": scratch})
-    assert done.returncode == 80
-    assert f"Apptainer cannot build below {scratch}/horovod-runner/tmp: it has ';" in done.stderr
+    ended(done, 80, f"Apptainer cannot build below {scratch}/horovod-runner/tmp: it has ';")
 
 
 # A SIF says twice what it is for: in its header, and of its file system.
@@ -180,11 +167,9 @@ def test_a_base_for_another_architecture(yard: Yard) -> None:
     arguments = shlex.join([FOREIGN, "shell.sif", f"{folder}/power.sif"])
     yard.sh(f"python3 -c {arguments}; sed -i 's/shell.sif/foreign\\/power.sif/' {folder}/x.def")
     done = yard.build(f"{folder}/x.def")
-    assert done.returncode == 1
-    assert "programs of the image are for another architecture than this machine" in done.stderr
+    ended(done, 1, "programs of the image are for another architecture than this machine")
     done = yard.build("--from", f"{folder}/power.sif", "--def", f"{folder}/x.def")
-    assert done.returncode == 80
-    assert "is for ppc64, and this machine is amd64" in done.stderr
+    ended(done, 80, "is for ppc64, and this machine is amd64")
 
 
 SLOW = """%post
@@ -228,9 +213,7 @@ def test_a_failing_test_keeps_the_image_that_was_there(yard: Yard) -> None:
     folder = yard.fresh("failing", x="%test\n  echo not today\n  exit 7\n")
     yard.sh(f"echo old > {folder}/x.sif")
     done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
-    assert done.returncode == 1
-    assert "apptainer test failed (exit code 7)" in done.stderr
-    assert "| not today" in done.stderr
+    ended(done, 1, "apptainer test failed (exit code 7)", "| not today")
     assert yard.sh(f"cat {folder}/x.sif") == "old\n"
     assert yard.left() == ""
 
@@ -239,11 +222,9 @@ def test_hostile_names(yard: Yard) -> None:
     name = "a b'c\"d $HOME;e,ü"
     folder = yard.fresh(name, **{name: PLAIN})
     scratch = f"RUNNER_SCRATCH={yard.scratch}"
-    done = yard.run("env", "-C", folder, scratch, "runner", "build", f"{name}.def")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(yard.run("env", "-C", folder, scratch, "runner", "build", f"{name}.def"))
     assert done.stdout == f"{folder}/{name}.sif\n"
-    made = yard.run("apptainer", "exec", done.stdout.strip(), "test", "-e", "/opt/file")
-    assert made.returncode == 0, made.stderr
+    succeeded(yard.run("apptainer", "exec", done.stdout.strip(), "test", "-e", "/opt/file"))
 
 
 def test_wheels_of_our_own_image(yard: Yard) -> None:
@@ -253,10 +234,8 @@ def test_wheels_of_our_own_image(yard: Yard) -> None:
     env = {"RUNNER_CACHE": f"{yard.folder}/cache"}
     yard.sh("mkdir -p wheels cache")
     done = yard.build("cpu", "--wheelhouse", "wheels", env=env)
-    assert done.returncode == 1
-    assert f"no file for {pin} in {yard.folder}/wheels" in done.stderr
+    ended(done, 1, f"no file for {pin} in {yard.folder}/wheels")
     yard.sh(f"echo altered > wheels/{wheel}")
     done = yard.build("cpu", "--wheelhouse", "wheels", env=env)
-    assert done.returncode == 1
-    assert f"{pin} is not the file that the lock names: its hash differs" in done.stderr
+    ended(done, 1, f"{pin} is not the file that the lock names: its hash differs")
     assert yard.sh("ls cache/wheels") == ""

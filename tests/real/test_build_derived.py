@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from .conftest import ended, succeeded
 from .servers import registry
 from .yard import Yard, yard
 
@@ -99,8 +100,7 @@ def test_a_wheelhouse_that_would_hide_the_images_python(yard: Yard) -> None:
 def test_a_base_without_python(yard: Yard) -> None:
     yard.write("extra.txt", "alpha")
     done = yard.build("--from", "shell.sif", "--requirements", "extra.txt")
-    assert done.returncode == 80
-    assert "shell.sif has no Python to install packages into" in done.stderr
+    ended(done, 80, "shell.sif has no Python to install packages into")
 
 
 # Programs for which a base is only asked what they say.
@@ -132,8 +132,7 @@ def test_bases_that_horovod_is_not_compiled_for(yard: Yard) -> None:
         ("torch.sif", "both.sif", "--requirements", yard.write("h.txt", "horovod")),
     ):
         wheels = ["--wheelhouse", "torch"] if "--def" not in words else []
-        done = yard.build("--from", base, *words, *wheels, "-o", made)
-        assert done.returncode == 0, done.stderr
+        succeeded(yard.build("--from", base, *words, *wheels, "-o", made))
     assert "torch.sif has no C++ compiler that works" in refused("torch.sif")
     said = refused("mpi.sif")
     assert "mpi.sif has an MPI that does not compile" in said
@@ -192,8 +191,7 @@ def test_the_bases_own_test_must_pass_too(yard: Yard) -> None:
     yard.fresh("careless", my="%post\n  rm /opt/needed\n%test\n  true\n")
     assert yard.build("strict/base.def", "-o", "strict.sif").returncode == 0
     done = yard.build("--from", "strict.sif", "--def", "careless/my.def", "-o", "careless.sif")
-    assert done.returncode == 1
-    assert "apptainer test failed" in done.stderr
+    ended(done, 1, "apptainer test failed")
 
 
 @pytest.mark.parametrize(
@@ -238,12 +236,9 @@ def test_a_sites_authority_is_trusted_during_the_build_only(yard: Yard) -> None:
         yard.sh(PUSH.format(server.host))
         yard.write("ask.def", ASKING.format(host=server.host))
         done = yard.build("ask.def")
-        assert done.returncode == 1
-        assert "a server's certificate is not trusted" in done.stderr
-        assert "--ca-certificate FILE" in done.stderr
+        ended(done, 1, "a server's certificate is not trusted", "--ca-certificate FILE")
         proxy = {"https_proxy": f"http://{MARK}.example:1", "no_proxy": "127.0.0.1"}
-        done = yard.build("ask.def", "--ca-certificate", "ca.crt", env=proxy)
-        assert done.returncode == 0, done.stderr
+        succeeded(yard.build("ask.def", "--ca-certificate", "ca.crt", env=proxy))
     assert "200 seen" in yard.sh("cat scratch/horovod-runner/logs/ask.log")
     certificate = yard.sh("sed -n 3p ca.crt").strip()
     assert traces(yard, "ask.sif", MARK, certificate, "/media/ca.crt") == ""

@@ -18,7 +18,7 @@ from tests import documents
 from tests.bench import plain
 from tests.cluster.state import UID, State, locked
 
-from .conftest import Done, Login
+from .conftest import Done, Login, ended, succeeded
 from .test_allocation_and_host_mpi import HELLO, TWO, ranks
 from .yard import Yard, yard
 
@@ -76,8 +76,7 @@ def make(yard: Yard, folder: Path, plan: BuildPlan) -> None:
     """From the base that our own Horovod is compiled in, and the wheels beside."""
     os.link(plan.base_archive(catalogue.HERE / plan.image.wheel_definition), folder / "base.tar")
     yard.write("base.def", BASE)
-    done = yard.run("bash", "-ec", MAKE, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
+    succeeded(yard.run("bash", "-ec", MAKE, timeout=SECONDS))
 
 
 def build(theirs: Login, output: str, **env: str) -> Done:
@@ -94,8 +93,7 @@ def test_few_files_are_compiled_and_its_test_passes(theirs: Login) -> None:
     theirs.sh("mkdir few")
     shutil.unpack_archive(wheel, State.locate().root / theirs.folder[1:] / "few", "zip")
     theirs.sh(f"chmod 755 {theirs.write('few/gmake', FEW_FILES)}")
-    done = build(theirs, "few.sif", **FEW)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(build(theirs, "few.sif", **FEW))
     assert "Horovod 0.28.1 for torch; controllers: MPI and Gloo; for CPUs" in done.stderr
     log = theirs.sh("cat scratch/horovod-runner/logs/few.log")
     assert log.count("Building CXX object horovod/torch/CMakeFiles/pytorch.dir/") == 2
@@ -104,8 +102,7 @@ def test_few_files_are_compiled_and_its_test_passes(theirs: Login) -> None:
 
 @pytest.mark.slow
 def test_it_is_compiled_for_what_is_there_and_runs_on_two_nodes(theirs: Login) -> None:
-    done = build(theirs, "mine.sif")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(build(theirs, "mine.sif"))
     assert "Horovod 0.28.1 for torch; controllers: MPI and Gloo; for CPUs" in done.stderr
     labels = theirs.sh("apptainer inspect mine.sif")
     for label in ("horovod.frameworks: pytorch", "horovod.controllers: mpi,gloo"):
@@ -117,10 +114,8 @@ def test_it_is_compiled_for_what_is_there_and_runs_on_two_nodes(theirs: Login) -
     hello = theirs.write("hello.py", HELLO)
     for controller in ("mpi", "gloo"):
         launch = ["launch", "--image", "mine.sif", *TWO, "--all", "--controller", controller]
-        done = theirs.runner(*launch, "--follow", hello)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = succeeded(theirs.runner(*launch, "--follow", hello))
         expected = [(f"n{rank + 1}", str(rank), "2", "3.0", "/opt/theirs") for rank in range(2)]
         assert ranks(done.stdout) == expected
     again = theirs.runner("build", "--from", "mine.sif", "--horovod")
-    assert again.returncode == 80
-    assert "mine.sif already has Horovod 0.28.1" in again.stderr
+    ended(again, 80, "mine.sif already has Horovod 0.28.1")

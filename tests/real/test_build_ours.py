@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import IMAGE
+from .conftest import IMAGE, succeeded
 from .servers import Server, website
 from .test_build_derived import traces
 from .yard import Yard, yard
@@ -57,8 +57,7 @@ def test_the_guides_command_on_the_cpu_image(yard: Yard) -> None:
     # As strongly as the base is packed takes five minutes on two idle cores.
     environ = {"RUNNER_SCRATCH": yard.scratch, "RUNNER_PACK_LEVEL": "1"}
     command = ["runner", "build", *words, "--wheelhouse", "wheels"]
-    done = yard.run(*command, env=environ, timeout=900)
-    assert done.returncode == 0, done.stderr
+    succeeded(yard.run(*command, env=environ, timeout=900))
     program = "import alpha, horovod.torch; print(alpha.VERSION)"
     assert yard.sh(f"apptainer exec mine.sif python -c '{program}'") == "1.0\n"
     packed = "pkg:pypi/alpha@1.0"
@@ -78,9 +77,7 @@ def archive(yard: Yard) -> Iterator[Server]:
 
 def build(yard: Yard, archive: Server, words: str) -> str:
     line = f"deb [trusted=yes] http://{archive.host}/debian trixie main"
-    done = yard.as_root(ELSEWHERE.format(line=line, words=words))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeeded(yard.as_root(ELSEWHERE.format(line=line, words=words))).stdout
 
 
 def test_apt_has_the_machines_archive_for_the_images_release(yard: Yard, archive: Server) -> None:

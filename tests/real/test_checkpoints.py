@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import UNPACKED, Done, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Done, Login, new_folder, on_cluster, succeeded
 
 OPTIONS = ["--epochs", "3", "--batch-size", "32", "--warmup-epochs", "0", "--dropout", "0"]
 
@@ -35,9 +35,7 @@ def ranks(login: Login, count: int, recipe: str, *words: str, disk: str = "") ->
 
 def train(login: Login, count: int, recipe: str, *words: str) -> str:
     """Train to the end; return what was printed."""
-    done = ranks(login, count, recipe, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return succeeded(ranks(login, count, recipe, *words)).stdout
 
 
 def told_once(done: Done, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .conftest import ended, succeeded
 from .servers import registry
 from .yard import Yard, yard
 
@@ -55,14 +56,12 @@ def test_a_dockerfile_is_converted_built_and_run(yard: Yard) -> None:
     with registry(yard, "registry") as server:
         yard.sh(PUSH.format(server.host))
         yard.write("project/Dockerfile", DOCKERFILE.format(host=server.host))
-        done = yard.runner("convert", "project/Dockerfile", "-o", "project/my.def")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(yard.runner("convert", "project/Dockerfile", "-o", "project/my.def"))
         lost = [line.split(":")[0].strip() for line in done.stderr.splitlines()[1:]]
         assert lost == ["line 32", "line 33"]
-        done = yard.build(
-            "project/my.def", "-o", "converted.sif", "--build-arg", "COLOR=light green"
+        succeeded(
+            yard.build("project/my.def", "-o", "converted.sif", "--build-arg", "COLOR=light green")
         )
-        assert done.returncode == 0, done.stderr
     answer = 'light green and "quoted" /opt\n'
     run = "apptainer run converted.sif"
     assert yard.sh(run) == f"[it's]\n[by default]\n{answer}"
@@ -75,10 +74,6 @@ def test_a_dockerfile_is_converted_built_and_run(yard: Yard) -> None:
 
 def test_what_is_no_dockerfile(yard: Yard) -> None:
     yard.write("page.html", "<html>\n")
-    done = yard.runner("convert", "page.html")
-    assert done.returncode == 2
-    assert "page.html, line 1: not an instruction" in done.stderr
-    done = yard.runner("convert", "absent")
-    assert done.returncode == 2
-    done = yard.runner("convert", "base")
-    assert done.returncode == 2
+    ended(yard.runner("convert", "page.html"), 2, "page.html, line 1: not an instruction")
+    ended(yard.runner("convert", "absent"), 2)
+    ended(yard.runner("convert", "base"), 2)

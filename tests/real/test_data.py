@@ -12,7 +12,7 @@ import pytest
 from runners.data import catalogue
 
 from . import servers
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, ended, on_cluster, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -58,11 +58,7 @@ def images(login: Login) -> str:
     """A folder of 300 images and more, the reader, and the folder as a file with an odd name."""
     login.write("reader.py", READER)
     done = login.runner("data", "synth", "imagenet", "im", "--samples", "250", "--size", "16")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "wrote 250 samples for training and 50 for testing, in the format of imagenet"
-        in done.stderr
-    )
+    ended(done, 0, "wrote 250 samples for training and 50 for testing, in the format of imagenet")
     assert done.stdout == f"{login.folder}/im\n"
     assert "next: runner launch --data im TRAINER" in done.stderr
     return "im"
@@ -82,8 +78,7 @@ def test_fetch_past_faults(login: Login) -> None:
             "runner.toml",
             f'[datasets.noise]\nurls = {json.dumps(urls)}\nsha256 = "{digest}"\nunpack = ["."]',
         )
-        done = login.runner("data", "fetch", "noise", "--json", env=own)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(login.runner("data", "fetch", "noise", "--json", env=own))
         assert "is not what it should be; removed; trying the next address" in done.stderr
         assert json.loads(done.stdout)["files"] == 1
         login.sh("cmp scratch/data/noise/noise www/noise")
@@ -94,14 +89,12 @@ def test_fetch_past_faults(login: Login) -> None:
         assert server.requests("cut a.tar.gz") == asked
         assert login.runner("data", "check", "noise", env=own).returncode == 0
         login.sh("printf x | dd of=scratch/data/noise/noise bs=1 seek=9 conv=notrunc status=none")
-        done = login.runner("data", "check", "noise", env=own)
-        assert done.returncode == 1
+        done = ended(login.runner("data", "check", "noise", env=own), 1)
         assert "damaged: noise: its SHA-256 is not" in done.stdout
         login.sh("rm -r scratch")
         mirror = f"http://{server.host}/wrong"
         done = login.runner("data", "fetch", "noise", "--mirror", mirror, env=own)
-        assert done.returncode == 81, done.stderr
-        assert f"wanted sha256:{digest}" in done.stderr
+        ended(done, 81, f"wanted sha256:{digest}")
         assert login.sh("find scratch -type f").split() == ["scratch/data/.fetch/noise.lock"]
     finally:
         server.kill()
@@ -138,8 +131,7 @@ def test_scripts_that_download_find_what_was_fetched(login: Login) -> None:
             lines += [f"keep = {list(source.keep)}", f"unpack = {list(source.unpack)}"]
         login.write("runner.toml", "\n".join(lines))
         own = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
-        done = login.runner("data", "fetch", "clothes", env=own)
-        assert done.returncode == 0, done.stderr
+        succeeded(login.runner("data", "fetch", "clothes", env=own))
     finally:
         server.kill()
     script, there = login.write("loads.py", DOWNLOADS), f"{login.folder}/scratch/data/clothes"
@@ -154,17 +146,14 @@ def test_scripts_that_download_find_what_was_fetched(login: Login) -> None:
 def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> None:
     """The ranks see in the file what is in the folder; packing again gives the same file."""
     for name in (ODD, "again.sqsh"):
-        done = login.runner("data", "pack", images, "-o", name)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(login.runner("data", "pack", images, "-o", name))
         login.sh(f"touch {images}/train/*")
     login.sh(f"cmp {shlex.quote(ODD)} again.sqsh")
-    done = login.runner("data", "check", "again.sqsh")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.runner("data", "check", "again.sqsh"))
     assert re.search(r"checksums +of again.sqsh.manifest.json", done.stdout)
     login.sh("cp -r im 'x,y:z'")
     data = ["--data", f"odd={ODD}", "--data", "folder=x,y:z"]
-    done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*WITHOUT_HOROVOD, *data, "reader.py"))
     for count, _, place in sees(done).values():
         assert (count, place) == (600, "/data")
     plain = login.launch(*WITHOUT_HOROVOD, "--data", images, "reader.py")
@@ -187,8 +176,7 @@ def test_a_cut_file_is_refused_before_the_queue(login: Login, images: str) -> No
         assert done.returncode in (2, 80), done.stderr
         assert message in done.stderr
     assert login.runs() == []
-    done = login.runner("data", "check", "cut.sqsh")
-    assert done.returncode == 1
+    done = ended(login.runner("data", "check", "cut.sqsh"), 1)
     assert "damaged: cut.sqsh: " in done.stdout
 
 
@@ -196,8 +184,7 @@ def test_staged_on_two_nodes_and_gone_after_a_failure(login: Login, images: str)
     """A folder by one reader on each node, a file by sbcast; the ranks see the same as before."""
     assert login.runner("data", "pack", images).returncode == 0
     data = ["--data", "folder=im", "--data", "file=im.sqsh", "--stage-data", "node-local"]
-    done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", "--", "fail")
-    assert done.returncode == 7, done.stdout + done.stderr
+    done = ended(login.launch(*WITHOUT_HOROVOD, *data, "reader.py", "--", "fail"), 7)
     assert {said[0] for said in sees(done).values()} == {600}
     for node in ("n1", "n2"):
         assert re.search(rf"data on {node}: folder, .* in 300 files", done.stdout), done.stdout
@@ -230,8 +217,7 @@ def test_no_room_on_one_node(login: Login, images: str) -> None:
             assert on_cluster(["bash", "-c", mount], node=node, user="root").returncode == 0
         data = ["--data", images, "--stage-data", "node-local"]
         here = {"TMPDIR": "/mnt/tiny"}
-        done = login.launch(*WITHOUT_HOROVOD, *data, "reader.py", env=here)
-        assert done.returncode == 92, done.stdout + done.stderr
+        done = ended(login.launch(*WITHOUT_HOROVOD, *data, "reader.py", env=here), 92)
         assert "data on n2: no space in /mnt/tiny: " in done.stdout
         assert "SEES" not in done.stdout
         for node in ("n1", "n2"):
@@ -243,8 +229,7 @@ def test_no_room_on_one_node(login: Login, images: str) -> None:
 
 def test_staged_without_a_scheduler(login: Login, images: str) -> None:
     alone = ["--scheduler", "local", "--stage-data", "node-local"]
-    done = login.launch(*alone, "--data", images, "reader.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*alone, "--data", images, "reader.py"))
     assert "SEES [300," in done.stdout
     assert login.sh("ls /tmp | grep runner- || true") == ""
 
@@ -254,7 +239,6 @@ def test_a_trainer_learns_from_made_up_mnist_in_a_file(login: Login) -> None:
     assert login.runner("data", "synth", "mnist", "m", "--samples", "320").returncode == 0
     assert login.runner("data", "pack", "m").returncode == 0
     words = ["--data", "m.sqsh", "--stage-data", "auto", "-N", "2", "--wait", "-v", "torch_mnist"]
-    done = login.launch(*words, "--", "--epochs", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*words, "--", "--epochs", "1"))
     assert "data read from: where it lies (0.0 GB in few files" in done.stderr
-    assert login.result()["world_size"] == 2
+    assert login.told("result")["world_size"] == 2

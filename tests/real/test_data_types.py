@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -31,8 +31,7 @@ case $1 in --version) echo "HYDRA build details:" ;; *) echo "$@" ;; esac
 def test_every_data_type_is_right(login: Login, script: str, controller: str) -> None:
     login.write(script, (WORLDS / script).read_text(encoding="utf-8"))
     words = ["--nodes", "2", "--ntasks", "4", "--overcommit", "--controller", controller]
-    done = login.launch(*words, "--follow", "--all", script)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*words, "--follow", "--all", script))
     assert done.stdout.count("| reduced") == 4, done.stdout
 
 

@@ -17,7 +17,7 @@ from tests.bench import plain
 from tests.cluster.state import UID, USER, State
 
 from .beside import cluster
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, ended, on_cluster, succeeded
 from .studies import extra_packages, scale
 from .test_allocation_and_host_mpi import TWO, hello, in_allocation, ranks
 
@@ -39,8 +39,7 @@ def bookworm() -> Iterator[State]:
         shutil.copytree(wheels, work / "wheels" / wheels.name)
         shutil.copytree(kept, work / "builds") if kept.exists() else (work / "builds").mkdir()
         _give(work)
-        done = on_cluster(["runner", "build", "env", ENVIRONMENT], timeout=SECONDS)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = succeeded(on_cluster(["runner", "build", "env", ENVIRONMENT], timeout=SECONDS))
         assert done.stdout == f"{ENVIRONMENT}\n"
         assert "Horovod 0.28.1, mpi,gloo, openmpi 4.1.4 (" in done.stderr
         yield state
@@ -70,8 +69,7 @@ def test_doctor_knows_it(bookworm: State, login: Login) -> None:
 def test_the_hosts_mpi_serves_an_image_of_the_same_kind(
     bookworm: State, login: Login, hello: str
 ) -> None:
-    done = login.launch(*TWO, "--host-mpi", "--follow", "--all", hello)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*TWO, "--host-mpi", "--follow", "--all", hello))
     assert "runner: host MPI: Open MPI v4.1.4, /host-mpi/libmpi.so.40, 2 ranks" in done.stdout
     assert ranks(done.stdout) == [
         ("n1", "0", "2", "3.0", "/opt/horovod"),
@@ -84,8 +82,9 @@ def test_an_environment_without_a_container(
     bookworm: State, login: Login, hello: str, controller: str
 ) -> None:
     words = ("--runtime", "none", "--image", ENVIRONMENT, *TWO)
-    done = login.runner("launch", *words, "--controller", controller, "--follow", "--all", hello)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(
+        login.runner("launch", *words, "--controller", controller, "--follow", "--all", hello)
+    )
     assert ranks(done.stdout) == [
         ("n1", "0", "2", "3.0", ENVIRONMENT),
         ("n2", "1", "2", "3.0", ENVIRONMENT),
@@ -113,11 +112,9 @@ def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: s
     folder = ENVIRONMENT
     words = ("launch", "--runtime", "none", "--dry-run", "--nodes", "2")
     bound = login.runner(*words, "--image", folder, "--bind", "/home", hello)
-    assert bound.returncode == 80
-    assert "--bind needs a container" in bound.stderr
+    ended(bound, 80, "--bind needs a container")
     empty = login.runner(*words, "--image", login.folder, hello)
-    assert empty.returncode == 2
-    assert "is not the folder of a virtual or conda environment" in empty.stderr
+    ended(empty, 2, "is not the folder of a virtual or conda environment")
 
 
 # Cobalt's commands, for a job on the nodes of the Slurm job around them.
@@ -157,17 +154,13 @@ def test_another_horovod_and_a_changed_mpi_are_refused(
     bookworm: State, login: Login, hello: str
 ) -> None:
     """As if the host's MPI had been upgraded since: the label has another checksum."""
-    again = login.runner("build", "env", ENVIRONMENT)
-    assert again.returncode == 2
-    assert "is there already, and not empty" in again.stderr
+    ended(login.runner("build", "env", ENVIRONMENT), 2, "is there already, and not empty")
     label = _label(bookworm)
     record = json.loads(label.read_text(encoding="utf-8"))
     record["labels"]["mpi.sha256"] = "0" * 64
     label.write_text(json.dumps(record), encoding="utf-8")
     done = login.runner("launch", "--runtime", "none", "--image", ENVIRONMENT, *TWO, hello)
-    assert done.returncode == 80
-    assert "the MPI changed after the Horovod in" in done.stderr
-    assert "runner build env" in done.stderr
+    ended(done, 80, "the MPI changed after the Horovod in", "runner build env")
 
 
 def _label(bookworm: State) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import UNPACKED
+from .conftest import UNPACKED, succeeded
 from .servers import registry, website
 from .yard import Yard, yard
 
@@ -85,8 +85,7 @@ class Bench:
         return sorted(self.podman(f"podman unshare sh -c '{walk} {mount}'").splitlines())
 
     def built_by_runner(self, name: str) -> tuple[list[str], str]:
-        done = self.yard.runner("convert", f"{name}/Dockerfile", "-o", f"{name}/my.def")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(self.yard.runner("convert", f"{name}/Dockerfile", "-o", f"{name}/my.def"))
         environ = {"RUNNER_PACK_LEVEL": "1"}
         made = self.yard.build(f"{name}/my.def", "-o", f"{name}.sif", env=environ)
         log = "cat scratch/horovod-runner/logs/*.log | tail -40"

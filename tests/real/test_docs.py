@@ -11,7 +11,7 @@ import pytest
 from tests.documents import Block, blocks, name, pages, site
 
 from .beside import cluster
-from .conftest import IMAGE, UNPACKED, Done, Login, new_folder
+from .conftest import IMAGE, UNPACKED, Done, Login, ended, new_folder
 
 ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
 PAGES = [page for page in ALL if not site(page)]
@@ -50,8 +50,7 @@ def run_block(login: Login, block: Block) -> None:
             )
         if command.startswith("runner launch ") and command.endswith(" torch_mnist"):
             command += " -- --epochs 1"  # not its 16: how it learns is shown by test_recipes.py
-        done = login.run("bash", "-c", fewer + command)
-        assert done.returncode == block.exit_code, f"{command}\n{done.stdout}{done.stderr}"
+        ended(login.run("bash", "-c", fewer + command), block.exit_code)
 
 
 def _lane(page: Path) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, UNPACKED, Done, Login, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, ended, on_cluster, succeeded
 
 REFUSED = 80
 NO_TRACE = "Traceback"
@@ -103,8 +103,7 @@ def two_images(login: Login) -> Iterator[str]:
     """An image that is another file on node n2 than on the others."""
     image, other = f"{login.folder}/a.sif", f"{login.folder}/b.sif"
     login.sh(f"cp {IMAGE} {image}; cp {IMAGE} {other}; set {other}; {ANOTHER_ID}")
-    done = on_cluster(["mount", "--bind", other, image], node="n2", user="root")
-    assert done.returncode == 0, done.stderr
+    succeeded(on_cluster(["mount", "--bind", other, image], node="n2", user="root"))
     yield image
     on_cluster(["umount", image], node="n2", user="root")
 
@@ -174,8 +173,7 @@ def dead_interface() -> Iterator[str]:
     """An interface of the login node with an address and no link."""
 
     def ip(*words: str) -> None:
-        done = on_cluster(["ip", *words], user="root")
-        assert done.returncode == 0, done.stderr
+        succeeded(on_cluster(["ip", *words], user="root"))
 
     ip("link", "add", "dead0", "type", "veth", "peer", "name", "dead1")
     ip("address", "add", "10.99.0.1/24", "dev", "dead0")
@@ -198,14 +196,11 @@ def test_a_machine_with_nothing(login: Login) -> None:
 
 
 def test_words_for_people(login: Login) -> None:
-    done = login.runner("doctor")
-    assert done.returncode == 0
+    done = succeeded(login.runner("doctor"))
     assert done.stdout.startswith("containers\n  ok       runtime: apptainer version ")
     assert "\x1b" not in done.stdout
     assert done.stdout.splitlines()[-1].endswith("0 failures")
 
 
 def test_a_job_needs_an_image(login: Login) -> None:
-    done = login.runner("doctor", "--job")
-    assert done.returncode == 2
-    assert "try: --image" in done.stderr
+    ended(login.runner("doctor", "--job"), 2, "try: --image")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import IMAGE, Login
+from .conftest import IMAGE, Login, ended, succeeded
 from .thousands import NODES, Thousands, thousands
 
 RUNS = 500
@@ -33,8 +33,7 @@ def test_jobs_of_4096_nodes_pass_test_only(there: Thousands) -> None:
     for number, shape in enumerate(SHAPES):
         words = ["launch", "--image", IMAGE, "--nodes", str(NODES), *shape, "--dry-run"]
         began = time.monotonic()
-        done = there.runner(*words, "torch_mnist")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(there.runner(*words, "torch_mnist"))
         assert time.monotonic() - began < 30  # no plan asks each node
         assert len(done.stdout) < 20_000  # nor does a script name each
         script = there.login.write(f"{number}.sbatch", done.stdout)
@@ -52,8 +51,9 @@ def test_a_study_of_500_runs_is_one_call_and_so_is_each_look_at_it(there: Thousa
     seeds = ",".join(str(seed) for seed in range(RUNS))
     words = ["launch", "--image", IMAGE, "--partition", "closed", "--sweep", f"seed={seeds}"]
     there.calls()
-    done = there.runner(*words, "--array", "%20", "--json", "torch_mnist", "--", "--epochs", "1")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(
+        there.runner(*words, "--array", "%20", "--json", "torch_mnist", "--", "--epochs", "1")
+    )
     study = json.loads(done.stdout)
     assert len(study["runs"]) == RUNS
     assert Counter(there.calls())["sbatch"] == 1
@@ -61,14 +61,11 @@ def test_a_study_of_500_runs_is_one_call_and_so_is_each_look_at_it(there: Thousa
     there.calls()
 
     for look in (["list"], ["status", study["name"]], ["status", study["runs"][250]["id"]]):
-        told = there.runner(*look, "--json")
-        assert told.returncode == 0, told.stderr
+        told = succeeded(there.runner(*look, "--json"))
         assert there.calls() == ["squeue"], look
     assert '"PENDING"' in told.stdout
 
     assert there.runner("cancel", study["ids"][0]).returncode == 0
     assert there.calls() == ["squeue", "scancel"]
-    done = there.runner("wait", study["name"])
-    assert done.returncode == 86, done.stderr
-    assert f"{RUNS} cancelled" in done.stderr
+    ended(there.runner("wait", study["name"]), 86, f"{RUNS} cancelled")
     assert there.calls() == []  # what has been seen to end is not asked for again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import UNPACKED, Done, Login
+from .conftest import UNPACKED, Done, Login, ended, succeeded
 from .test_tutorials import SCRIPTS
 
 # The distribution's two, each with the file that gives a shell its `module`.
@@ -58,14 +58,12 @@ LAUNCH = "runner launch --nodes 2 --no-gate --follow --all"
 @pytest.mark.parametrize("tool", MODULES)
 def test_a_module_brings_the_python_of_the_ranks(site: Login, tool: str) -> None:
     words = "--module-use files --module python/3 --module openmpi"
-    done = shell(site, f"{LAUNCH} {words} where.py", tool=tool)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(shell(site, f"{LAUNCH} {words} where.py", tool=tool))
     said = f"rank of {site.folder}/python {site.folder}/mpi/bin/mpirun {site.folder}/python"
     assert done.stdout.count(said) == 2
     plan = shell(site, f"runner plan --nodes 2 {words} where.py", tool=tool).stdout
     assert "no image was given: the Python of --module python/3 --module openmpi" in plan
-    refused = shell(site, f"runner plan {words} torch_mnist", tool=tool)
-    assert refused.returncode == 80
+    refused = ended(shell(site, f"runner plan {words} torch_mnist", tool=tool), 80)
     assert (
         "torch_mnist needs pytorch, which python does not have" in refused.stderr + refused.stdout
     )
@@ -78,8 +76,9 @@ def test_a_python_with_torch_by_a_module(site: Login) -> None:
     site.write("files/torch/2", TORCH.format(folder=f"{site.folder}/torch"))
     site.write_all([SCRIPTS / "ddp_env.py"])
     launch = "runner launch --nodes 2 --follow --all"
-    done = shell(site, f"{launch} --module-use files --module torch ddp_env.py", tool="Lmod")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(
+        shell(site, f"{launch} --module-use files --module torch ddp_env.py", tool="Lmod")
+    )
     assert "runner: one world of 2 ranks" in done.stdout
     assert "trained by 2" in done.stdout
     assert "apptainer" not in site.sh("cat runs/ddp_env-1/job.sbatch")
@@ -99,13 +98,10 @@ def test_a_python_in_a_hierarchy_of_lmod(site: Login) -> None:
     for name, text in HIERARCHY.items():
         site.write(name, text.format(folder=site.folder))
     words = "--module-use files --module gcc --module python/4 where.py"
-    done = shell(site, f"{LAUNCH} {words}", tool="Lmod")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(shell(site, f"{LAUNCH} {words}", tool="Lmod"))
     assert done.stdout.count(f"rank of {site.folder}/python ") == 2
     alone = shell(site, f"{LAUNCH} --module-use files --module python/4 where.py", tool="Lmod")
-    assert alone.returncode == 2
-    assert "--module python/4: cannot be loaded here" in alone.stderr
-    assert "module spider" in alone.stderr
+    ended(alone, 2, "--module python/4: cannot be loaded here", "module spider")
 
 
 def test_each_node_takes_its_own_python(site: Login) -> None:
@@ -113,8 +109,7 @@ def test_each_node_takes_its_own_python(site: Login) -> None:
     site.sh("python3 -m venv --without-pip elsewhere")
     text = '#%Module\nprepend-path PATH {}/[expr {{[info hostname] eq "login" ? "python" : '
     site.write("files/python/3", text.format(site.folder) + '"elsewhere"}]/bin\n')
-    done = shell(site, f"{LAUNCH} --module-use files --module python where.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(shell(site, f"{LAUNCH} --module-use files --module python where.py"))
     assert done.stdout.count(f"rank of {site.folder}/elsewhere ") == 2
 
 
@@ -127,41 +122,32 @@ SAYS = {
 @pytest.mark.parametrize("tool", MODULES)
 def test_a_module_that_does_not_exist(site: Login, tool: str) -> None:
     done = shell(site, f"{LAUNCH} --module-use files --module nope where.py", tool=tool)
-    assert done.returncode == 2
-    assert "--module nope: cannot be loaded here" in done.stderr
+    ended(done, 2, "--module nope: cannot be loaded here")
     assert SAYS[tool] in done.stderr
     assert "try: module avail" in done.stderr
     assert site.runs() == []
     done = shell(site, f"{LAUNCH} --module-use nowhere --module python where.py", tool=tool)
-    assert done.returncode == 2
-    assert "--module-use nowhere: there is no folder" in done.stderr
+    ended(done, 2, "--module-use nowhere: there is no folder")
 
 
 def test_a_module_without_a_python(site: Login) -> None:
     done = shell(site, f"{LAUNCH} --module-use files --module openmpi where.py")
-    assert done.returncode == 2
-    assert "no image was given" in done.stderr
-    assert "--module openmpi brings no Python" in done.stderr
+    ended(done, 2, "no image was given", "--module openmpi brings no Python")
 
 
 def test_the_active_environment(site: Login) -> None:
     """Under --runtime none always; else one that has a framework, which this has not."""
     activate = ". python/bin/activate"
-    done = shell(site, activate, f"{LAUNCH} --runtime none where.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(shell(site, activate, f"{LAUNCH} --runtime none where.py"))
     assert done.stdout.count(f"rank of {site.folder}/python ") == 2
     refused = shell(site, activate, f"{LAUNCH} where.py")
-    assert refused.returncode == 2
-    assert "has neither torch nor TensorFlow" in refused.stderr
-    assert "try: --image horovod_cpu.sif" in refused.stderr
+    ended(refused, 2, "has neither torch nor TensorFlow", "try: --image horovod_cpu.sif")
     nothing = shell(site, f"{LAUNCH} --runtime none where.py")
-    assert nothing.returncode == 2
-    assert "try: activate a virtual or conda environment" in nothing.stderr
+    ended(nothing, 2, "try: activate a virtual or conda environment")
 
 
 def test_a_conda_environment_by_its_layout(site: Login) -> None:
     site.sh("mkdir python/conda-meta; rm python/bin/activate; touch python/conda-meta/history")
     conda = f"export CONDA_PREFIX={site.folder}/python"
-    done = shell(site, conda, "runner plan --runtime none --nodes 2 where.py")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(shell(site, conda, "runner plan --runtime none --nodes 2 where.py"))
     assert f"CONDA_PREFIX={site.folder}/python" in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -18,7 +18,6 @@ SCRIPT = Path(__file__).parent / "worlds" / "exchanges.py"
 def test_every_exchange_is_right(login: Login, controller: str, ranks: int) -> None:
     login.write("exchanges.py", SCRIPT.read_text(encoding="utf-8"))
     words = ["--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller]
-    done = login.launch(*words, "--follow", "--all", "exchanges.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*words, "--follow", "--all", "exchanges.py"))
     assert done.stdout.count("| exchanged") == ranks, done.stdout
     assert f"one world of {ranks} ranks" in done.stdout

@@ -13,7 +13,7 @@ import pytest
 
 from .beside import cluster
 from .causes import ALL, INIT, WELL, Cause
-from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, new_folder, on_cluster
+from .conftest import CHECKOUT, FEW_THREADS, IMAGE, Login, ended, new_folder, on_cluster, succeeded
 
 SECONDS = 400  # for all jobs together, on a machine that does much else
 
@@ -40,8 +40,7 @@ def place() -> Iterator[Login]:
 
 def on_n1(user: str, *argv: str) -> None:
     """Run a command on the first compute node."""
-    done = on_cluster(list(argv), node="n1", user=user)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(on_cluster(list(argv), node="n1", user=user))
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +125,7 @@ def test_srun_waits_for_ever_and_it_is_told_while_it_does(login: Login) -> None:
     login.sh("for i in $(seq 300); do grep -qs 'may never' runs/*/logs/job.log && exit; sleep 0.2; "
              "done; exit 9")  # fmt: skip
     for before in (f"runner cancel {id} && ", ""):
-        said = json.loads(login.runner("explain", "--json", id).stdout)
+        said = login.told("explain", id)
         fix = said["fix"]["text"]
         assert (said["name"], fix.startswith(f"{before}runner launch ")) == ("no-step", True), said
         assert "--cpus-per-task 2" in fix
@@ -147,9 +146,8 @@ def dead_interface() -> Iterator[None]:
 def test_an_interface_leads_nowhere_and_the_fix_mends_it(login: Login) -> None:
     login.write("init.py", INIT)
     words = ("--nodes", "2", "--controller", "gloo", "--network-interfaces", "eno1")
-    done = login.launch(*words, "--wait", "init.py")
-    assert done.returncode == 82, done.stdout + done.stderr
-    said = json.loads(login.runner("explain", "--json").stdout)
+    ended(login.launch(*words, "--wait", "init.py"), 82)
+    said = login.told("explain")
     assert (said["name"], said["certainty"]) == ("wrong-interface", "certain"), said
     assert "through the requested interface: eno1" in said["cause"]
     mended = login.sh(said["fix"]["text"])

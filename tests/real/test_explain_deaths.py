@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from tests.cluster.design import MEMORY, PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import UNPACKED, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, new_folder, on_cluster, succeeded
 
 ON_RANK_1 = """
 import ctypes, os, sys, time
@@ -65,20 +64,17 @@ def folder() -> Iterator[Login]:
 def launch(login: Login, name: str, *options: str, trainer: str) -> str:
     """Submit a job of that name on both nodes; return its number."""
     file = login.write(f"{name}.py", trainer)
-    done = login.launch("-N", "2", "--parsable", *options, file)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return succeeded(login.launch("-N", "2", "--parsable", *options, file)).stdout.strip()
 
 
 def until(login: Login, condition: str, seconds: int = 120) -> None:
     login.sh(f"for i in $(seq {seconds * 5}); do {condition} && exit; sleep 0.2; done; exit 9")
 
 
-def told(login: Login, id: str) -> dict[str, Any]:
+def told(login: Login, id: str) -> Any:
     """What `runner explain` says of a job that has ended."""
     login.runner("wait", id)
-    answer: dict[str, Any] = json.loads(login.runner("explain", "--json", id).stdout)
-    return answer
+    return login.told("explain", id)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_a_frameworks_failure_is_explained(login: Login, name: str) -> None:
     login.write(f"{name}.py", trainer)
     done = login.launch("-N", "2", "--wait", *options, f"{name}.py")
     assert done.returncode, done.stdout + done.stderr
-    said = json.loads(login.runner("explain", "--json").stdout)
+    said = login.told("explain")
     assert said["name"] == name, json.dumps(said, indent=2)
     assert cause in said["cause"], said
     assert fix in said["fix"]["text"], said
@@ -84,7 +84,7 @@ def test_a_worker_of_tensorflows_that_dies_is_the_first_to_fail(login: Login, ra
     login.write("dying.py", DYING.format(rank=rank))
     done = login.launch("-N", "2", "--controller", "none", "--tf-config", "--wait", "dying.py")
     assert done.returncode, done.stdout + done.stderr
-    said = json.loads(login.runner("explain", "--json").stdout)
+    said = login.told("explain")
     assert (said["name"], said["rank"]) == ("rank-killed", rank), json.dumps(said, indent=2)
 
 
@@ -105,7 +105,7 @@ def test_below_torchrun_the_worker_that_failed_is_named(login: Login) -> None:
     options = ("-N", "2", "--ntasks-per-node", "2", "--launcher", "torchrun")
     done = login.launch(*options, "--wait", "worker.py")
     assert done.returncode, done.stdout + done.stderr
-    said = json.loads(login.runner("explain", "--json").stdout)
+    said = login.told("explain")
     shown = json.dumps(said, indent=2)
     assert (said["name"], said["rank"], said["certainty"]) == ("rank-exception", 1, "certain"), (
         shown

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tests.cluster.design import LOOPBACK_NAME, NO_HOST_NAMES, NO_USER_NAMESPACES
 
@@ -22,18 +20,12 @@ def place(*quirks: str) -> Iterator[Login]:
         yield Login(new_folder())
 
 
-def explained(login: Login) -> dict[str, Any]:
-    """What is said of the last job."""
-    said: dict[str, Any] = json.loads(login.runner("explain", "--json").stdout)
-    return said
-
-
 def test_without_user_namespaces_no_container_runs_and_the_doctor_agrees() -> None:
     with place(NO_USER_NAMESPACES) as login:
         login.write("hello.py", "print('hello')")
         done = login.launch("--nodes", "2", "--wait", "hello.py")
         assert done.returncode != 0, "the login node, where the plan was made, has them"
-        said = explained(login)
+        said = login.told("explain")
         assert said["name"] == "no-user-namespaces", said
         assert said["certainty"] == "certain", said
         assert any("max_user_namespaces" in line for line in said["evidence"]), said
@@ -48,7 +40,7 @@ def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
     with place(LOOPBACK_NAME, NO_HOST_NAMES) as login:
         login.write("init.py", INIT)
         login.launch("--nodes", "2", "--controller", "gloo", "--wait", "init.py")
-        said = explained(login)
+        said = login.told("explain")
         assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
         assert f"{said['host']} does not resolve to its interface eth0" in said["cause"], said
         assert login.sh(said["fix"]["text"]) == "", "--wait says nothing of a job that ended well"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended
 from .test_recipes import ranks, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
@@ -67,7 +67,6 @@ def test_a_users_mistake_is_told_once(login: Login) -> None:
         (["--model", "cut"], "the model in cut cannot be loaded: "),
         (["--data", "."], "train.tsv, line 4: 1 columns, and the first line names 2: text, label"),
     ):
-        done = ranks(login, 2, "-m", "recipes.torch_finetune", *words)
-        assert done.returncode == 2, done.stdout + done.stderr
+        done = ended(ranks(login, 2, "-m", "recipes.torch_finetune", *words), 2)
         assert done.stderr.count(message) == 1, done.stderr
         assert "Traceback" not in done.stderr

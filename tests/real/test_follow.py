@@ -12,7 +12,7 @@ import pytest
 
 from runners.core.job_record import JOB_FORM
 
-from .conftest import FEW_THREADS, IMAGE, Done, Login, on_cluster
+from .conftest import FEW_THREADS, IMAGE, Done, Login, on_cluster, succeeded
 from .terminal import CTRL_C, terminal
 
 pytestmark = pytest.mark.unpacked
@@ -32,9 +32,7 @@ FULL = ("-N", "2", "--ntasks-per-node", "1", "-c", "8")  # all CPUs of both node
 def start(login: Login, steps: int, *words: str) -> str:
     """Submit a trainer that takes a fifth of a second for each step; return the job's number."""
     trainer = login.write("steps.py", STEPS)
-    done = login.launch("--parsable", *words, trainer, "--", str(steps))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return succeeded(login.launch("--parsable", *words, trainer, "--", str(steps))).stdout.strip()
 
 
 def test_a_terminal_shows_a_bar_and_ctrl_c_asks(login: Login) -> None:
@@ -66,7 +64,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_asks(login: Login) -> None:
         assert screen.end() == 86
         assert "0@n1 |" not in screen.everything
         assert not re.search(r"\x1b\[[\d;]*3\dm", screen.raw), "a colour"
-    assert json.loads(login.runner("status", "--json", id).stdout)["state"] == "CANCELLED"
+    assert login.told("status", id)["state"] == "CANCELLED"
 
 
 def test_the_queue_is_shown_and_all_that_waits_is_told_by_one_call(login: Login) -> None:
@@ -111,13 +109,12 @@ def test_from_another_node(login: Login) -> None:
     id = start(login, 100)
     login.sh("until grep -qs RANK runs/steps-2/logs/job.log; do sleep 0.2; done")
     assert json.loads(elsewhere(login, "status", "--json", id).stdout)["state"] == "RUNNING"
-    followed = elsewhere(login, "logs", "--follow", id)
-    assert followed.returncode == 0, followed.stderr
+    followed = succeeded(elsewhere(login, "logs", "--follow", id))
     assert "[done]" in followed.stdout
     local = json.loads(elsewhere(login, "status", "--json", here).stdout)
     assert local["state"] == "UNKNOWN"
     assert local["why"] == "it was started on login, and can be seen only there"
-    ours = json.loads(login.runner("status", "--json", here).stdout)
+    ours = login.told("status", here)
     assert (ours["state"], ours["nodes"]) == ("RUNNING", "login")
     login.runner("cancel", here)
 
@@ -129,7 +126,7 @@ def test_a_job_that_slurm_forgot_while_it_ran(login: Login) -> None:
     while "exit.json" not in login.sh("ls runs/steps-1"):
         assert time.monotonic() < deadline
     login.sh(f'sed -i \'s/"id": "{id}"/"id": "1"/\' runs/steps-1/job.json')
-    told = json.loads(login.runner("status", "--json", "1").stdout)
+    told = login.told("status", "1")
     assert (told["state"], told["exit_code"]) == ("COMPLETED", 0)
     assert told["elapsed"] < 60
 
@@ -181,8 +178,7 @@ def test_a_large_log_is_never_held_in_memory(login: Login) -> None:
         assert code == "0"
         assert int(mebibytes) < 64, words
     assert login.sh("wc -l < shown").strip() == "1000"
-    followed = login.runner("logs", "--follow", "--rank", "3", "--tail", "2", id)
-    assert followed.returncode == 0
+    followed = succeeded(login.runner("logs", "--follow", "--rank", "3", "--tail", "2", id))
     assert followed.stdout.count("3@n1 | xxx") == 2
 
 
@@ -193,13 +189,11 @@ def test_runs_side_by_side(login: Login) -> None:
     other = login.launch(
         "--parsable", "-N", "2", "torch_mnist", "--", *lengths, "--base-lr", "0.02"
     )
-    followed = login.launch("-N", "1", "--follow", "torch_mnist", "--", *lengths)
-    assert followed.returncode == 0, followed.stderr
+    followed = succeeded(login.launch("-N", "1", "--follow", "torch_mnist", "--", *lengths))
     assert re.search(r"^0@n1 \|   step 5/\d+ ", followed.stdout, re.MULTILINE)
     assert re.search(r"^accuracy +0\.\d+", followed.stdout, re.MULTILINE)
     assert login.runner("wait", other.stdout.strip()).returncode == 0
-    done = login.runner("compare", "torch_mnist-1", "torch_mnist-2")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.runner("compare", "torch_mnist-1", "torch_mnist-2"))
     header, *lines = (re.split(r" {2,}", line) for line in done.stdout.splitlines())
     rows = {line[0]: dict(zip(header, line)) for line in lines}
     assert {run: row["--base-lr"] for run, row in rows.items()}["torch_mnist-1"] == "0.02"
@@ -212,10 +206,10 @@ def test_runs_side_by_side(login: Login) -> None:
     assert f"best accuracy: {lines[0][0]}" in done.stderr
     assert "changes are against it" in done.stderr
     assert "settings agree" in done.stderr
-    whole = json.loads(login.runner("compare", "--json", "torch_mnist-1", "torch_mnist-2").stdout)
+    whole = login.told("compare", "torch_mnist-1", "torch_mnist-2")
     assert {"--base-lr", "world_size", "hosts"} <= set(whole["differ"])
     assert len({run["settings"]["image digest"] for run in whole["runs"]}) == 1
-    last = json.loads(login.runner("status", "--json").stdout)
+    last = login.told("status")
     assert last["loss"] is not None
     assert last["rate"] > 0
     assert last["unit"] == "samples"

@@ -5,7 +5,6 @@ Their root file systems are built on first use (about a minute each).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from .beside import cluster
-from .conftest import Login, on_cluster
+from .conftest import Login, ended, on_cluster, succeeded
 
 pytestmark = pytest.mark.slow
 SAY = """
@@ -27,8 +26,7 @@ hvd.shutdown()
 def launch(login: Login, controller: str) -> list[str]:
     """What the ranks of a job of two nodes print, sorted."""
     job = ("--nodes", "2", "--ntasks-per-node", "1", "--controller", controller)
-    done = login.launch(*job, "--follow", "--all", "say.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*job, "--follow", "--all", "say.py"))
     return sorted(re.findall(r"\d@n\d \| (rank .*)", done.stdout))
 
 
@@ -66,8 +64,7 @@ def test_two_ranks_on_another_generation(generation: Generation, login: Login) -
         assert launch(login, "mpi") == ["rank 0 of 2", "rank 1 of 2"]
     else:
         done = login.launch("--nodes", "2", "--controller", "mpi", "say.py")
-        assert done.returncode == 80
-        assert "this Slurm has no --mpi=pmix" in done.stderr
+        ended(done, 80, "this Slurm has no --mpi=pmix")
     sees_the_queue(login)
 
 
@@ -75,7 +72,7 @@ def sees_the_queue(login: Login) -> None:
     """All that is told of a job comes from squeue's fields, whose names are the same in each."""
     later = ("--time", "5", "--parsable", "--sbatch-arg=--begin=now+1hour")
     id = login.launch(*later, "say.py").stdout.strip()
-    first, *_, last = json.loads(login.runner("list", "--json").stdout)
+    first, *_, last = login.told("list")
     assert (first["nodes"], first["state"]) == ("n[1-2]", "COMPLETED")
     assert first["elapsed"] < 300
     assert (last["state"], last["reason"]) == ("PENDING", "BeginTime")

@@ -20,7 +20,7 @@ from tests.cluster.state import USER, State
 
 from . import built
 from .beside import cluster
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, ended, on_cluster, succeeded
 from .test_environments import OPEN_MPI, shell
 
 HVD, MINE = f"/scratch/{USER}/hvd", f"/scratch/{USER}/mine"  # as the guide names them
@@ -108,8 +108,7 @@ def bookworm() -> Iterator[Path]:
         shutil.copytree(plan.wheels, scratch / "wheels", copy_function=os.link)
         (compiled,) = plan.horovod.glob("*.whl")
         shutil.copy(compiled, scratch)
-        done = on_cluster(["bash", "-c", MAKE])
-        assert done.returncode == 0, done.stderr
+        succeeded(on_cluster(["bash", "-c", MAKE]))
         module = scratch / "modules" / "openmpi" / "4.1"
         module.write_text(OPEN_MPI.format(folder=f"/scratch/{USER}/mpi"), encoding="utf-8")
         runner = scratch / "runner"
@@ -143,12 +142,9 @@ def test_an_environment_from_the_lock(bookworm: Path, made: Done, login: Login) 
     launch = documents.command(f"runner launch --runtime none --image {HVD} ")
     assert login.runner("data", "synth", "mnist", "digits", "--samples", "60").returncode == 0
     launch = launch.replace(" torch_mnist", " --data digits --wait torch_mnist -- --epochs 1")
-    done = shell(login, MODULES, launch)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert login.result()["world_size"] == 2
-    again = with_kept_wheel(login, "runner build env ")
-    assert again.returncode == 2
-    assert "is there already, and not empty" in again.stderr
+    succeeded(shell(login, MODULES, launch))
+    assert login.told("result")["world_size"] == 2
+    ended(with_kept_wheel(login, "runner build env "), 2, "is there already, and not empty")
 
 
 def test_horovod_into_an_environment_of_ones_own(bookworm: Path, made: Done, login: Login) -> None:
@@ -159,8 +155,7 @@ def test_horovod_into_an_environment_of_ones_own(bookworm: Path, made: Done, log
     assert "Horovod 0.28.1 for torch; controllers: MPI and Gloo; for CPUs" in done.stderr
     told = labels(bookworm, MINE)
     assert (told["horovod.frameworks"], told["horovod.controllers"]) == ("pytorch", "mpi,gloo")
-    done = with_kept_wheel(login, f"runner plan --runtime none --image {MINE} ")
-    assert done.returncode == 0, done.stderr
+    succeeded(with_kept_wheel(login, f"runner plan --runtime none --image {MINE} "))
 
 
 def test_what_does_not_compile_leaves_the_environment_as_it_was(
@@ -171,7 +166,6 @@ def test_what_does_not_compile_leaves_the_environment_as_it_was(
     before = login.sh(f"ls {folder}/lib/python3*/site-packages")
     words = f"--into {folder} --module openmpi/4.1 {WHEELS}"
     done = shell(login, MODULES, f"runner build horovod {words}", timeout=600)
-    assert done.returncode == 1, done.stderr
-    assert "-m pip failed (exit code 1):\n  | CMake Error at " in done.stderr
+    ended(done, 1, "-m pip failed (exit code 1):\n  | CMake Error at ")
     assert "Could NOT find Pytorch" in done.stderr.partition("The end of its log")[0]
     assert login.sh(f"ls {folder}/lib/python3*/site-packages") == before

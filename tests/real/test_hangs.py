@@ -12,7 +12,7 @@ import pytest
 
 from tests import ras_server
 
-from .conftest import Login
+from .conftest import Login, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -88,8 +88,7 @@ def launch(
 ) -> str:
     """Start a job of that name; return its number once both ranks have begun."""
     file = login.write(f"{name}.py", trainer)
-    done = login.launch("-N", "2", "--parsable", *options, file, kind)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.launch("-N", "2", "--parsable", *options, file, kind))
     running.append(done.stdout.strip())
     log = f"runs/{name}-1/logs/job.log"
     login.sh(f"until [ $(grep -cs 'begins [01]' {log}) = 2 ]; do sleep 0.2; done")

@@ -14,7 +14,7 @@ import pytest
 from runners.core.job_record import JOB_FORM
 from tests import documents
 
-from .conftest import IMAGE, UNPACKED, Done, Login, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, ended, on_cluster, succeeded
 from .places import BARE
 from .terminal import CTRL_C, terminal
 
@@ -47,16 +47,12 @@ print(answer.status, dict(answer.headers).get('Set-Cookie', ''), answer.read()[:
 def get(url: str, *headers: str, node: str = "login", user: tuple[str, ...] = ()) -> str:
     """Return status, cookie and page of an address, asked on a node, by ada or by another user."""
     argv = [*(user or ("env",)), "python3", "-c", GET, url, *headers]
-    done = on_cluster(argv, node=node, user="root" if user else "ada")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return succeeded(on_cluster(argv, node=node, user="root" if user else "ada")).stdout
 
 
 def session(login: Login, *words: str) -> dict[str, Any]:
     """Start a session in the browser; return where it answers."""
-    done = login.runner(*words, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    facts: dict[str, Any] = json.loads(done.stdout)
+    facts: dict[str, Any] = json.loads(succeeded(login.runner(*words, "--json")).stdout)
     assert facts["reached"]
     return facts
 
@@ -83,7 +79,7 @@ class TestExec:
         login.sh("until grep -q AWAKE runs/train-1/logs/job.log; do sleep 0.2; done")
         within(login, id)
         on_nodes(login, id)
-        ended(login, id)
+        ask_after_the_end(login, id)
 
 
 def within(login: Login, id: str) -> None:
@@ -120,20 +116,15 @@ def on_nodes(login: Login, id: str) -> None:
     done = login.runner("exec", "--host", "-w", "n2", id, "--", *host)
     assert (done.stdout, done.returncode) == ("n2\n", 2)
     done = login.runner("exec", "-w", "n2,n9", id, "--", "true")
-    assert done.returncode == 2
-    assert "n9 is not among the job's nodes" in done.stderr
-    assert "it runs on n1, n2" in done.stderr
-    done = login.runner("exec", "-w", "n[1-2]", id, "--", "true")
-    assert done.returncode == 0, done.stderr
+    ended(done, 2, "n9 is not among the job's nodes", "it runs on n1, n2")
+    succeeded(login.runner("exec", "-w", "n[1-2]", id, "--", "true"))
 
 
-def ended(login: Login, id: str) -> None:
+def ask_after_the_end(login: Login, id: str) -> None:
     """A job that has ended has no inside."""
     login.runner("cancel", id)
     done = login.runner("exec", id, "--", "true")
-    assert done.returncode == 80
-    assert f"job {id} does not run" in done.stderr
-    assert f"try: runner status {id}" in done.stderr
+    ended(done, 80, f"job {id} does not run", f"try: runner status {id}")
 
 
 TWO_BY_TWO = """
@@ -214,8 +205,7 @@ class TestShell:
         done = login.runner("shell", "--image", IMAGE, "--", "bash", "-c", "hostname; exit 7")
         assert (done.stdout, done.returncode) == ("n1\n", 7)
         done = login.runner("shell", "--image", IMAGE, "-p", "nosuch")
-        assert done.returncode == 2
-        assert "there is no partition nosuch" in done.stderr
+        ended(done, 2, "there is no partition nosuch")
         assert login.runs() == ["shell-1", "shell-2"]
 
 
@@ -249,17 +239,14 @@ class TestJupyter:
 
     def test_an_environment_without_it(self, login: Login) -> None:
         done = login.runner("jupyter", "--runtime", "none", "--image", "/opt/runner")
-        assert done.returncode == 94
-        assert "the image has no jupyterlab" in done.stderr
-        assert "try: runner build --from IMAGE" in done.stderr
+        ended(done, 94, "the image has no jupyterlab", "try: runner build --from IMAGE")
 
 
 def ends_well(login: Login, facts: dict[str, Any]) -> None:
     """Shut down from within the page, it ends its job, which has not failed."""
     shutdown = facts["inside"].replace("/lab?", "/api/shutdown?")
     ask = f"import urllib.request as u; u.urlopen(u.Request({shutdown!r}, b'', method='POST'))"
-    done = login.run("python3", "-c", ask)
-    assert done.returncode == 0, done.stderr
+    succeeded(login.run("python3", "-c", ask))
     assert login.runner("wait", facts["id"]).returncode == 0
 
 
@@ -342,8 +329,7 @@ class TestTensorBoard:
     @pytest.mark.slow
     def test_runs_are_shown_to_who_has_the_token(self, login: Login) -> None:
         trainer = login.write("torch_mnist.py", WRITES_A_SCALAR)
-        done = login.launch("--wait", "--no-gate", trainer)
-        assert done.returncode == 0, done.stderr
+        succeeded(login.launch("--wait", "--no-gate", trainer))
         shown = session(login, *documented("tensorboard"))
         server, token = f"http://{shown['address']}:{shown['port']}", shown["token"]
         assert get(f"{server}/data/runs").startswith("403")
@@ -361,8 +347,7 @@ class TestTensorBoard:
     def test_a_run_without_events_is_told(self, login: Login) -> None:
         login.sh("mkdir old")
         login.write("old/job.json", json.dumps(OLD))
-        done = login.runner("tensorboard", "--dry-run", "old")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(login.runner("tensorboard", "--dry-run", "old"))
         assert "warning: old has written nothing for TensorBoard so far" in done.stderr
 
     def test_on_the_node_itself_only(self, login: Login) -> None:

@@ -18,7 +18,7 @@ from tests.bench import plain
 from tests.cluster.state import UID, USER, State
 
 from .beside import cluster
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, ended, on_cluster, succeeded
 from .studies import fetch
 from .test_allocation_and_host_mpi import TWO, hello, ranks
 from .test_environments import OPEN_MPI, PYTHON, shell
@@ -51,8 +51,7 @@ def bookworm() -> Iterator[State]:
         shutil.copytree(plain.image_plan().wheels, wheels)
         fetch(wheels, [f"torch=={TORCH}", f"numpy=={NUMPY}"])
         os.chown(wheels.parent, UID, UID)
-        done = on_cluster(["bash", "-c", MAKE])
-        assert done.returncode == 0, done.stderr
+        succeeded(on_cluster(["bash", "-c", MAKE]))
         for name, text in (("openmpi/4.1", OPEN_MPI), ("torch/2", PYTHON)):
             folder = f"{FOLDER}/mpi" if name == "openmpi/4.1" else ENVIRONMENT
             file = state.scratch / USER / "site" / "modules" / name
@@ -65,8 +64,7 @@ def active(login: Login, command: str) -> Done:
 
 
 def test_the_plan_says_that_it_is_missing_and_it_is_compiled(login: Login) -> None:
-    before = active(login, "runner plan --nodes 2 torch_mnist")
-    assert before.returncode == 80
+    before = ended(active(login, "runner plan --nodes 2 torch_mnist"), 80)
     assert f"try: runner build horovod --into {ENVIRONMENT}" in before.stdout + before.stderr
     done = shell(login, MODULES, BUILD, timeout=1500)
     assert done.stdout == f"{ENVIRONMENT}\n", done.stderr
@@ -77,12 +75,9 @@ def test_the_plan_says_that_it_is_missing_and_it_is_compiled(login: Login) -> No
     assert labels["torch.version"] == TORCH
     kept = login.sh(f"{ENVIRONMENT}/bin/python -c 'import numpy; print(numpy.__version__)'")
     assert kept == f"{NUMPY}\n"
-    after = active(login, "runner plan --nodes 2 torch_mnist")
-    assert after.returncode == 0, after.stderr
+    after = succeeded(active(login, "runner plan --nodes 2 torch_mnist"))
     assert f"CONDA_PREFIX={ENVIRONMENT}" in after.stdout
-    again = shell(login, MODULES, BUILD)
-    assert again.returncode == 80
-    assert "already has Horovod 0.28.1" in again.stderr
+    ended(shell(login, MODULES, BUILD), 80, "already has Horovod 0.28.1")
 
 
 @pytest.mark.parametrize("controller", ["mpi", "gloo"])
@@ -124,8 +119,7 @@ def test_horovodrun_in_a_shell_without_a_container(login: Login, start: str) -> 
 def test_what_does_not_compile_leaves_nothing(login: Login) -> None:
     login.sh("python3 -m venv plain; python3 -m venv --without-pip none")
     plain_one = login.runner("build", "horovod", "--into", f"{login.folder}/plain")
-    assert plain_one.returncode == 80
-    assert "has neither torch nor TensorFlow to compile Horovod for" in plain_one.stderr
+    ended(plain_one, 80, "has neither torch nor TensorFlow to compile Horovod for")
     for words in (["horovod"], ["horovod", "plain"], ["horovod", "--into", "nowhere"]):
         assert login.runner("build", *words).returncode == 2, words
     assert login.sh("ls -A") == "none\nplain\n"

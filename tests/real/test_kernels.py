@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.state import UID, State
 
-from .conftest import IMAGE, UNPACKED, Done, Login, new_folder, on_cluster
+from .conftest import IMAGE, UNPACKED, Done, Login, new_folder, on_cluster, succeeded
 from .studies import fetch
 from .test_inside import CELL, session
 
@@ -46,8 +46,7 @@ def lab() -> Iterator[str]:
         os.chown(wheels, UID, UID)
         words = f"--quiet --no-compile --no-index --find-links={folder}/wheels"
         install = f"env/bin/pip install {words} jupyterlab"
-        done = on_cluster(["bash", "-c", f"cd {folder} && python3 -m venv env && {install}"])
-        assert done.returncode == 0, done.stderr
+        succeeded(on_cluster(["bash", "-c", f"cd {folder} && python3 -m venv env && {install}"]))
         yield f"{folder}/env"
     finally:
         on_cluster(["rm", "-rf", folder])
@@ -70,8 +69,7 @@ def run_cells(login: Login, lab: str, hub: Mapping[str, str], kernel: str, *cell
 def test_a_kernel_runs_cells_in_the_image(login: Login, lab: str, hub: Mapping[str, str]) -> None:
     login.sh(f"ln -s {IMAGE} my.sif")
     words = ("jupyter", "--kernel", "hvd", "--image", "my.sif", "--env", "MINE=a b")
-    made = login.runner(*words, env=hub)
-    assert made.returncode == 0, made.stderr
+    made = succeeded(login.runner(*words, env=hub))
     assert made.stdout == f"{login.folder}/jupyter/kernels/hvd/kernel.json\n"
     done = run_cells(login, lab, hub, "hvd", WORLD, PLACE)
     assert done.stdout.splitlines() == [

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from .conftest import UNPACKED, Login
+from .conftest import UNPACKED, Login, ended, succeeded
 from .places import BARE
 
 HELLO = f"""{BARE}
@@ -40,9 +40,8 @@ def test_recipes_form_one_world_over_two_nodes(
     login: Login, trainer: str, controller: str, each: int
 ) -> None:
     shape = ["--nodes", "2", "--ntasks-per-node", str(each), "--controller", controller]
-    done = login.launch(*shape, "--wait", trainer, *SHORT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = login.result()
+    succeeded(login.launch(*shape, "--wait", trainer, *SHORT))
+    result = login.told("result")
     assert result["world_size"] == 2 * each
     assert sorted(result["hosts"]) == ["n1"] * each + ["n2"] * each
 
@@ -51,11 +50,12 @@ def test_recipes_form_one_world_over_two_nodes(
 @pytest.mark.unpacked
 def test_language_model(login: Login) -> None:
     """Within an allocation test_allocation_and_host_mpi.py trains it each time."""
-    done = login.launch(
-        "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
+    succeeded(
+        login.launch(
+            "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert login.result()["world_size"] == 2
+    assert login.told("result")["world_size"] == 2
 
 
 def test_auto_takes_mpi_where_image_and_slurm_speak_pmix(login: Login) -> None:
@@ -75,8 +75,7 @@ def test_uneven_tasks(login: Login, controller: str) -> None:
         "--ntasks",
         "4",
     ]
-    done = login.launch(*shape, "--controller", controller, "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*shape, "--controller", controller, "--follow", "--all", trainer))
     lines = sorted(line for line in done.stdout.splitlines() if "| rank" in line)
     assert len(lines) == 4
     assert all("of 4" in line for line in lines)
@@ -87,10 +86,11 @@ def test_uneven_tasks(login: Login, controller: str) -> None:
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_no_scheduler(login: Login, controller: str) -> None:
     trainer = login.write("hello.py", HELLO)
-    done = login.launch(
-        "--scheduler", "local", "--ntasks", "2", "--controller", controller, "--all", trainer
+    done = succeeded(
+        login.launch(
+            "--scheduler", "local", "--ntasks", "2", "--controller", controller, "--all", trainer
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("of 2 local") == 2
 
 
@@ -100,18 +100,19 @@ def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> No
     trainer = login.write(
         name, "import json, os, sys; print('ARGS', json.dumps([sys.argv[1:], os.environ['ODD']]))"
     )
-    done = login.launch(
-        "--follow",
-        "--all",
-        "--job-name",
-        'odd "$name"; #1',
-        "--env",
-        "ODD=" + "|".join(hostile),
-        trainer,
-        "--",
-        *hostile,
+    done = succeeded(
+        login.launch(
+            "--follow",
+            "--all",
+            "--job-name",
+            'odd "$name"; #1',
+            "--env",
+            "ODD=" + "|".join(hostile),
+            trainer,
+            "--",
+            *hostile,
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     line = next(line for line in done.stdout.splitlines() if "ARGS" in line)
     assert json.loads(line.split("ARGS ")[1]) == [hostile, "|".join(hostile)]
     assert "bad" not in login.sh("ls").split()
@@ -124,8 +125,7 @@ def test_logs_in_odd_folders_and_values_of_env_for_their_owner(login: Login, fol
     secret = ("--env", 'SECRET=it\'s $(id), "x"\ntwo')
     words = ("--runs-dir", f"{folder}/runs", "--job-name", "say", *secret, "--wait")
     for more, runs in (((), ["say-1"]), (("--array", "0-1"), ["say-2_0", "say-2_1"])):
-        done = login.launch(*words, *more, trainer)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(login.launch(*words, *more, trainer))
         for run in runs:
             assert "VALUE 19" in login.sh(f"cat '{folder}/runs/{run}/logs/job.log'")
     files = f"find '{folder}/runs' -type f"
@@ -141,15 +141,13 @@ def test_errors_have_a_file_of_their_own_and_the_log_has_them_too(login: Login) 
         "if sys.argv[1:]: raise Odd",
     )
     words = ("--no-gate", "--controller", "none", "-o", "%x_%j.out", "-e", "%x_%j.err", "--wait")
-    done = login.launch(*words, "-N", "2", "--job-name", "both", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.launch(*words, "-N", "2", "--job-name", "both", trainer))
     out, err = login.sh("cat both_*.out"), login.sh("cat both_*.err")
     for name in ("0@n1", "1@n2"):  # srun mixes the ranks' lines, and keeps the order of each rank's
         own = [line for line in out.splitlines() if line.startswith(name)]
         assert own == [f"{name} | to out", f"{name} | to err"]
     assert sorted(err.splitlines()) == ["0@n1 | to err", "1@n2 | to err"]
-    done = login.launch(*words, "--job-name", "one", trainer, "--", "fail")
-    assert done.returncode == 1, done.stdout + done.stderr
+    ended(login.launch(*words, "--job-name", "one", trainer, "--", "fail"), 1)
     for end in ("out", "err"):
         assert "NameError: name 'Odd' is not defined" in login.sh(f"cat one_*.{end}")
     assert "NameError" in login.runner("explain").stdout
@@ -178,8 +176,7 @@ def test_nothing_of_the_host_leaks_in(login: Login) -> None:
         "print('ENV', json.dumps([dict(os.environ), site.ENABLE_USER_SITE]))",
     )
     leaks = {"PYTHONPATH": f"{login.folder}/host", "LD_LIBRARY_PATH": "/host", "NCCL_DEBUG": "INFO"}
-    done = login.launch("--follow", "--all", trainer, env=leaks)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch("--follow", "--all", trainer, env=leaks))
     line = next(line for line in done.stdout.splitlines() if "ENV" in line)
     env, user_site = json.loads(line.split("ENV ")[1])
     assert "/host" not in env["PYTHONPATH"]
@@ -215,8 +212,7 @@ def test_data_is_bound_read_only(login: Login) -> None:
 def test_gpu_jobs_ask_slurm_for_gpus(login: Login) -> None:
     trainer = login.write("gpu.py", "import os; print('SEES', os.environ['CUDA_VISIBLE_DEVICES'])")
     gpus = ("-p", "gpu", "--gpus-per-node", "A100:2")
-    done = login.launch(*gpus, "--no-nv", "--no-gate", "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*gpus, "--no-nv", "--no-gate", "--follow", "--all", trainer))
     assert done.stdout.count("SEES 0,1") == 2  # one rank for each GPU, and each sees both
 
 
@@ -227,8 +223,7 @@ class TestWorldSizeGate:
         """Debian's Open MPI 4.1 under srun ends the process within MPI_Init."""
         trainer = login.write("hello.py", HELLO)
         start = time.monotonic()
-        done = login.launch(*WITHOUT_PMI, trainer)
-        assert done.returncode == 82, done.stdout + done.stderr
+        done = ended(login.launch(*WITHOUT_PMI, trainer), 82)
         assert re.search(r"no process group on rank \d@n\d: it exited in hvd.init\(\)", done.stdout)
         assert "runner launch --controller mpi --mpi pmix" in done.stdout
         assert time.monotonic() - start < 60
@@ -239,8 +234,7 @@ class TestWorldSizeGate:
         trainer = login.write(
             "alone.py", hide + "del os.environ[name]\n" + HELLO + "print('ALONE')"
         )
-        done = login.launch(*WITHOUT_PMI, trainer)
-        assert done.returncode == 82, done.stdout + done.stderr
+        done = ended(login.launch(*WITHOUT_PMI, trainer), 82)
         assert re.search(r"world-size mismatch on rank \d@n\d: 2 ranks were started", done.stdout)
         assert "Horovod has world size 1" in done.stdout
         assert "ALONE" not in done.stdout
@@ -308,10 +302,11 @@ def test_image_of_others_gets_the_recipe_and_the_gate(login: Login) -> None:
     """A sandbox without our labels is looked into: the recipe is brought along, and it trains."""
     left_out = ("/.singularity.d/labels.json", "/trainers", *WITHOUT)
     login.sh(f"rsync -a {shlex.join(f'--exclude={path}' for path in left_out)} {UNPACKED}/ box")
-    done = login.runner(
-        "launch", "--image", "box", "-N", "2", "--follow", "--all", "-v", "torch_mnist", *SHORT
+    done = succeeded(
+        login.runner(
+            "launch", "--image", "box", "-N", "2", "--follow", "--all", "-v", "torch_mnist", *SHORT
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "inspecting box, which has no labels of this project" in done.stderr
     assert "controller: mpi (the image has PMIx 4.2.2 and srun offers" in done.stderr
-    assert login.result()["world_size"] == 2
+    assert login.told("result")["world_size"] == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .conftest import IMAGE, UNPACKED, Login
+from .conftest import IMAGE, UNPACKED, Login, succeeded
 
 SEE = """
 import getpass, json, os, pwd, subprocess, sys
@@ -31,7 +31,7 @@ def test_the_hosts_shell_folders_and_users_do_not_leak_in(login: Login) -> None:
     bind = f"--bind {login.folder}/empty:/etc/passwd --apptainer-arg=--contain"
     words = f"runner launch --image {IMAGE} {' '.join(FLAGS)} {bind} --nodes 2 code/see.py 2>&1"
     said = login.sh(leaks + words)
-    seen = login.result()
+    seen = login.told("result")
     assert seen["user"] == ["ada", "ada"]
     assert seen["child"] == "ada"
     assert seen["bash"] == "file\n"
@@ -42,9 +42,8 @@ def test_the_hosts_shell_folders_and_users_do_not_leak_in(login: Login) -> None:
 
 def test_ranks_start_whatever_the_batch_job_exports(login: Login) -> None:
     see = login.write("see.py", SEE)
-    done = login.launch(*FLAGS, "--nodes", "2", "--sbatch-arg=--export=NONE", see)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "SLURM_EXPORT_ENV" not in login.result()
+    succeeded(login.launch(*FLAGS, "--nodes", "2", "--sbatch-arg=--export=NONE", see))
+    assert "SLURM_EXPORT_ENV" not in login.told("result")
 
 
 def test_a_folder_of_no_build_of_ours_has_the_runs_folder_and_its_own_programs(
@@ -52,9 +51,7 @@ def test_a_folder_of_no_build_of_ours_has_the_runs_folder_and_its_own_programs(
 ) -> None:
     login.sh(f"rsync -a --exclude=/.singularity.d/* --exclude=/opt/horovod {UNPACKED}/ box")
     see = login.write("see.py", SEE)
-    done = login.runner("launch", "--image", "box", *FLAGS, see)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.runner("launch", "--image", "box", *FLAGS, see))
     assert json.loads(login.sh("cat runs/see-1/result.json"))["OUTPUT_DIR"].endswith("/see-1")
-    done = login.runner("launch", "--image", "box", *FLAGS, "/usr/bin/env")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.runner("launch", "--image", "box", *FLAGS, "/usr/bin/env"))
     assert "/runs/env-1" in login.sh("grep OUTPUT_DIR= runs/env-1/logs/job.log")

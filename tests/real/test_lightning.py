@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended, succeeded
 from .test_recipes import ranks, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
@@ -57,8 +57,7 @@ def test_the_loss_is_that_of_one_rank_whoever_exchanges(login: Login) -> None:
 
 def test_the_strategy_reduces(login: Login) -> None:
     program = Path(__file__).with_name("lightning_reduces.py").read_text(encoding="utf-8")
-    done = ranks(login, 2, login.write("reduces.py", program))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(ranks(login, 2, login.write("reduces.py", program)))
     # Without Horovod's optimizer the same samples lead each rank to weights of its own.
     assert done.stdout.strip() == "same: with adding-up adasum"
 
@@ -66,8 +65,7 @@ def test_the_strategy_reduces(login: Login) -> None:
 def test_stopped_within_an_epoch_it_goes_on_to_the_same_weights(login: Login) -> None:
     words = ["--epochs", "3", "--batch-size", "16"]
     train(login, 2, "lightning_mnist", *words)
-    stopped = ranks(login, 2, "-c", STOPPED, *words, "--output", "cut")
-    assert stopped.returncode == 91, stopped.stdout + stopped.stderr
+    stopped = ended(ranks(login, 2, "-c", STOPPED, *words, "--output", "cut"), 91)
     assert "stopped on SIGTERM after step 61" in stopped.stdout
     done = ranks(
         login, 2, "-m", "recipes.lightning_mnist", *words, "--output", "cut", "--resume", "auto"

@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any
 
-from .conftest import Done, Login
+from .conftest import Done, Login, ended, succeeded
 
 # Tells what it was given; waits, fails or asks to be queued again as it is told.
 TRAINER = """
@@ -43,7 +43,7 @@ def facts(login: Login, word: str) -> dict[str, Any]:
 
 
 def all_facts(login: Login, word: str) -> list[dict[str, Any]]:
-    found = json.loads(login.runner("status", "--json", word).stdout)
+    found = login.told("status", word)
     return found if isinstance(found, list) else [found]
 
 
@@ -66,7 +66,7 @@ def test_a_sweep_of_hostile_values_is_one_array_with_a_folder_for_each(login: Lo
     assert done.returncode == 7, done.stderr
     assert f"submitted: {len(HOSTILE)} runs, say-1" in done.stderr
     assert f"{len(HOSTILE) - 1} completed, 1 failed" in done.stderr
-    runs = json.loads(login.runner("result", "--json", "say-1").stdout)
+    runs = login.told("result", "say-1")
     assert [run["result"]["argv"] for run in runs] == [["--first", f"--x={v}"] for v in HOSTILE]
     assert [run["varied"] for run in runs] == [{"x": value} for value in HOSTILE]
     number = runs[0]["id"].partition("_")[0]
@@ -87,9 +87,7 @@ def test_a_sweep_of_hostile_values_is_one_array_with_a_folder_for_each(login: Lo
     why = login.runner("explain", number).stdout
     assert f"say-1: 1 of {len(HOSTILE)} runs did not end well" in why
     assert f"{last}:" in why
-    which = login.runner("logs", number)
-    assert which.returncode == 2
-    assert f"{number} is {len(HOSTILE)} runs" in which.stderr
+    ended(login.runner("logs", number), 2, f"{number} is {len(HOSTILE)} runs")
 
 
 def test_arrays_wait_for_each_other_and_are_cancelled_one_by_one_or_all(login: Login) -> None:
@@ -100,15 +98,12 @@ def test_arrays_wait_for_each_other_and_are_cancelled_one_by_one_or_all(login: L
     then = started(login.runner(*launch, *after, "say.py"))
     assert f"--dependency=afterok:{first}" in login.sh("cat runs/after-1/job.sbatch")
     login.runner("cancel", f"{first}_5")
-    done = login.runner("wait", first)
-    assert done.returncode == 86
-    assert "2 completed, 1 cancelled" in done.stderr
+    ended(login.runner("wait", first), 86, "2 completed, 1 cancelled")
     kept = [json.loads(login.sh(f"cat runs/say-1_{task}/result.json")) for task in (1, 4)]
     assert [one["task"] for one in kept] == ["1", "4"]
     assert kept[0]["ended"] <= kept[1]["began"]  # %1: one at a time
     never = login.runner(*launch, "--dependency", "afterok:say-1_5", "say.py")
-    assert never.returncode == 80
-    assert "can never be met" in never.stderr
+    ended(never, 80, "can never be met")
     login.runner("cancel", then)
 
     long = ["--env", "SECONDS_TO_WAIT=60", "-a0-3", "--parsable"]
@@ -135,9 +130,8 @@ def test_one_task_is_queued_again_and_the_others_go_on(login: Login) -> None:
 
 def test_without_a_scheduler_they_run_one_after_the_other(login: Login) -> None:
     here = [*prepared(login), "--scheduler", "local", "--env", "SECONDS_TO_WAIT=1"]
-    done = login.runner(*here, "--sweep", "x=1,fail,3", "say.py")
-    assert done.returncode == 7, done.stderr
-    runs = json.loads(login.runner("result", "--json").stdout)
+    ended(login.runner(*here, "--sweep", "x=1,fail,3", "say.py"), 7)
+    runs = login.told("result")
     for one, other in zip(runs, runs[1:]):
         assert one["result"]["ended"] <= other["result"]["began"]
 
@@ -158,8 +152,7 @@ def test_without_a_scheduler_they_run_one_after_the_other(login: Login) -> None:
 def test_a_sweep_of_a_script_that_knows_no_folder_of_its_run_is_warned_of(login: Login) -> None:
     here = [*prepared(login), "--sweep", "x=1,2", "--wait"]
     login.write("saves.py", "open('model.pt', 'a').write('x')")
-    done = login.runner(*here, "saves.py")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.runner(*here, "saves.py"))
     assert f"all runs work in {login.folder}, where saves.py may overwrite" in done.stderr
     assert 'os.environ["OUTPUT_DIR"]' in done.stderr
     assert "may overwrite" not in login.runner(*here, "say.py").stderr

@@ -11,7 +11,7 @@ import pytest
 from tests import documents
 
 from . import built, servers
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, Done, Login, on_cluster, succeeded
 from .desk import Desk, desk, registry, shop
 from .servers import Server
 
@@ -66,8 +66,7 @@ def nodes_registry(shop: Login) -> Iterator[str]:
 def pushed(shop: Login, nodes_registry: str) -> tuple[str, str]:
     """Our image in that registry: its name there, and its digest."""
     name = f"{nodes_registry}/team/horovod:v1"
-    done = shop.runner("push", "--no-https", "--json", IMAGE, f"docker://{name}")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(shop.runner("push", "--no-https", "--json", IMAGE, f"docker://{name}"))
     return name, json.loads(done.stdout)["manifest"]
 
 
@@ -99,11 +98,9 @@ def test_podman_starts_ranks_on_two_nodes_that_meet(
     desk: Desk, tiny: str, nodes_registry: str
 ) -> None:
     name = f"{nodes_registry}/team/python:v1"
-    done = desk.runner("push", tiny, f"docker://{name}")
-    assert done.returncode == 0, done.stderr
-    done = launch(desk, name, "--no-gate", desk.write("meet.py", MEET))
-    assert done.returncode == 0, done.stderr + desk.sh("cat runs/*/logs/job.log")
-    assert desk.result()["met"] == ["n1", "n2"]
+    succeeded(desk.runner("push", tiny, f"docker://{name}"))
+    succeeded(launch(desk, name, "--no-gate", desk.write("meet.py", MEET)))
+    assert desk.told("result")["met"] == ["n1", "n2"]
 
 
 @slow
@@ -124,8 +121,7 @@ def test_the_cpu_image_as_an_archive_runs_without_a_registry(
     image, archive = f"{folder}/horovod_cpu.sif", f"{folder}/cpu.tar"
     built.build("cpu", "-o", image, seconds=600)
     for file in (archive, f"{folder}/again.tar"):
-        done = shop.runner("push", image, f"oci-archive:{file}")
-        assert done.returncode == 0, done.stderr
+        succeeded(shop.runner("push", image, f"oci-archive:{file}"))
     shop.sh(f"cmp {archive} {folder}/again.tar; rm {folder}/again.tar")
     run = "podman run --rm --network=host --ipc=host --cgroups=disabled horovod_cpu"
     script = "import horovod.torch as hvd; hvd.init(); print(hvd.size(), hvd.gloo_built())"
@@ -137,13 +133,12 @@ def test_the_cpu_image_as_an_archive_runs_without_a_registry(
 def test_apptainer_and_podman_take_it_back(desk: Desk, tiny: str, registry: Server) -> None:
     uri = f"docker://{registry.host}/team/python:v1"
     secret = {"http_proxy": "http://ada:geheim@127.0.0.1:9", "no_proxy": "127.0.0.1"}
-    sent = json.loads(desk.runner("push", tiny, uri, "--json", env=secret).stdout)
+    sent = desk.told("push", tiny, uri, env=secret)
     uploads = registry.requests('"PUT /v2/team/python/blobs')
     assert uploads == 2
     assert desk.runner("push", tiny, uri).returncode == 0
     assert registry.requests('"PUT /v2/team/python/blobs') == uploads, "nothing is sent twice"
-    done = desk.runner("push", tiny, "oci-archive:python.tar", "--json", env=secret)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(desk.runner("push", tiny, "oci-archive:python.tar", "--json", env=secret))
     assert json.loads(done.stdout)["digest"] == sent["digest"]
     assert desk.sh("tar -xOf python.tar | grep -ac geheim || true").strip() == "0"
     run = "podman run --rm --network=host --ipc=host --cgroups=disabled --entrypoint= python"

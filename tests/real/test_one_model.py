@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .built import build
-from .conftest import IMAGE, UNPACKED, Done, Login
+from .conftest import IMAGE, UNPACKED, Done, Login, ended, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -64,8 +64,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_different_models_end_with_95_and_what_to_change(place: Login, name: str) -> None:
     controller, parameter, cause, remedy = WRONG[name]
-    done = two_ranks(place, controller, TORCH, name)
-    assert done.returncode == 95, done.stdout + done.stderr
+    done = ended(two_ranks(place, controller, TORCH, name), 95)
     assert "runner: one world of 2 ranks" in done.stdout
     assert f"{parameter} differs" in done.stdout
     assert cause in done.stdout
@@ -85,8 +84,7 @@ WRONG_KERAS = {
 @pytest.mark.parametrize("name", WRONG_KERAS)
 def test_different_models_of_keras_end_with_95(place: Login, name: str) -> None:
     controller, cause = WRONG_KERAS[name]
-    done = two_ranks(place, controller, KERAS, name)
-    assert done.returncode == 95, done.stdout + done.stderr
+    done = ended(two_ranks(place, controller, KERAS, name), 95)
     assert re.search("kernel(:0)? differs", done.stdout)
     assert cause in done.stdout
 
@@ -115,8 +113,7 @@ OFTEN = ("tape", "keras_2", "mirrored", "local_variable")
 )
 def test_right_models_of_keras_are_no_alarm(place: Login, name: str) -> None:
     controller, words = RIGHT_KERAS[name]
-    done = two_ranks(place, controller, KERAS, name)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(two_ranks(place, controller, KERAS, name))
     assert f"runner: weights {words}" in done.stdout
 
 
@@ -139,8 +136,7 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_trainings_are_no_alarm(place: Login, name: str) -> None:
     controller, names, result = RIGHT[name]
-    done = two_ranks(place, controller, TORCH, *names)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(two_ranks(place, controller, TORCH, *names))
     assert verdict(place)["result"] == result, done.stdout
     before_use, _, _ = done.stdout.partition("runner: what the job used")
     last = before_use.splitlines()[-1]
@@ -159,8 +155,7 @@ def test_deepspeed_in_a_derived_image(place: Login, monkeypatch: pytest.MonkeyPa
         ("zero_stage_0", "weights equal on all ranks (after 12 steps)"),
         ("zero_stages_1_to_3", "weights not checked: "),
     ):
-        done = two_ranks(place, "none", TORCH, name, image=image)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = succeeded(two_ranks(place, "none", TORCH, name, image=image))
         assert f"runner: {said}" in done.stdout
 
 
@@ -188,8 +183,7 @@ ALSO = {
 def test_packaged_trainers_have_equal_weights(place: Login, name: str) -> None:
     trainer, *words = name.split()
     command = ("-m", f"recipes.{trainer}", *words, "--max-steps", "6")
-    done = two_ranks(place, {**PACKAGED, **ALSO}[name], *command)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(two_ranks(place, {**PACKAGED, **ALSO}[name], *command))
     assert "runner: weights equal on all ranks (after 6 steps)" in done.stdout
 
 
@@ -199,13 +193,11 @@ def test_a_wrapper_that_was_forgotten_is_told_by_a_launch(place: Login) -> None:
     assert "the model is not wrapped: no gradients are averaged" in done.stderr
     assert "fix:           model = DistributedDataParallel(model)" in done.stderr
     assert "weights" in place.runner("status", "trainings-1").stdout
-    without = place.launch(*FOLLOWED, "--no-gate", "trainings.py", "--", "not_wrapped")
-    assert without.returncode == 0, without.stdout + without.stderr
+    without = succeeded(place.launch(*FOLLOWED, "--no-gate", "trainings.py", "--", "not_wrapped"))
     assert "runner: weights" not in without.stdout
 
 
 def test_the_result_of_a_trainer_says_that_its_weights_were_equal(place: Login) -> None:
-    done = place.launch(*FOLLOWED, "torch_mnist", "--", "--epochs", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.launch(*FOLLOWED, "torch_mnist", "--", "--epochs", "1"))
     assert "runner: weights equal on all ranks (after " in done.stdout
-    assert place.result()["weights"]["result"] == "equal"
+    assert place.told("result")["weights"]["result"] == "equal"

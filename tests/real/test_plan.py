@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, Done, Login
+from .conftest import IMAGE, Done, Login, ended, succeeded
 from .places import BARE
 
 # A GPU's stand-in: torch is told that there are as many as the driver would list.
@@ -56,8 +56,7 @@ def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(login: Login) -> None
     for way in ways:
         script = planned(login, *way, *words)["script"]
         assert {"#SBATCH --ntasks-per-node=2", "#SBATCH --nodes=2"} <= set(script.splitlines()), way
-    done = login.launch("--gpus", "4", "--follow", "--all", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch("--gpus", "4", "--follow", "--all", *words))
     ranks = sorted(RANK.findall(done.stdout))
     assert [(rank, size, local) for rank, size, local, _ in ranks] == [
         ("0", "4", "0"),
@@ -72,8 +71,7 @@ def test_tasks_follow_the_gpus_and_ranks_take_them_in_turn(login: Login) -> None
 def test_one_visible_gpu_for_each_rank(login: Login) -> None:
     trainer = login.write("gpu.py", TAKES_A_GPU)
     words = ("-p", "gpu", "--ntasks-per-node", "2", "--gpus-per-task", "1", "--no-nv")
-    done = login.launch(*words, "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*words, "--follow", "--all", trainer))
     ranks = sorted(RANK.findall(done.stdout))
     assert [rank[0] for rank in ranks] == ["0", "1"]
     assert ranks[0][3] != ranks[1][3], "two ranks on one GPU"
@@ -99,9 +97,7 @@ def test_one_visible_gpu_for_each_rank(login: Login) -> None:
 def test_contradictions_are_refused(
     login: Login, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    done = login.launch(*words, "torch_mnist")
-    assert done.returncode == code, done.stdout + done.stderr
-    assert message in done.stderr
+    done = ended(login.launch(*words, "torch_mnist"), code, message)
     assert "Traceback" not in done.stderr
     assert login.runs() == []
 
@@ -134,28 +130,25 @@ def test_each_suggested_command_works(login: Login, words: str) -> None:
         if "&&" in offer:  # after a build
             continue
         assert "# refused too" not in offer
-        again = login.run(*shlex.split(offer))
-        assert again.returncode == 0, offer + again.stderr
+        succeeded(login.run(*shlex.split(offer)))
 
 
 def test_where_no_change_works_that_is_said(login: Login) -> None:
     done = login.launch("--dry-run", "--nodes", "2", "mpirun", "gone.py")
-    assert done.returncode == 2
-    assert "  # refused too: the trainer gone.py does not exist" in done.stderr
+    ended(done, 2, "  # refused too: the trainer gone.py does not exist")
 
 
 def test_a_folder_is_no_trainer(login: Login) -> None:
     login.sh("mkdir code; touch code/train.py")
-    done = login.launch("code", "--", "--lr", "1")
-    assert done.returncode == 2
-    assert "the trainer code is a folder" in done.stderr
+    done = ended(login.launch("code", "--", "--lr", "1"), 2, "the trainer code is a folder")
     assert re.search(r"try: runner launch --image \S+ code/train.py -- --lr 1\n", done.stderr)
     assert login.runs() == []
 
 
 def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
-    done = login.launch("--site", "polaris", "-A", "p", "--no-nv", "--dry-run", "torch_mnist")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(
+        login.launch("--site", "polaris", "-A", "p", "--no-nv", "--dry-run", "torch_mnist")
+    )
     assert done.stdout.startswith("#!/bin/bash -l\n#PBS -N torch_mnist\n")
     assert "#SBATCH" not in done.stdout
     assert "\n# scheduler: pbs (the scheduler of polaris)\n" in done.stdout
@@ -167,12 +160,9 @@ def test_another_sites_script_has_nothing_of_this_cluster(login: Login) -> None:
 def test_a_remedy_is_a_command_that_works(login: Login) -> None:
     trainer = login.write("t.py", f"{BARE}hvd.init(); print(hvd.size())")
     words = ("-N", "2", "--controller", "mpi", "--mpi", "pmi2", "--wait", trainer)
-    done = login.launch(*words)
-    assert done.returncode == 80
-    assert "every rank would be alone (world size 1)" in done.stderr
+    done = ended(login.launch(*words), 80, "every rank would be alone (world size 1)")
     remedy = re.findall(r"try: (runner launch .*)", done.stderr)[0]
-    again = login.run(*shlex.split(remedy))
-    assert again.returncode == 0, again.stdout + again.stderr
+    succeeded(login.run(*shlex.split(remedy)))
 
 
 def test_by_force_the_gate_still_watches(login: Login) -> None:
@@ -190,9 +180,7 @@ def test_by_force_the_gate_still_watches(login: Login) -> None:
         "--all",
         trainer,
     )
-    done = login.launch(*words)
-    assert done.returncode == 82, done.stdout + done.stderr
-    assert "submitted by force" in done.stderr
+    done = ended(login.launch(*words), 82, "submitted by force")
     assert "| ALONE" not in done.stdout
 
 
@@ -206,15 +194,13 @@ def with_stand_in(login: Login, name: str, script: str) -> Done:
 
 def test_a_site_command_that_hangs_is_left_out(login: Login) -> None:
     login.sh("mkdir bin")
-    done = with_stand_in(login, "sinfo", "sleep 60")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(with_stand_in(login, "sinfo", "sleep 60"))
     assert "warning: sinfo: no answer within 10 s" in done.stdout
 
 
 def test_output_that_is_not_understood_is_shown(login: Login) -> None:
     login.sh("mkdir bin")
-    done = with_stand_in(login, "sinfo", "echo the queue is closed today")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(with_stand_in(login, "sinfo", "echo the queue is closed today"))
     assert "sinfo printed what runner does not read: the queue is closed today" in done.stdout
 
 

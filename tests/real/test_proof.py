@@ -16,7 +16,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from .conftest import IMAGE, Done, Login, on_cluster
+from .conftest import IMAGE, Done, Login, ended, on_cluster, succeeded
 
 USAGE, REFUSED, NOT_VERIFIED = 2, 80, 81
 # The tree's own shell and Python. Not compressed, for speed; of Python only what the shim needs.
@@ -96,9 +96,7 @@ class Place:
 
     def sh(self, script: str) -> str:
         """Run a shell script that must succeed."""
-        done = self.login.run("bash", "-ec", script, env=self.env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return succeeded(self.login.run("bash", "-ec", script, env=self.env)).stdout
 
     def new_key(self, name: str, passphrase: str = "") -> str:
         """Make a key; return its fingerprint."""
@@ -110,8 +108,7 @@ class Place:
 
     def sign(self, *words: str) -> None:
         """Sign a.sif."""
-        done = self.runner("sign", "a.sif", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(self.runner("sign", "a.sif", *words))
 
     def alter(self, place: int) -> None:
         """Change one byte of a.sif, and let its time be as before."""
@@ -135,9 +132,7 @@ class Place:
 @pytest.fixture(scope="module")
 def small() -> Iterator[str]:
     """The path of a small image without labels."""
-    done = on_cluster(["bash", "-ec", MAKE_SMALL])
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = done.stdout.strip()
+    folder = succeeded(on_cluster(["bash", "-ec", MAKE_SMALL])).stdout.strip()
     yield f"{folder}/small.sif"
     on_cluster(["rm", "-rf", folder])
 
@@ -183,9 +178,7 @@ def test_a_signature_by_somebody_else(place: Place) -> None:
 def test_a_key_that_has_expired(place: Place) -> None:
     place.login.write("expired.asc", EXPIRED)
     place.sh("mkdir -m 700 keys; apptainer key import expired.asc; sha256sum a.sif > before")
-    done = place.runner("sign", "a.sif")
-    assert done.returncode == NOT_VERIFIED
-    assert "the key of its signature has expired" in done.stderr
+    ended(place.runner("sign", "a.sif"), NOT_VERIFIED, "the key of its signature has expired")
     place.sh("sha256sum --check before")  # the signature was taken back
     place.sh("apptainer sign --keyidx 0 a.sif")
     code, state, words = place.signature()
@@ -208,16 +201,13 @@ def test_the_passphrase(place: Place) -> None:
     place.new_key("ada", "correct horse")
     place.sh("sha256sum a.sif > before")
     wrong = place.login.run("bash", "-c", "echo wrong | runner sign a.sif", env=place.env)
-    assert wrong.returncode == USAGE
-    assert "the passphrase is wrong" in wrong.stderr
+    ended(wrong, USAGE, "the passphrase is wrong")
     place.sh("sha256sum --check before; echo correct horse | runner sign a.sif")
     assert place.signature()[:2] == (0, "pass")
 
 
 def test_without_a_key(place: Place) -> None:
-    done = place.runner("sign", "a.sif")
-    assert done.returncode == REFUSED
-    assert "try: apptainer key newpair" in done.stderr
+    ended(place.runner("sign", "a.sif"), REFUSED, "try: apptainer key newpair")
 
 
 def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:
@@ -243,8 +233,7 @@ def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:
 
 def facts(place: Place, image: str, **env: str) -> dict[str, dict[str, Any]]:
     """Return the facts that `runner inspect` has of an image."""
-    done = place.runner("inspect", "--json", image, **env)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(place.runner("inspect", "--json", image, **env))
     found: dict[str, dict[str, Any]] = json.loads(done.stdout)["facts"]
     return found
 
@@ -264,8 +253,7 @@ def test_an_image_of_others_is_looked_into_once(place: Place) -> None:
 
 
 def test_an_image_of_others_without_horovod(place: Place) -> None:
-    done = place.runner("verify", "a.sif")
-    assert done.returncode == NOT_VERIFIED
+    done = ended(place.runner("verify", "a.sif"), NOT_VERIFIED)
     assert "fail         check-build" in done.stdout
     assert "there is no Horovod in it" in done.stdout
 
@@ -301,8 +289,7 @@ def test_an_image_altered_while_the_job_waits(place: Place) -> None:
     held = ["--sbatch-arg=--hold", "--parsable", "--image", "a.sif", "train.py"]
     jobs = []
     for more in ([], ["--stage-image", "node-local", "--nodes", "2"]):
-        done = place.runner("launch", *more, *held)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(place.runner("launch", *more, *held))
         jobs.append(done.stdout.strip())
     place.alter(-5000)
     place.sh(f"scontrol release {','.join(jobs)}")

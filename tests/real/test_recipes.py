@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import UNPACKED, Done, Login
+from .conftest import UNPACKED, Done, Login, ended, succeeded
 
 MNIST_TRAINERS = ["torch_mnist", "tf_mnist"]
 
@@ -72,8 +72,7 @@ def ranks(login: Login, count: int, *argv: str) -> Done:
 
 def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]:
     """Train, and return result.json."""
-    done = ranks(login, count, "-m", f"recipes.{trainer}", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(ranks(login, count, "-m", f"recipes.{trainer}", *words))
     result: dict[str, Any] = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
     return result
 
@@ -93,8 +92,7 @@ def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]
 def test_digits_are_learned_with_any_number_of_ranks(
     login: Login, trainer: str, count: int
 ) -> None:
-    done = ranks(login, count, "-m", f"recipes.{trainer}", "--log-interval", "20")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(ranks(login, count, "-m", f"recipes.{trainer}", "--log-interval", "20"))
     step = r"(?m)^  step 20/\d+  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$"
     assert re.search(step, done.stdout)
     result = json.loads(login.sh("cat out/result.json"))
@@ -118,8 +116,7 @@ def test_language_model_comes_near_the_entropy_of_its_language(login: Login) -> 
 @pytest.mark.parametrize("trainer", MNIST_TRAINERS)
 def test_mnist_in_idx_form_and_uneven_shards(login: Login, trainer: str) -> None:
     data = f"{login.folder}/mnist"
-    written = ranks(login, 1, "-c", WRITE_IDX, data)
-    assert written.returncode == 0, written.stderr
+    succeeded(ranks(login, 1, "-c", WRITE_IDX, data))
     # Three ranks divide neither the 1,438 training nor the 359 test samples.
     result = train(login, 3, trainer, "--data", data, "--epochs", "6", "--fp16-allreduce")
     assert result["accuracy"] > 0.9
@@ -132,8 +129,7 @@ def test_mnist_in_idx_form_and_uneven_shards(login: Login, trainer: str) -> None
 def test_different_weights_are_found_and_named(login: Login, trainer: str) -> None:
     program = f"{SPOILT_BROADCAST[trainer]}\nfrom recipes.{trainer} import main; main()"
     done = ranks(login, 2, "-c", program, "--max-steps", "3")
-    assert done.returncode == 1
-    assert "the weights of rank 1 differ from those of rank 0 (of 2 ranks)" in done.stderr
+    ended(done, 1, "the weights of rank 1 differ from those of rank 0 (of 2 ranks)")
     assert "result.json" not in login.sh(f"ls {login.folder}/out").split()
 
 
@@ -149,8 +145,7 @@ def test_different_weights_are_found_and_named(login: Login, trainer: str) -> No
     ],
 )
 def test_a_users_mistake_is_told_once(login: Login, words: list[str], message: str) -> None:
-    done = ranks(login, 2, "-m", "recipes.torch_mnist", *words)
-    assert done.returncode == 2
+    done = ended(ranks(login, 2, "-m", "recipes.torch_mnist", *words), 2)
     assert done.stderr.count(message) == 1
     assert "Traceback" not in done.stderr
     assert login.sh(f"ls {login.folder}") == ""

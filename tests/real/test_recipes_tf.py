@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended, succeeded
 from .test_recipes import ranks, train
 from .test_recipes_torch import NEARLY_ALL, PLAIN, SPOIL, curve, same, synthetic
 
@@ -77,8 +77,7 @@ def test_a_mirrored_run_is_stopped_and_goes_on_with_another_number_of_ranks(logi
     login.sh(f"rm -r {login.folder}/out")
     share = ["--batch-size", "180", "--base-lr", "0.01"]
     program = login.write("recipes_tf_mirrored_stopped.py", STOP_MIRRORED)
-    stopped = ranks(login, 2, "-u", program, *PLAIN, *share)
-    assert stopped.returncode == 91, stopped.stdout + stopped.stderr
+    stopped = ended(ranks(login, 2, "-u", program, *PLAIN, *share), 91)
     assert stopped.stdout.count("stopped on SIGUSR1 after step 6; a checkpoint is saved") == 1
     assert same(whole, mirrored(login, 3, "--resume", "auto"))
 
@@ -89,7 +88,7 @@ def test_the_mirrored_strategy_on_two_nodes(login: Login) -> None:
         "--epochs", "1", "--warmup-epochs", "0",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    result = login.result()
+    result = login.told("result")
     assert (result["world_size"], len(set(result["hosts"]))) == (2, 2)
     assert (result["exchange"], result["controller"]) == ("mirrored", "none")
 
@@ -105,8 +104,7 @@ def test_keras_stopped_on_a_signal_and_resumed_is_as_if_never_stopped(login: Log
     assert whole["accuracy"] >= 0.97
     expected = weights(login)
     login.sh(f"rm -r {login.folder}/out")
-    stopped = ranks(login, 2, "-c", STOP_IN_STEP_40)
-    assert stopped.returncode == 91, stopped.stderr
+    stopped = ended(ranks(login, 2, "-c", STOP_IN_STEP_40), 91)
     assert stopped.stdout.count("stopped on SIGUSR1 after step 40; a checkpoint is saved") == 1
     resumed = train(login, 2, "keras_mnist", "--resume", "auto")
     assert resumed["resumed_at_steps"] == [40]
@@ -115,8 +113,7 @@ def test_keras_stopped_on_a_signal_and_resumed_is_as_if_never_stopped(login: Log
 
 
 def test_a_loss_that_is_no_number_names_the_step(login: Login) -> None:
-    done = ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20")
-    assert done.returncode == 1
+    done = ended(ranks(login, 2, "-m", "recipes.tf_mnist", "--base-lr", "1e20"), 1)
     assert done.stderr.count("error: training diverged: the loss is nan in step ") == 1
     assert "Traceback" not in done.stderr
 
@@ -131,16 +128,14 @@ def test_a_resnet_learns_from_folders_and_names_a_bad_image(login: Login) -> Non
     assert "gradient.0" in login.sh(f"cat {out}/timeline.json")
     assert login.sh(f"ls {out}/profile/rank-[01]/plugins/profile/*/*.xplane.pb").count("\n") == 2
     login.sh(f"cd {login.folder}; {SPOIL['imagenet']}")
-    done = ranks(login, 2, "-m", "recipes.tf_resnet", *small)
-    assert done.returncode == 2, done.stderr
+    done = ended(ranks(login, 2, "-m", "recipes.tf_resnet", *small), 2)
     assert done.stderr.count("cannot read the image imagenet/train/n00000001/") == 1
     assert "Traceback" not in done.stderr
 
 
 def test_synthetic_images_measure_speed(login: Login) -> None:
     small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "3"]
-    done = ranks(login, 1, "-m", "recipes.tf_resnet", *small)
-    assert done.returncode == 0, done.stderr
+    succeeded(ranks(login, 1, "-m", "recipes.tf_resnet", *small))
     result = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
     assert (result["epochs"], result["steps"]) == (3, 30)
     assert result["samples_per_s"] > 0

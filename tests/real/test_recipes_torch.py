@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended, succeeded
 from .test_recipes import ranks, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
@@ -36,8 +36,7 @@ def curve(login: Login, count: int, trainer: str, *words: str) -> list[tuple[flo
 
 def synthetic(login: Login, kind: str, *words: str) -> None:
     """Write a data set of a kind under its name."""
-    done = login.runner("data", "synth", kind, kind, *words)
-    assert done.returncode == 0, done.stderr
+    succeeded(login.runner("data", "synth", kind, kind, *words))
 
 
 def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
@@ -72,9 +71,8 @@ def test_a_copied_trainer_and_ddp_on_two_nodes(login: Login) -> None:
         ("./torch_ddp_mnist.py", ["--controller", "mpi"]),
     ):
         shape = ["--nodes", "2", *more, "--wait"]
-        done = login.launch(*shape, trainer, "--", "--epochs", "1", "--warmup-epochs", "0")
-        assert done.returncode == 0, done.stdout + done.stderr
-        result = login.result()
+        succeeded(login.launch(*shape, trainer, "--", "--epochs", "1", "--warmup-epochs", "0"))
+        result = login.told("result")
         assert (result["world_size"], result["controller"]) == (2, "none")
         assert (result["exchange"], len(set(result["hosts"]))) == ("ddp", 2)
         losses[trainer] = result["loss"]
@@ -131,8 +129,7 @@ def test_fsdp_goes_on_with_another_number_of_ranks(login: Login) -> None:
 
 
 def test_fsdp_with_one_rank_is_refused(login: Login) -> None:
-    done = ranks(login, 1, "-m", "recipes.torch_lm", "--exchange", "fsdp")
-    assert done.returncode == 2
+    done = ended(ranks(login, 1, "-m", "recipes.torch_lm", "--exchange", "fsdp"), 2)
     assert done.stderr.count("--exchange fsdp: one rank has nothing to shard") == 1
     assert login.sh(f"ls {login.folder}") == ""
 
@@ -140,20 +137,16 @@ def test_fsdp_with_one_rank_is_refused(login: Login) -> None:
 def test_the_plan_knows_what_a_trainer_exchanges_with(login: Login) -> None:
     words = ["--nodes", "2", "--launcher", "torchrun", "--wait", "torch_lm", "--"]
     small = ["--width", "16", "--max-steps", "4", "--epochs", "1"]
-    done = login.launch(*words, "--exchange", "fsdp", *small)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = login.result()
+    succeeded(login.launch(*words, "--exchange", "fsdp", *small))
+    result = login.told("result")
     assert (result["exchange"], result["controller"]) == ("fsdp", "none")
-    done = login.launch(*words, *small)
-    assert done.returncode == 80
-    assert "torch_lm creates its process group with Horovod" in done.stderr
+    ended(login.launch(*words, *small), 80, "torch_lm creates its process group with Horovod")
     # The same of a copy.
     login.runner("recipes", "copy", "torch_lm")
     copy = ["--nodes", "2", "--wait", "./torch_lm.py", "--", "--exchange", "ddp", *small]
     assert "rank --controller none " in login.launch("--dry-run", *copy).stdout
-    done = login.launch(*copy)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = login.result()
+    succeeded(login.launch(*copy))
+    result = login.told("result")
     assert (result["exchange"], result["controller"]) == ("ddp", "none")
 
 
@@ -169,8 +162,7 @@ from recipes import torch_resnet
 torch.contiguous_format = torch.channels_last
 torch_resnet.main()
 """
-    done = ranks(login, 2, "-c", program, *words)
-    assert done.returncode == 0, done.stderr
+    succeeded(ranks(login, 2, "-c", program, *words))
     lines = map(json.loads, login.sh(f"cat {login.folder}/out/metrics.jsonl").splitlines())
     losses = [line["loss"] for line in lines if line["event"] == "epoch"]
     assert losses == pytest.approx([each[0] for each in one], 1e-3)
@@ -200,8 +192,7 @@ def test_a_resnet_learns_from_cifar10(login: Login) -> None:
 
 def test_synthetic_images_measure_speed(login: Login) -> None:
     small = ["--synthetic", "--model", "resnet20", "--batch-size", "2", "--epochs", "4"]
-    done = ranks(login, 2, "-m", "recipes.torch_resnet", *small)
-    assert done.returncode == 0, done.stderr
+    succeeded(ranks(login, 2, "-m", "recipes.torch_resnet", *small))
     result: dict[str, Any] = json.loads(login.sh(f"cat {login.folder}/out/result.json"))
     assert (result["epochs"], result["steps"]) == (4, 40)
     assert result["samples_per_s"] > 0
@@ -230,8 +221,7 @@ def test_synthetic_images_measure_speed(login: Login) -> None:
 def test_bad_data_is_told_once(login: Login, kind: str, words: str, message: str) -> None:
     synthetic(login, kind, "--samples", "1000" if kind == "tokens" else "40")
     login.sh(f"cd {login.folder}; {SPOIL[kind]}")
-    done = ranks(login, 2, "-m", *f"recipes.{words} --data {kind}".split())
-    assert done.returncode == 2, done.stderr
+    done = ended(ranks(login, 2, "-m", *f"recipes.{words} --data {kind}".split()), 2)
     assert done.stderr.count(message) == 1
     assert "Traceback" not in done.stderr
     assert login.sh(f"ls {login.folder}/out/checkpoints 2>/dev/null || true") == ""
@@ -257,7 +247,6 @@ def cross_entropy(*args, **words):
 it.functional.cross_entropy = cross_entropy
 it.main()
 """
-    done = ranks(login, 2, "-c", spoilt)
-    assert done.returncode == 1
+    done = ended(ranks(login, 2, "-c", spoilt), 1)
     assert done.stderr.count("training diverged: the loss is nan in step 3, epoch 1") == 1
     assert "error: on rank 1@" in done.stderr

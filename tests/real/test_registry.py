@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from . import servers
-from .conftest import Login, on_cluster
+from .conftest import Login, ended, on_cluster, succeeded
 from .desk import (
     FAULT,
     NOT_VERIFIED,
@@ -48,15 +47,15 @@ def test_no_runtime_is_needed_for_a_sif(desk: Desk, registry: Server) -> None:
     facts = desk.pull(f"oras://{registry.host}/team/train:v1", env={"PATH": f"{desk.folder}/bin"})
     assert desk.sh(f"wc -c < {facts['path']}").strip() == str(facts["size"])
     sif = f"{facts['path']}"
-    pushed = desk.runner(
-        *("push", sif, f"oras://{registry.host}/team/train:again"),
-        env={"PATH": f"{desk.folder}/bin"},
+    succeeded(
+        desk.runner(
+            *("push", sif, f"oras://{registry.host}/team/train:again"),
+            env={"PATH": f"{desk.folder}/bin"},
+        )
     )
-    assert pushed.returncode == 0, pushed.stderr
     uri = f"docker://{registry.host}/team/again:v1"
     done = desk.runner("push", sif, uri, env={"PATH": f"{desk.folder}/bin"})
-    assert done.returncode == REFUSED
-    assert "there is no container runtime on this machine" in done.stderr
+    ended(done, REFUSED, "there is no container runtime on this machine")
 
 
 def test_a_tag_is_looked_up_once_and_again_when_asked(
@@ -208,15 +207,12 @@ def test_a_launch_pulls_before_it_submits(desk: Desk, shop: Login, registry: Ser
     trainer = desk.write("train.py", "print('trained')")
     # Eight ranks in an image without libgcc: each ends well though it has threads.
     words = ["launch", "--image", uri, "-N", "2", "--ntasks-per-node", "4", "--no-gate", trainer]
-    done = desk.runner(*words[:-1], "--dry-run", trainer)
-    assert done.returncode == 0, done.stderr
-    assert f"would pull {uri}" in done.stderr
+    done = ended(desk.runner(*words[:-1], "--dry-run", trainer), 0, f"would pull {uri}")
     assert desk.sh("find scratch images.lock 2>/dev/null || true") == ""
     printed = done.stdout
     assert digest_in(shop, "python.sif").replace(":", "-") in printed
     assert f"(from {uri})" in printed
-    done = desk.runner(*words[:-1], "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(desk.runner(*words[:-1], "--follow", "--all", trainer))
     assert done.stdout.count("trained") == 8
     script = desk.sh("cat runs/train-1/job.sbatch")
     assert script == printed, "a dry run shows what is submitted"
@@ -230,7 +226,7 @@ def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Ser
     uri = f"oras://{registry.host}/team/train:v1"
     digest = desk.pull(uri)["digest"]
     desk.sh(f"cp {shop.folder}/other.sif scratch/images/built.sif; echo x > scratch/images/notes")
-    listed = {row["name"]: row for row in json.loads(desk.runner("images", "--json").stdout)}
+    listed = {row["name"]: row for row in desk.told("images")}
     assert sorted(listed) == ["built.sif", "train_v1.sif"]
     assert listed["train_v1.sif"]["digest"] == digest
     assert listed["train_v1.sif"]["source"] == uri

@@ -11,7 +11,7 @@ from runners import __version__
 from runners.core.machine import architecture
 
 from . import built, servers
-from .conftest import Login, new_folder, on_cluster
+from .conftest import Login, ended, new_folder, on_cluster, succeeded
 from .desk import FAULT, NOT_VERIFIED, REFUSED, USAGE, Desk, desk, digest_of
 from .servers import Server
 
@@ -38,14 +38,12 @@ class Workshop(Login):
 
     def release(self, *words: str) -> str:
         """Run `runner release` that must succeed; return both outputs."""
-        done = self.run("runner", "release", *words, env=self.env)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(self.run("runner", "release", *words, env=self.env))
         return done.stdout + done.stderr
 
     def refused(self, code: int, *words: str) -> str:
         """Run `runner release` that must fail with this code; return what it said."""
-        done = self.run("runner", "release", *words, env=self.env)
-        assert done.returncode == code, done.stdout + done.stderr
+        done = ended(self.run("runner", "release", *words, env=self.env), code)
         assert "Traceback" not in done.stderr
         return done.stderr
 
@@ -168,8 +166,7 @@ def test_a_mirror_serves_those_without_network(
     workshop: Workshop, desk: Desk, registry: Server
 ) -> None:
     settings(desk, f"oras://{registry.host}/kit", workshop.key)
-    done = desk.runner("images", "mirror", "mirror")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(desk.runner("images", "mirror", "mirror"))
     assert done.stdout == f"{desk.folder}/mirror\n"
     names = [f"{STEM}.sif", RECORD, f"{RECORD}.asc", "release-key.asc"]
     assert desk.sh("LC_ALL=C ls -A mirror").split() == sorted(names)
@@ -184,8 +181,7 @@ def test_a_mirror_serves_those_without_network(
     assert facts["digest"] == digest_of(workshop, "ours/horovod_cpu.sif")
     # And on to a registry of their own.
     to = f"oras://{registry.host}/mine"
-    done = desk.runner("images", "mirror", to, env=env)
-    assert done.returncode == 0, done.stderr
+    succeeded(desk.runner("images", "mirror", to, env=env))
     settings(desk, to, key)
     assert desk.pull("cpu", "--update", "--name", "again")["digest"] == facts["digest"]
 
@@ -204,12 +200,9 @@ def test_a_mirror_that_is_behind_says_what_it_has(workshop: Workshop, desk: Desk
     )
     desk.sh(f"echo x >> old/{STEM}.sif")
     done = desk.runner("images", "mirror", "further")
-    assert done.returncode == NOT_VERIFIED
-    assert f"old/{STEM}.sif is not what was released" in done.stderr
+    ended(done, NOT_VERIFIED, f"old/{STEM}.sif is not what was released")
     desk.sh(f"rm old/{STEM}.sif")
-    done = desk.runner("images", "mirror", "further")
-    assert done.returncode == USAGE
-    assert f"old/{STEM}.sif is missing" in done.stderr
+    ended(desk.runner("images", "mirror", "further"), USAGE, f"old/{STEM}.sif is missing")
     assert desk.sh("ls -A further 2>/dev/null || true") == ""
 
 
@@ -232,8 +225,7 @@ def test_a_launch_without_its_image_names_what_gets_it(
     assert "try: runner pull cpu\n  try: runner build cpu" in done.stderr
     assert desk.runs() == []
     assert desk.runner("pull", "cpu", env=env).returncode == 0
-    done = desk.runner(*launch, env=env)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(desk.runner(*launch, env=env))
     assert desk.runner("cancel", done.stdout.strip()).returncode == 0
     link = desk.sh("readlink scratch/images/horovod_cpu.sif").strip()
     digest = digest_of(workshop, "ours/horovod_cpu.sif")
@@ -265,5 +257,4 @@ def test_the_cpu_image_itself_becomes_a_release_and_trains(workshop: Workshop, d
     settings(desk, where, workshop.key)
     desk.pull("cpu")
     words = ["launch", "--image", "horovod_cpu.sif", "-N", "2", "--wait", "torch_mnist"]
-    done_job = desk.runner(*words, "--", "--epochs", "1")
-    assert done_job.returncode == 0, done_job.stderr
+    succeeded(desk.runner(*words, "--", "--epochs", "1"))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from .conftest import CHECKOUT, Login
+from .conftest import CHECKOUT, Login, succeeded
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,7 @@ LABELS = "apptainer inspect one/images/small.sif"
 def build(folder: str) -> None:
     toolbox = [sys.executable, "-m", "tests.cluster", "toolbox", "--"]
     command = [*toolbox, "sh", "-c", BUILD.format(folder=folder)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    succeeded(subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300))
 
 
 def test_two_cold_builds_give_the_same_file(login: Login) -> None:

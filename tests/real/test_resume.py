@@ -13,7 +13,7 @@ from tests.cluster.design import PREEMPTION
 from tests.cluster.state import State
 
 from .beside import cluster
-from .conftest import UNPACKED, Login, new_folder, on_cluster
+from .conftest import UNPACKED, Login, ended, new_folder, on_cluster, succeeded
 
 # Runs a recipe whose steps and checkpoints take so long, on any machine.
 SLOW = """
@@ -82,15 +82,7 @@ def start(login: Login, recipe: str, *options: str, pause: float = 0.05) -> str:
     """Launch a slowed recipe; return the job's number."""
     trainer = login.write("slow.py", SLOW)
     words = [*ON_TWO, "--env", f"STEP_SECONDS={pause}", *options, trainer, "--", recipe, *SHORT]
-    done = login.launch(*words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def facts(login: Login, id: str) -> dict[str, Any]:
-    """Return what `runner status` says."""
-    value: dict[str, Any] = json.loads(login.runner("status", "--json", id).stdout)
-    return value
+    return succeeded(login.launch(*words)).stdout.strip()
 
 
 def until(login: Login, condition: str, seconds: int = 120) -> None:
@@ -137,11 +129,8 @@ def test_a_preempted_job_ends_like_one_that_was_not(login: Login, recipe: str) -
         preempt(login)
         until(login, f'[ "$(squeue -h -j {id} -O RestartCnt | tr -d " ")" = {restarted} ]')
         assert login.sh("ls runs/slow-1").split().count("exit.json") == 0
-    done = login.runner("logs", "--follow", id)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"restart {times} of 10" in done.stderr
-    assert "completed" in done.stderr
-    stood = facts(login, id)
+    ended(login.runner("logs", "--follow", id), 0, f"restart {times} of 10", "completed")
+    stood = login.told("status", id)
     assert stood["restarts"] == times
     assert stood["time_spent"]["starts"] == times + 1
     assert 0 < stood["time_spent"]["share"] < 1
@@ -149,7 +138,7 @@ def test_a_preempted_job_ends_like_one_that_was_not(login: Login, recipe: str) -
 
     assert sorted(set(steps(login))) == list(range(1, STEPS + 1))
     assert len(steps(login)) <= STEPS + 2  # at most the step in flight is done again
-    one, other = login.result(), uninterrupted(login, recipe)
+    one, other = login.told("result"), uninterrupted(login, recipe)
     assert (one["accuracy"], one["test_loss"]) == (other["accuracy"], other["test_loss"])
     # Its sum begins at 0 at each restart, which rounds differently.
     assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
@@ -164,9 +153,8 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
     plain = ["--no-requeue", "--time", "1", "--job-name", "plain"]
     plain_id = start(login, "torch_mnist", *plain, pause=1)
     id = start(login, "torch_mnist", *limits, pause=1)
-    done = login.runner("wait", id)
-    assert done.returncode == 91, done.stdout + done.stderr
-    at = facts(login, id)
+    done = ended(login.runner("wait", id), 91)
+    at = login.told("status", id)
     assert (at["state"], at["restarts"], at["exit_code"]) == ("STOPPED", 1, 91)
     assert at["saved_step"] >= 1
     assert f"checkpoint at step {at['saved_step']} saved" in done.stderr
@@ -179,12 +167,10 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
         words = words.replace(f" {option} ", " ", 1)
     again = login.sh(words.replace("launch", "launch --follow", 1))
     assert f"resumed at step {at['saved_step']}," in again
-    assert login.result()["resumed_at_steps"][-1] == at["saved_step"]
+    assert login.told("result")["resumed_at_steps"][-1] == at["saved_step"]
 
     # One that asks for nothing gets SIGTERM at the end of its time, and KillWait to save.
-    done = login.runner("wait", plain_id)
-    assert done.returncode == 91, done.stderr
-    assert "stopped early (time limit): checkpoint at step" in done.stderr
+    ended(login.runner("wait", plain_id), 91, "stopped early (time limit): checkpoint at step")
 
 
 def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login) -> None:
@@ -210,9 +196,7 @@ def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
     until(login, "[ $(grep -cs 'begins at' runs/*/logs/job.log) = 2 ]")
     time.sleep(1)
     login.sh(f"scancel --batch --signal=USR1 {id}")
-    done = login.runner("logs", "--follow", "--all", id)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "restart 1 of 10" in done.stderr
+    done = ended(login.runner("logs", "--follow", "--all", id), 0, "restart 1 of 10")
     assert done.stdout.count("ended at 100") == 2
     assert done.stdout.count("begins at 0") == 2
-    assert facts(login, id)["first_to_fail"] is None
+    assert login.told("status", id)["first_to_fail"] is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from . import browser
-from .conftest import UNPACKED, Login
+from .conftest import UNPACKED, Login, ended, succeeded
 from .places import BARE
 from .studies import extra_packages, scale
 
@@ -61,8 +61,7 @@ def test_without_the_extra_packages_there_are_tables_and_no_figures(
     login: Login, extra: str
 ) -> None:
     words = ["--nodes", "1", "--repeats", "1", "--study", "st", "torch_mnist"]
-    done = login.runner("scale", "--image", UNPACKED, *words, "--", "--epochs", "3")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.runner("scale", "--image", UNPACKED, *words, "--", "--epochs", "3"))
     assert "matplotlib, jinja2 not installed" in done.stderr
     assert "-m pip install 'matplotlib>=3.7' 'jinja2>=3.1'" in done.stderr
     assert {"results.csv", "results.json"} == set(login.sh("ls -p st | grep results").split())
@@ -70,8 +69,7 @@ def test_without_the_extra_packages_there_are_tables_and_no_figures(
     render = ["--render-only", "st"]
     refused = login.runner("scale", *render)
     assert (refused.returncode, "--render-only needs matplotlib" in refused.stderr) == (80, True)
-    done = login.run("env", f"PYTHONPATH={extra}", "runner", "scale", *render)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.run("env", f"PYTHONPATH={extra}", "runner", "scale", *render))
     assert "html" in login.sh("ls st")
 
 
@@ -80,20 +78,17 @@ def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
 ) -> None:
     words = [*STUDY, login.write("train.py", MEASURED)]
     left = scale(login, extra, *words, limit="timeout --preserve-status -s INT 10")
-    assert left.returncode == 130, left.stderr
-    assert "runner scale --continue st" in left.stderr
+    ended(left, 130, "runner scale --continue st")
     killed = scale(login, extra, *words, limit="timeout -s KILL 4")
     assert killed.returncode in (137, -9)  # as `timeout` tells it, or as it is ended itself
     continued = ["runner", "scale", "--continue", "st"]
-    done = login.run("env", f"PYTHONPATH={extra}", *continued, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.run("env", f"PYTHONPATH={extra}", *continued, timeout=600))
     ran = ids(login, "st")
     assert sorted(ran) == sorted(
         f"{n}n-{c}-r{r}" for n in (1, 2) for c in ("gloo", "mpi") for r in (1, 2)
     )
     assert len({id.partition("_")[0] for id in ran.values()}) == 2, "one array for each size"
-    again = scale(login, extra, *words)
-    assert again.returncode == 0, again.stderr
+    again = succeeded(scale(login, extra, *words))
     assert "submitted" not in again.stderr
     assert ids(login, "st") == ran
     _numbers(login)
@@ -148,8 +143,9 @@ def test_within_an_allocation_runs_go_one_after_the_other(login: Login, extra: s
     words = ["--nodes", "1x1,1x2", "--repeats", "1", "--strong", "--scheduler", "allocation"]
     words += ["--json", "--study", "al", "--vary", f"trainer={','.join(trainers)}", "torch_mnist"]
     within = "env -u RUNNER_CPUS_PER_TASK salloc --quiet --nodes 1 --ntasks-per-node 4"
-    done = scale(login, extra, *words, "--", "--epochs", "2", "--batch-size", "64", limit=within)
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(
+        scale(login, extra, *words, "--", "--epochs", "2", "--batch-size", "64", limit=within)
+    )
     value = json.loads(done.stdout)
     assert len({id.partition("_")[0] for id in ids(login, "al").values()}) == 1
     points = [(point["variant"], point["ranks"]) for point in value["points"]]
@@ -160,9 +156,9 @@ def test_within_an_allocation_runs_go_one_after_the_other(login: Login, extra: s
     records = login.sh("grep -h . al/runs/*/exit.json").splitlines()
     spans = sorted((each["began"], each["time"]) for each in map(json.loads, records))
     assert len(spans) == 4
-    for (_, ended), (began, _) in zip(spans, spans[1:]):
-        assert began >= ended - 1, "`time` is in whole seconds"
-    listed = json.loads(login.runner("list", "--json", "--runs-dir", "al/runs").stdout)
+    for (_, end), (began, _) in zip(spans, spans[1:]):
+        assert began >= end - 1, "`time` is in whole seconds"
+    listed = login.told("list", "--runs-dir", "al/runs")
     assert [run["state"] for run in listed] == ["COMPLETED"] * 4
 
 
@@ -180,13 +176,11 @@ def test_a_run_that_fails_is_told_and_tried_again_when_asked(login: Login, extra
         f"{BARE}hvd.init(); hvd.shutdown()\n",
     )
     words = ["--nodes", "1,2", "--repeats", "1", "--study", "mine", trainer]
-    failed = scale(login, extra, *words)
-    assert failed.returncode == 1, failed.stderr
+    failed = ended(scale(login, extra, *words), 1)
     who = r"(both ranks|rank \d@n\d)"
     assert re.search(rf"failed: 2n-r1: {who}: .*no second node today", failed.stdout)
     assert "runner explain mine/runs/2n-r1" in failed.stderr
     login.sh("touch mended")
-    mended = scale(login, extra, *words)
-    assert mended.returncode == 0, mended.stderr
+    mended = succeeded(scale(login, extra, *words))
     assert sorted(ids(login, "mine")) == ["1n-r1", "2n-r1", "2n-r1.2"]
     assert "images/s" in mended.stdout

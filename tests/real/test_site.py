@@ -14,7 +14,7 @@ import pytest
 from tests import documents
 
 from . import browser
-from .conftest import CHECKOUT
+from .conftest import CHECKOUT, succeeded
 
 SITE = CHECKOUT / "build" / "site"
 # All pages side by side, each as narrow as a telephone: only code, tables and the demo may be wider
@@ -58,10 +58,11 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Page]:
     """The site's pages by their files, newly built."""
-    done = subprocess.run(
-        ["make", "docs"], capture_output=True, text=True, cwd=CHECKOUT, timeout=600, check=False
+    succeeded(
+        subprocess.run(
+            ["make", "docs"], capture_output=True, text=True, cwd=CHECKOUT, timeout=600, check=False
+        )
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     return {path: Page(path) for path in sorted(SITE.rglob("*.html"))}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from .beside import cluster
-from .conftest import IMAGE, Login
+from .conftest import IMAGE, Login, ended, succeeded
 from .places import BARE
 
 pytestmark = pytest.mark.unpacked
@@ -85,21 +85,18 @@ def trainer(case: Case, login: Login) -> str:
 
 
 def test_the_site_is_found(case: Case, login: Login) -> None:
-    rows = json.loads(login.runner("sites", "--json").stdout)
+    rows = login.told("sites")
     chosen = {row["name"]: row["in_force"] for row in rows if row["in_force"]}
     assert chosen == ({case.name: case.found} if case.found else {})
 
 
 def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trainer: str) -> None:
-    printed = login.launch(*TWO, *case.takes, "--dry-run", trainer)
-    assert printed.returncode == 0, printed.stderr
+    printed = succeeded(login.launch(*TWO, *case.takes, "--dry-run", trainer))
     for option in case.options:
         assert f"#SBATCH {option}\n" in printed.stdout
     script = login.write("job.sh", printed.stdout)
-    tested = login.run("sbatch", "--test-only", script)
-    assert tested.returncode == 0, tested.stderr
-    done = login.launch(*TWO, *case.takes, "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(login.run("sbatch", "--test-only", script))
+    done = succeeded(login.launch(*TWO, *case.takes, "--follow", "--all", trainer))
     assert "rank 1 of 2" in done.stdout
     if case.name == "perlmutter":
         accounting_knows_it(login)
@@ -110,8 +107,7 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
 def modules_have_alternatives(login: Login, trainer: str) -> None:
     """The profile's are unloaded and loaded; of the user's own the first that is there."""
     words = ("--site", "tuhpc", "--ntasks-per-node", "1", "--controller", "gloo", "--follow")
-    done = login.launch(*words, "--module", "nope|openmpi", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*words, "--module", "nope|openmpi", trainer))
     done = login.launch(*words, "--module", "nope|neither", trainer)
     assert done.returncode == 93, done.stdout + done.stderr
     assert "the module nope|neither could not be loaded on the node" in done.stderr
@@ -130,12 +126,9 @@ def accounting_knows_it(login: Login) -> None:
 
 def test_what_it_refuses_is_refused_by_both(case: Case, login: Login, trainer: str) -> None:
     for words, told in case.refuses:
-        done = login.launch(*TWO, *words, trainer)
-        assert done.returncode == 80, done.stdout + done.stderr
-        assert told in done.stderr
+        ended(login.launch(*TWO, *words, trainer), 80, told)
         forced = login.launch(*TWO, *words, "--force", trainer)
-        assert forced.returncode == 80, forced.stdout + forced.stderr
-        assert "Slurm refused the job; nothing was submitted" in forced.stderr
+        ended(forced, 80, "Slurm refused the job; nothing was submitted")
     assert login.sh("squeue --noheader") == ""
 
 
@@ -144,30 +137,25 @@ def test_neuron_takes_jobs_from_scratch_only(case: Case, login: Login, trainer: 
     home = Login("/home/ada")
     words = ("launch", "--image", IMAGE, *TWO, *case.takes, trainer)
     refused = home.runner(*words)
-    assert refused.returncode == 80
-    assert "neuron does not accept jobs submitted from /home/ada" in refused.stderr
-    assert "cd /scratch/ada" in refused.stderr
-    forced = home.runner(*words, "--force")
-    assert forced.returncode == 80, forced.stdout + forced.stderr
-    assert "Slurm refused the job" in forced.stderr
+    ended(refused, 80, "neuron does not accept jobs submitted from /home/ada", "cd /scratch/ada")
+    ended(home.runner(*words, "--force"), 80, "Slurm refused the job")
 
 
 @pytest.mark.parametrize("case", CASES[:1], indirect=True, ids=["neuron"])
 def test_neurons_gpus_in_instances(case: Case, login: Login, trainer: str) -> None:
     words = ("--partition", "mig_amd_a100_4", "--comment", "pytorch", "--no-nv")
-    done = login.launch(*words, "--gpus-per-node", "1g.10gb:2", "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(
+        login.launch(*words, "--gpus-per-node", "1g.10gb:2", "--follow", "--all", trainer)
+    )
     assert "rank 1 of 2" in done.stdout
     assert "#SBATCH --gres=gpu:1g.10gb:2\n" in login.sh("cat runs/hello-1/job.sbatch")
 
 
 def test_a_new_profile_fits_the_cluster(case: Case, login: Login) -> None:
     env = {"XDG_CONFIG_HOME": f"{login.folder}/config"}
-    made = login.runner("sites", "new", "mine", env=env)
-    assert made.returncode == 0, made.stderr
-    checked = login.runner("sites", "lint", made.stdout.strip(), env=env)
-    assert checked.returncode == 0, checked.stderr
-    shown = json.loads(login.runner("sites", "show", "mine", "--json", env=env).stdout)
+    made = succeeded(login.runner("sites", "new", "mine", env=env))
+    succeeded(login.runner("sites", "lint", made.stdout.strip(), env=env))
+    shown = login.told("sites", "show", "mine", env=env)
     values = {row["key"]: row["value"] for row in shown["values"]}
     assert values["detect.clusters"] == case.name
     assert values["scheduler"] == "slurm"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
 
 from runners.injob.stage.node import BLOCK, SPARE
 
-from .conftest import IMAGE, Login, on_cluster
+from .conftest import IMAGE, Login, ended, on_cluster, succeeded
 from .test_data import left_on_nodes
 
 # Says which image it is in; when all four are there it fails, or waits for its end.
@@ -59,8 +58,7 @@ def test_unpacked_once_for_the_ranks_of_a_node_and_gone_after_a_failure(login: L
     done = login.launch(
         *FOUR, "--stage-image", "unpack", "--follow", "-v", "looker.py", "--", "fail"
     )
-    assert done.returncode == 7, done.stdout + done.stderr
-    assert "image read from: each node's own disk, unpacked (as requested)" in done.stderr
+    ended(done, 7, "image read from: each node's own disk, unpacked (as requested)")
     said = login.runner("logs", "--all").stdout
     found = seen(said)
     assert sorted(found) == ["0", "1", "2", "3"], said
@@ -91,9 +89,7 @@ def test_sent_entered_by_a_command_and_gone_after_a_cancel(login: Login) -> None
 
 def running(login: Login, words: tuple[str, ...]) -> str:
     """Start looker.py; return the job once its four ranks are in the image."""
-    started = login.launch(*words)
-    assert started.returncode == 0, started.stderr
-    job = started.stdout.strip()
+    job = succeeded(login.launch(*words)).stdout.strip()
     deadline = time.monotonic() + 240
     while len(seen(login.sh("cat runs/looker-1/logs/job.log 2>/dev/null || true"))) < 4:
         assert time.monotonic() < deadline, login.sh("cat runs/looker-1/logs/job.log")
@@ -103,8 +99,7 @@ def running(login: Login, words: tuple[str, ...]) -> str:
 
 def cancelled(login: Login, job: str) -> None:
     """Cancel it; nothing of it stays on the nodes."""
-    asked = login.runner("cancel", job)
-    assert asked.returncode == 0, asked.stderr + login.sh("cat runs/*/logs/job.log")
+    succeeded(login.runner("cancel", job))
     assert login.runner("wait", job).returncode == 86
     deadline = time.monotonic() + 60
     while leftovers() and time.monotonic() < deadline:
@@ -160,17 +155,15 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
     login.write("looker.py", LOOKER)
     try:
         for node, size in nodes.items():
-            mounted = on_cluster(["bash", "-c", tiny.format(size)], node=node, user="root")
-            assert mounted.returncode == 0, mounted.stderr
+            succeeded(on_cluster(["bash", "-c", tiny.format(size)], node=node, user="root"))
         words = (*FOUR, "--stage-image", "unpack", "--follow", "looker.py")
-        done = login.launch(*words, env={"TMPDIR": "/mnt/tiny"})
-        assert done.returncode == 92, done.stdout + done.stderr
+        done = ended(login.launch(*words, env={"TMPDIR": "/mnt/tiny"}), 92)
         said = done.stdout + done.stderr
         blocks = -(-int(login.sh(f"stat --format %s {IMAGE}")) // BLOCK)
         needed = f"{(blocks * BLOCK + SPARE) / 1e6:.1f} MB needed"
         assert f"image on n2: no space in /mnt/tiny: {needed}" in said, said
         assert "try: --stage-image none" in said
-        cause = json.loads(login.runner("explain", "--json").stdout)
+        cause = login.told("explain")
         assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
         assert "SEES" not in done.stdout
         for node in nodes:
@@ -186,8 +179,7 @@ def test_where_no_program_can_run_a_file_can(login: Login) -> None:
     login.write("short.py", "print('TRAINED', flush=True)")
     words = ("-N", "1", "--nodelist", "n1", "--controller", "gloo", "--follow", "short.py")
     try:
-        mounted = on_cluster(["bash", "-c", mount], node="n1", user="root")
-        assert mounted.returncode == 0, mounted.stderr
+        succeeded(on_cluster(["bash", "-c", mount], node="n1", user="root"))
         for asked, code in (("unpack", 92), ("node-local", 0)):
             done = login.launch("--stage-image", asked, *words, env={"TMPDIR": "/mnt/mute"})
             said = done.stdout + done.stderr
@@ -200,6 +192,5 @@ def test_where_no_program_can_run_a_file_can(login: Login) -> None:
 
 def test_auto_says_why(login: Login) -> None:
     """The cluster's scratch is one disk: here there is nothing to be gained."""
-    done = login.launch("--stage-image", "auto", "-N", "2", "--dry-run", "torch_mnist")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.launch("--stage-image", "auto", "-N", "2", "--dry-run", "torch_mnist"))
     assert re.search(r"# stage-image: none \(it is on \w+, not known as", done.stdout)

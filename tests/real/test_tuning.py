@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .conftest import IMAGE, Login
+from .conftest import IMAGE, Login, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -28,8 +28,7 @@ def test_horovods_knobs_reach_both_ranks_and_the_timeline_has_them(login: Login)
     trainer = login.write("tuned.py", TRAINER)
     words = ["--timeline-filename", "trace.json", "--cycle-time-ms", "2.5", "--autotune"]
     words += ["--fusion-threshold-mb", "32", "--start-timeout", "77", "--nodes", "2"]
-    shown = login.launch(*words, "--controller", "gloo", "--follow", "--all", trainer)
-    assert shown.returncode == 0, shown.stdout + shown.stderr
+    shown = succeeded(login.launch(*words, "--controller", "gloo", "--follow", "--all", trainer))
     for rank in (0, 1):
         assert f"rank {rank} CYCLE_TIME 2.5" in shown.stdout
         assert f"rank {rank} FUSION_THRESHOLD {32 * 1024 * 1024}" in shown.stdout
@@ -48,6 +47,5 @@ def test_adasum_takes_sixteen_bits(login: Login) -> None:
     chosen = {each["id"]: each["value"] for each in plan["choices"]}
     assert chosen["cpu-level"] == "x86-64-v3"
     words = ["--nodes", "2", "--controller", "mpi", "--wait", "torch_mnist", "--"]
-    done = login.launch(*words, "--adasum", "--fp16-allreduce", "--epochs", "4")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert login.result()["accuracy"] > 0.8
+    succeeded(login.launch(*words, "--adasum", "--fp16-allreduce", "--epochs", "4"))
+    assert login.told("result")["accuracy"] > 0.8

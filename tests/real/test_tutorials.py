@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import UNPACKED, Done, Login
+from .conftest import UNPACKED, Done, Login, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -57,8 +57,7 @@ def followed(place: Login, *words: str) -> Done:
 def test_pytorch_with_torchvision(place: Login) -> None:
     place.write("mnist.py", WRITE_MNIST)
     place.sh("python3 mnist.py")
-    done = followed(place, "pytorch_horovod.py", "--", "--data-dir", "data")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(followed(place, "pytorch_horovod.py", "--", "--data-dir", "data"))
     assert "trained by 2" in done.stdout
     assert "events.out" in place.sh("ls runs/*")
 
@@ -66,19 +65,17 @@ def test_pytorch_with_torchvision(place: Login) -> None:
 def test_keras_2_wants_a_variable_and_is_told_so(place: Login) -> None:
     refused = followed(place, "keras2_horovod.py")
     assert refused.returncode not in (0, 82), refused.stdout
-    said = json.loads(place.runner("explain", "--json").stdout)
+    said = place.told("explain")
     assert said["name"] == "keras-2"
     assert "written for Keras 2" in said["cause"]
     assert "--env TF_USE_LEGACY_KERAS=1" in said["fix"]["text"]
-    done = followed(place, "--env", "TF_USE_LEGACY_KERAS=1", "keras2_horovod.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(followed(place, "--env", "TF_USE_LEGACY_KERAS=1", "keras2_horovod.py"))
     assert "trained by 2" in done.stdout
     assert "checkpoint-2.h5" in place.sh("ls runs/*")
 
 
 def test_import_keras(place: Login) -> None:
-    done = followed(place, "keras_import.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(followed(place, "keras_import.py"))
     assert "trained by 2" in done.stdout
     assert "weights equal on all ranks" in done.stdout
     assert "checkpoint-2.h5" in place.sh("ls runs/*")
@@ -87,8 +84,7 @@ def test_import_keras(place: Login) -> None:
 def test_folders_of_pictures(place: Login) -> None:
     place.write("pictures.py", DRAW_PICTURES)
     place.sh(f"apptainer exec {UNPACKED} python3 pictures.py")
-    done = followed(place, "image_folder.py", "--", "pets")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(followed(place, "image_folder.py", "--", "pets"))
     assert "trained by 2 on ['cats', 'dogs']" in done.stdout
     assert "weights equal on all ranks" in done.stdout
     assert "checkpoint-2.pth.tar" in place.sh("ls runs/*")
@@ -98,7 +94,7 @@ def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
     """Lightning 2 has none; the script runs with the one that is named."""
     refused = followed(place, "lightning_horovod.py")
     assert refused.returncode not in (0, 82), refused.stdout
-    said = json.loads(place.runner("explain", "--json").stdout)
+    said = place.told("explain")
     assert said["name"] == "no-horovod-strategy"
     assert "from recipes.lightning_mnist import HorovodStrategy" in json.dumps(said)
     ours = 'HorovodStrategy(torch.device("cpu"), ranks.horovod(hvd))'
@@ -107,8 +103,7 @@ def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
         '"horovod",', f"{ours},"
     )
     place.write("edited.py", script)
-    done = followed(place, "edited.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(followed(place, "edited.py"))
     assert "trained by 2" in done.stdout
     assert "weights equal on all ranks" in done.stdout
 
@@ -123,6 +118,5 @@ DDP = {  # -> the words of the launch
 
 @pytest.mark.parametrize("name", DDP)
 def test_ddp(place: Login, name: str) -> None:
-    done = place.launch("--follow", "--all", *DDP[name])
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.launch("--follow", "--all", *DDP[name]))
     assert "trained by 2" in done.stdout

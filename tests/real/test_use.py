@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -62,12 +61,13 @@ while step < 40:
 def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
     trainer = login.write("burn.py", BURN)
     burns = ("--env", "BURNS=2")
-    done = login.launch("--nodes", "2", "--mem", "2G", *burns, "--follow", "--all", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(
+        login.launch("--nodes", "2", "--mem", "2G", *burns, "--follow", "--all", trainer)
+    )
     pattern = r"^(\d)@(n\d) \| used ([\d.]+) (\d+)"
     own = {host: (cpu, peak) for _, host, cpu, peak in re.findall(pattern, done.stdout, re.M)}
     assert set(own) == {"n1", "n2"}
-    result = login.result()
+    result = login.told("result")
     assert result["accuracy"] == 0.5
     assert result["use"]["sampler_share"] < 0.005
     for node in result["use"]["nodes"]:
@@ -86,15 +86,14 @@ def test_a_jobs_use_is_what_its_ranks_count_themselves(login: Login) -> None:
     assert "use." not in login.runner("result").stdout
 
     login.launch("--nodes", "1", "--env", "BURNS=0", "--wait", trainer)
-    compared = json.loads(login.runner("compare", "--json", "burn-1", "burn-2").stdout)
+    compared = login.told("compare", "burn-1", "burn-2")
     assert all(run["used"]["memory_peak_gb_per_node"] > 0.2 for run in compared["runs"])
     assert "cpus_used_per_node" in login.runner("compare", "burn-1", "burn-2").stdout
 
 
 def test_memory_near_its_limit_is_found_with_the_command_that_asks_for_more(login: Login) -> None:
     trainer = login.write("hold.py", "block = bytearray(380 << 20)\nblock[::4096] = bytes(97280)\n")
-    done = login.launch("--mem", "400M", "--follow", trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch("--mem", "400M", "--follow", trainer))
     assert "0.4 GiB of 0.4 GiB used, near --mem; try: --mem 1G" in done.stdout
     status = login.runner("status").stdout
     assert re.search(r"try: .*runner launch --mem 1G .*hold\.py", status)
@@ -106,8 +105,7 @@ def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
     command = "py-spy record --duration 60 -o {output}.svg --"
     launch = ["--nodes", "2", "--wait", "--env", "BURNS=0.5"]
     launch += ["--profile-with", command, "--profile-ranks", "1"]
-    done = login.launch(*launch, trainer, "--", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.launch(*launch, trainer, "--", *words))
     assert f"profile: {login.folder}/runs/burn-1/profile (by py-spy)" in done.stderr
     assert login.sh("ls runs/burn-1/profile") == "rank-1.svg\n"
     assert "<svg" in login.sh("head -c 1000 runs/burn-1/profile/rank-1.svg")
@@ -119,8 +117,7 @@ def test_a_profiler_of_the_image_and_one_of_the_host(login: Login) -> None:
         login.sh(f"chmod +x {folder}/bin/tool")
         launch = ["--nodes", "2", "--wait", "--env", "BURNS=0", "--profile-ranks", "all"]
         launch += ["--profile-with", f"{folder}/bin/tool -o {{output}} --"]
-        done = login.launch(*launch, trainer)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(login.launch(*launch, trainer))
     finally:
         login.sh(f"rm -r {folder}")
     found = login.sh("cat runs/burn-2/profile/rank-[01].words").splitlines()
@@ -133,12 +130,10 @@ def test_a_profiler_that_is_not_there(login: Login) -> None:
     launch = ["--nodes", "2", "--wait", "--env", "BURNS=0"]
     launch += ["--profile-with", "nsys profile -o {output}"]
     done = login.launch(*launch, trainer)
-    assert done.returncode == 127
-    assert "cause:         the profiler nsys is not in the image on n1" in done.stderr
+    ended(done, 127, "cause:         the profiler nsys is not in the image on n1")
     login.sh("python3 -m venv --without-pip env")
     done = login.runner("launch", "--image", "env", "--runtime", "none", *launch, trainer)
-    assert done.returncode == 80, done.stderr
-    assert "--profile-with: there is no nsys on this machine" in done.stderr
+    ended(done, 80, "--profile-with: there is no nsys on this machine")
 
 
 def test_the_time_of_a_run_that_came_back(login: Login) -> None:
@@ -149,7 +144,7 @@ def test_the_time_of_a_run_that_came_back(login: Login) -> None:
              "sleep 0.2; done; exit 9")  # fmt: skip
     login.sh(f"scontrol requeue {id}")
     assert login.runner("wait", id).returncode == 0
-    spent = json.loads(login.runner("status", "--json", id).stdout)["time_spent"]
+    spent = login.told("status", id)["time_spent"]
     assert spent["starts"] == 2
     parts = [spent[name] for name in ("queue", "start_up", "lost", "stalls", "training")]
     assert sum(parts) == pytest.approx(spent["total"], abs=0.1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, Login, new_folder, on_cluster
+from .conftest import IMAGE, Login, ended, new_folder, on_cluster, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -19,21 +18,7 @@ WAITING = "import sys, time; print('started', flush=True); time.sleep(int(sys.ar
 def start(login: Login, seconds: int, *words: str) -> str:
     """Start a job that waits; return its number."""
     trainer = login.write("wait.py", WAITING)
-    done = login.launch("--parsable", *words, trainer, "--", str(seconds))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def facts(login: Login, id: str) -> dict[str, object]:
-    """Return what `runner status` says."""
-    value: dict[str, object] = json.loads(login.runner("status", "--json", id).stdout)
-    return value
-
-
-def explained(login: Login, id: str) -> dict[str, Any]:
-    """Return what `runner explain` says."""
-    value: dict[str, Any] = json.loads(login.runner("explain", "--json", id).stdout)
-    return value
+    return succeeded(login.launch("--parsable", *words, trainer, "--", str(seconds))).stdout.strip()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,30 +32,26 @@ def old() -> Iterator[tuple[Login, str, str]]:
     login = Login(new_folder())
     late, early = start(login, 300, "--time", "1"), start(login, 0)
     login.sh("until grep -qs started runs/wait-1/logs/job.log; do sleep 0.2; done")
-    soon = on_cluster(["scontrol", "update", f"JobId={late}", "EndTime=now+5"], user="root")
-    assert soon.returncode == 0, soon.stderr
+    succeeded(on_cluster(["scontrol", "update", f"JobId={late}", "EndTime=now+5"], user="root"))
     yield login, late, early
     on_cluster(["rm", "-rf", login.folder])
 
 
 def test_a_life_in_states(login: Login) -> None:
     id = start(login, 3, "--sbatch-arg=--begin=now+5")
-    assert facts(login, id)["state"] == "PENDING"
+    assert login.told("status", id)["state"] == "PENDING"
     assert login.runner("logs", id).returncode == 2  # there is none yet
-    done = login.runner("wait", id)
-    assert done.returncode == 0, done.stderr
-    assert facts(login, id)["state"] == "COMPLETED"
+    succeeded(login.runner("wait", id))
+    assert login.told("status", id)["state"] == "COMPLETED"
     assert "started" in login.runner("logs", id).stdout
 
 
 def test_cancel(login: Login) -> None:
     id = start(login, 60)
     assert login.runner("cancel", id).returncode == 0
-    assert facts(login, id)["state"] == "CANCELLED"
+    assert login.told("status", id)["state"] == "CANCELLED"
     assert login.runner("wait", id).returncode == 86
-    again = login.runner("cancel", id)
-    assert again.returncode == 2
-    assert "ended already" in again.stderr
+    ended(login.runner("cancel", id), 2, "ended already")
     deadline = time.monotonic() + 30
     while login.sh(f"squeue -h -j {id} -t R,PD || true").strip():
         assert time.monotonic() < deadline
@@ -78,7 +59,7 @@ def test_cancel(login: Login) -> None:
 
 def test_cancel_without_scheduler(login: Login) -> None:
     id = start(login, 60, "--scheduler", "local")
-    assert facts(login, id)["state"] == "RUNNING"
+    assert login.told("status", id)["state"] == "RUNNING"
     assert login.runner("cancel", id).returncode == 0
     deadline = time.monotonic() + 20
     while "wait.py" in login.sh("ps -u ada -o args || true"):
@@ -90,7 +71,7 @@ def test_list_shows_every_run_and_its_end(login: Login) -> None:
     trainer = login.write("bad.py", "raise SystemExit(3)")
     bad = login.launch("--parsable", trainer).stdout.strip()
     assert [login.runner("wait", id).returncode for id in (good, bad)] == [0, 3]
-    rows = {row["id"]: row for row in json.loads(login.runner("list", "--json").stdout)}
+    rows = {row["id"]: row for row in login.told("list")}
     assert rows[good]["state"] == "COMPLETED"
     assert (rows[bad]["state"], rows[bad]["exit_code"]) == ("FAILED", 3)
     shown = login.runner("list").stdout
@@ -100,8 +81,7 @@ def test_list_shows_every_run_and_its_end(login: Login) -> None:
 
 def test_logs_of_one_rank_and_follow(login: Login) -> None:
     id = start(login, 2, "-N", "2", "--no-gate")
-    followed = login.runner("logs", "--follow", "--rank", "1", id)
-    assert followed.returncode == 0
+    followed = succeeded(login.runner("logs", "--follow", "--rank", "1", id))
     assert "1@n2 | started" in followed.stdout
     assert "0@n1 | started" not in followed.stdout
     assert login.runner("logs", "--all", id).stdout.count("| started") == 2
@@ -120,9 +100,9 @@ def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
     login.sh(
         f'rm runs/*/exit.json; sed -i \'s/"id": "{id}"/"id": "1"/; s/COMPLETED//\' runs/*/job.json'
     )
-    assert facts(login, "1")["state"] == "UNKNOWN"
+    assert login.told("status", "1")["state"] == "UNKNOWN"
     assert login.runner("wait", "1").returncode == 88
-    assert explained(login, "1")["name"] == "no-record"
+    assert login.told("explain", "1")["name"] == "no-record"
 
 
 def test_settings_show_their_origin(login: Login) -> None:
@@ -134,7 +114,7 @@ def test_settings_show_their_origin(login: Login) -> None:
 
 
 def test_recipes_are_listed(login: Login) -> None:
-    names = set(json.loads(login.runner("recipes", "--json").stdout))
+    names = set(login.told("recipes"))
     assert {"torch_mnist", "tf_mnist", "torch_lm"} <= names
 
 
@@ -144,7 +124,7 @@ def test_ctrl_c_leaves_the_job_running(login: Login) -> None:
     assert done.returncode in (124, 130)
     assert f"left job {id}, which goes on" in done.stderr
     assert f"end it: runner cancel {id}" in done.stderr
-    assert facts(login, id)["state"] == "RUNNING"
+    assert login.told("status", id)["state"] == "RUNNING"
     login.runner("cancel", id)
 
 
@@ -159,13 +139,13 @@ def test_launch_for_programs(login: Login) -> None:
 def test_time_limit_and_a_job_that_slurm_has_forgotten(old: tuple[Login, str, str]) -> None:
     login, late, early = old
     assert login.runner("wait", late).returncode == 83
-    assert explained(login, late)["name"] == "time-limit"
-    assert "--time 00:02:00" in explained(login, late)["fix"]["text"]
-    assert explained(login, late)["other_fixes"] == [], "the trainer saves nothing"
+    assert login.told("explain", late)["name"] == "time-limit"
+    assert "--time 00:02:00" in login.told("explain", late)["fix"]["text"]
+    assert login.told("explain", late)["other_fixes"] == [], "the trainer saves nothing"
     deadline = time.monotonic() + 150
     while early in login.sh("squeue -h --states=all -o %i"):
         assert time.monotonic() < deadline
         time.sleep(5)
     login.sh("! sacct 2>/dev/null")
-    assert facts(login, early)["state"] == "COMPLETED"
-    assert facts(login, late)["state"] == "TIMEOUT"
+    assert login.told("status", early)["state"] == "COMPLETED"
+    assert login.told("status", late)["state"] == "TIMEOUT"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .conftest import Login
+from .conftest import Login, ended, succeeded
 from .places import BARE
 
 pytestmark = pytest.mark.unpacked
@@ -91,8 +91,7 @@ def words(world: World, *before: str) -> list[str]:
 @pytest.mark.parametrize("name", marked(WORLDS, *OFTEN))
 def test_one_world_over_two_nodes(place: Login, name: str) -> None:
     world = WORLDS[name]
-    done = place.launch(*words(world))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.launch(*words(world)))
     assert f"runner: one world of {world.size} ranks ({world.says})" in done.stdout
     assert done.stdout.count(f"| ranks {world.size} sum {world.size}") == world.size
     assert len(set(re.findall(r"@(n\d) \| ranks", done.stdout))) == 2
@@ -106,8 +105,7 @@ LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun")
 )
 def test_a_rank_that_is_left_out_ends_the_job_with_82(place: Login, name: str) -> None:
     """The others wait for it: within seconds the job has failed, and says which rank it was."""
-    done = place.launch(*words(WORLDS[name], "left_out.py"))
-    assert done.returncode == 82, done.stdout + done.stderr
+    done = ended(place.launch(*words(WORLDS[name], "left_out.py")), 82)
     who = r"no process group on rank \d@n\d: the trainer ended and created no process group of the"
     assert re.search(who, done.stdout)
     assert (
@@ -120,17 +118,14 @@ def test_two_silent_worlds_of_one_end_with_82(place: Login, script: str) -> None
     """Each ended with 0 before: MultiWorkerMirrored without TF_CONFIG, accelerate without RANK."""
     hidden = 'env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u OMPI_COMM_WORLD_SIZE python "$0"'
     hide = ("bash", "--", "-c", hidden, script)
-    done = place.launch(*FOLLOWED, "--controller", "gloo", *hide)
-    assert done.returncode == 82, done.stdout + done.stderr
+    ended(place.launch(*FOLLOWED, "--controller", "gloo", *hide), 82)
     if script == "accelerate_alone.py":  # the other one's imports take thrice the time
-        again = place.launch("--nodes", "2", "--no-gate", "--wait", *hide)
-        assert again.returncode == 0, again.stdout + again.stderr
+        succeeded(place.launch("--nodes", "2", "--no-gate", "--wait", *hide))
 
 
 def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: Login) -> None:
     own = ("torchrun", "--", "--standalone", "--nproc-per-node", "2", "plain_ddp.py")
-    done = place.launch(*FOLLOWED, *own)
-    assert done.returncode == 82, done.stdout + done.stderr
+    done = ended(place.launch(*FOLLOWED, *own), 82)
     assert (
         "torchrun was given another number of nodes or processes than the job has: 1 x 2"
         in done.stdout
@@ -166,8 +161,7 @@ def test_a_world_in_each_task_is_not_one_though_its_size_is_right(place: Login, 
     """Each ended with 0 before, under the words "one world of 2 ranks"."""
     options, said = WITHIN[name]
     place.write("inner.py", INNER)
-    done = place.launch(*FOLLOWED, *options)
-    assert done.returncode == 82, done.stdout + done.stderr
+    done = ended(place.launch(*FOLLOWED, *options), 82)
     assert "one world of" not in done.stdout
     assert said in done.stdout
     assert said in done.stderr
@@ -199,8 +193,7 @@ def test_tasks_may_start_several_ranks_of_one_world(
     place: Login, words: tuple[str, ...], size: int
 ) -> None:
     place.write("inner.py", INNER)
-    done = place.launch("--follow", "--all", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.launch("--follow", "--all", *words))
     assert done.stdout.count(f"runner: one world of {size} ranks") == 1
     said = re.findall(rf"ranks {size} sum {size}$|\bworld of {size}$", done.stdout, re.MULTILINE)
     assert len(said) == size
@@ -220,26 +213,21 @@ def test_strategies_of_one_node_are_told_what_is_one_of_several(
     place: Login, script: str, fix: str
 ) -> None:
     """Not to switch the check off, with which two trainings would end green."""
-    done = place.launch(*FOLLOWED, script)
-    assert done.returncode == 82, done.stdout + done.stderr
-    assert fix in done.stderr
+    done = ended(place.launch(*FOLLOWED, script), 82, fix)
     assert "--no-gate" not in done.stdout + done.stderr
 
 
 def test_tensorflows_ranks_end_together(place: Login) -> None:
     """A rank that leaves sooner cuts the others off from the last collective, now and then."""
-    done = place.launch(*FOLLOWED, "--tf-config", "uneven_end.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.launch(*FOLLOWED, "--tf-config", "uneven_end.py"))
     times = dict(re.findall(r"(process 0|script 1) \w+ at ([\d.]+)", done.stdout))
     assert float(times["process 0"]) > float(times["script 1"])
 
 
 def test_several_jobs_on_one_node_do_not_collide(place: Login) -> None:
     """Two at a time on the same nodes, each with ports and a world of its own."""
-    first = place.launch("--nodes", "2", "plain_ddp.py")
-    assert first.returncode == 0, first.stderr
-    second = place.launch("--nodes", "2", "--wait", "plain_ddp.py")
-    assert second.returncode == 0, second.stderr
+    succeeded(place.launch("--nodes", "2", "plain_ddp.py"))
+    succeeded(place.launch("--nodes", "2", "--wait", "plain_ddp.py"))
     deadline = time.monotonic() + 120
     while place.runner("wait", "plain_ddp-1").returncode != 0:
         assert time.monotonic() < deadline

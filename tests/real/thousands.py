@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .conftest import Done, Login, on_cluster
+from .conftest import Done, Login, on_cluster, succeeded
 
 NODES = 4096
 PORT = 7817  # 6817 is the cluster's own
@@ -115,5 +115,4 @@ def thousands(login: Login) -> Iterator[Thousands]:
 
 
 def _root(script: str) -> None:
-    done = on_cluster(["bash", "-ec", script], user="root")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(on_cluster(["bash", "-ec", script], user="root"))

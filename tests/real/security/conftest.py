@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.real.conftest import IMAGE, Done, Login, new_folder, on_cluster, write
+from tests.real.conftest import IMAGE, Done, Login, new_folder, on_cluster, succeeded, write
 
 NODES = ("login", "n1", "n2")
 SECONDS_TO_START = 120
@@ -28,9 +28,7 @@ class Stranger:
 
     def sh(self, script: str, node: str = "login") -> str:
         """Return the output of a shell script of bob's that must succeed."""
-        done = self.run("bash", "-ec", script, node=node)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return succeeded(self.run("bash", "-ec", script, node=node)).stdout
 
     def python(self, program: str, *argv: str, node: str = "login") -> Done:
         """Run a Python program of bob's on a node."""
@@ -78,8 +76,7 @@ def start(
 ) -> Job:
     """Launch a job of ada's and leave it in the queue."""
     before = set(login.runs())
-    done = login.runner("launch", "--image", image, "--parsable", *words, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(login.runner("launch", "--image", image, "--parsable", *words, env=env))
     (name,) = set(login.runs()) - before
     return Job(login, done.stdout.strip(), f"{login.folder}/runs/{name}")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.real.conftest import Done, Login, on_cluster
 
+from ..conftest import ended, succeeded
 from .conftest import Stranger
 
 USAGE, REFUSED = 2, 80
@@ -84,15 +85,13 @@ def test_a_link_of_bobs_to_adas_settings_is_refused(
     mine = login.write("other.toml", '[launch]\npartition = "elsewhere"')
     bob.sh(f"ln -s {mine} {shared}/runner.toml")
     done = there(login, shared, "config", "show")
-    assert done.returncode == USAGE
-    assert f"the link {shared}/runner.toml belongs to bob" in done.stderr
+    ended(done, USAGE, f"the link {shared}/runner.toml belongs to bob")
 
 
 def test_a_lock_of_bobs_is_refused(login: Login, bob: Stranger, shared: str) -> None:
     bob.sh(f"echo 'form = 1' > {shared}/images.lock")
     done = there(login, shared, "pull", "docker://localhost:1/a/b:1")
-    assert done.returncode == USAGE
-    assert f"{shared}/images.lock belongs to bob" in done.stderr
+    ended(done, USAGE, f"{shared}/images.lock belongs to bob")
 
 
 def test_an_image_of_bobs_does_not_take_the_place_of_adas(
@@ -100,8 +99,7 @@ def test_an_image_of_bobs_does_not_take_the_place_of_adas(
 ) -> None:
     bob.sh(f"echo > {shared}/horovod_cpu.sif")
     done = there(login, shared, "inspect", "horovod_cpu.sif")
-    assert done.returncode == USAGE
-    assert f"{shared}/horovod_cpu.sif belongs to bob" in done.stderr
+    ended(done, USAGE, f"{shared}/horovod_cpu.sif belongs to bob")
     named = there(login, shared, "inspect", "./horovod_cpu.sif")
     assert "belongs to" not in named.stderr  # it is no image, but was meant
 
@@ -110,9 +108,7 @@ def test_adas_file_that_everybody_may_write_is_refused(login: Login) -> None:
     login.write("runner.toml", "[launch]\nnodes = 2")
     assert login.runner("config", "show").returncode == 0
     login.sh("chmod 666 runner.toml")
-    done = login.runner("config", "show")
-    assert done.returncode == USAGE
-    assert "try: chmod o-w" in done.stderr
+    ended(login.runner("config", "show"), USAGE, "try: chmod o-w")
     login.sh("chmod 644 runner.toml; chmod 777 .")
     assert login.runner("config", "show").returncode == USAGE
 
@@ -121,9 +117,7 @@ def test_a_profile_of_bobs_among_the_sites(login: Login, bob: Stranger, shared: 
     bob.sh(f"printf '[detect]\\nhosts = [\"*\"]\\n' > {shared}/bobs.toml")
     sites = {"RUNNER_SITES_PATH": shared}
     on_cluster(["chown", "root", shared], user="root")
-    done = login.runner("sites", env=sites)
-    assert done.returncode == USAGE
-    assert f"{shared}/bobs.toml belongs to bob" in done.stderr
+    ended(login.runner("sites", env=sites), USAGE, f"{shared}/bobs.toml belongs to bob")
     on_cluster(["chown", "bob", shared], user="root")
     assert "bobs" in login.runner("sites", env=sites).stdout  # ada named bob's own folder
 
@@ -148,8 +142,7 @@ def test_an_image_of_bobs_is_pushed_without_a_look_at_adas_files(
     for name in ("reads", "writes"):
         image, target = f"{bob.folder}/{name}.sif", f"oci-archive:{login.folder}/{name}.tar"
         scratch = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
-        done = login.runner("push", image, target, "--json", env=scratch)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(login.runner("push", image, target, "--json", env=scratch))
         layers = login.sh(
             f"mkdir {name}; tar -xf {name}.tar -C {name}; cd {name}/blobs/sha256\n"
             "for blob in *; do tar -tvzf $blob 2> /dev/null || continue\n"
@@ -159,8 +152,7 @@ def test_an_image_of_bobs_is_pushed_without_a_look_at_adas_files(
         assert "ADAS SECRET" not in layers
         assert f"opt/private -> {home}" in layers
     assert login.sh(f"find {home} -printf '%p %m %T@ %s\\n' | sort") == before
-    done = login.runner("inspect", f"{bob.folder}/root")
-    assert done.returncode == REFUSED, done.stdout
+    done = ended(login.runner("inspect", f"{bob.folder}/root"), REFUSED)
     assert "ADAS SECRET" not in done.stdout + done.stderr
 
 
@@ -186,6 +178,5 @@ def test_a_run_folder_of_bobs_takes_no_run(login: Login, bob: Stranger, shared: 
     login.sh("python3 -m venv --without-pip env")
     words = ["--runtime", "none", "--controller", "none", "--image", f"{login.folder}/env"]
     done = there(login, shared, "launch", *words, "bash", program)
-    assert done.returncode == USAGE, done.stdout + done.stderr
-    assert f"{shared}/runs belongs to bob" in done.stderr
+    ended(done, USAGE, f"{shared}/runs belongs to bob")
     assert json.loads(there(login, shared, "list", "--json").stdout) == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.real.test_proof import NOT_VERIFIED, Place, place, small  # noqa: F401 (fixtures)
 
+from ..conftest import ended, succeeded
 from .conftest import Stranger, start
 
 
@@ -17,15 +16,13 @@ def recorded(place: Place) -> str:  # noqa: F811
     place.login.write("short.py", "print('TRAINED', flush=True)")
     place.login.write("own.def", f"Bootstrap: localimage\nFrom: {place.login.folder}/base.sif")
     place.sh("mv a.sif base.sif")
-    done = place.runner("build", "own.def", "--output", "a.sif")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(place.runner("build", "own.def", "--output", "a.sif"))
     return "sha256:" + place.sh("sha256sum a.sif").split()[0]
 
 
 def test_a_flipped_byte_with_the_time_set_back_is_refused(place: Place, recorded: str) -> None:  # noqa: F811
     words = ("launch", "--image", "a.sif", "--scheduler", "local", "short.py")
-    done = place.runner(*words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(place.runner(*words))
     assert "TRAINED" in done.stdout
     assert "whose digest" not in done.stderr, "what was just built is not read again"
     place.alter(1_000_000)
@@ -37,12 +34,10 @@ def test_a_flipped_byte_with_the_time_set_back_is_refused(place: Place, recorded
     assert len(place.login.runs()) == 1
     code, checks = place.verify()
     assert (code, checks["digest"]["state"]) == (NOT_VERIFIED, "fail")
-    done = place.runner("launch", "--dry-run", *words[1:])
-    assert done.returncode == 0, done.stderr
+    done = succeeded(place.runner("launch", "--dry-run", *words[1:]))
     assert "whose digest" not in done.stderr, "a dry run reads no image"
     place.alter(1_000_000)  # back
-    done = place.runner(*words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(place.runner(*words))
 
 
 def test_an_image_that_another_user_replaces_while_the_job_waits(
@@ -64,10 +59,9 @@ def test_an_image_that_another_user_replaces_while_the_job_waits(
         assert job.end() == NOT_VERIFIED, job.log
         assert "is no longer the file that was launched" in job.log
         assert "TRAINED" not in job.log
-        cause = json.loads(login.runner("explain", "--json", job.id).stdout)
+        cause = login.told("explain", job.id)
         assert (cause["name"], cause["certainty"]) == ("image-changed", "certain"), cause
-    done = login.runner("launch", "--image", image, "short.py")
-    assert done.returncode == NOT_VERIFIED, done.stdout + done.stderr
+    ended(login.runner("launch", "--image", image, "short.py"), NOT_VERIFIED)
 
 
 def test_an_image_that_was_only_copied_back_runs(place: Place, recorded: str) -> None:  # noqa: F811

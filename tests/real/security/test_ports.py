@@ -55,7 +55,7 @@ def test_a_listener_of_another_user_ends_the_job_with_that_cause(
     listen = bob.write("listen.py", LISTEN)
     bob.start(f"exec python3 {listen} {port} > said 2>&1", node)
     assert job.end() != 0
-    said = json.loads(login.runner("explain", "--json", job.id).stdout)
+    said = login.told("explain", job.id)
     assert (said["name"], said["rank"], said["host"]) == ("port-taken", rank, node), said
     assert f"another user of {node} listens on port {port}" in said["cause"]
     assert said["fix"]["text"].startswith("runner launch --nodes 2")

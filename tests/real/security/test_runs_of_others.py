@@ -7,6 +7,7 @@ import shlex
 
 from tests.real.conftest import IMAGE, Login, on_cluster
 
+from ..conftest import ended, succeeded
 from .conftest import Stranger
 
 
@@ -49,10 +50,7 @@ def test_nothing_of_it_is_run_and_no_job_ended(login: Login, bob: Stranger) -> N
         ["jupyter", folder],
         ["tensorboard", folder],
     ):
-        done = login.runner(*words)
-        assert done.returncode == 2, (words, done.stdout, done.stderr)
-        assert "belongs to bob" in done.stderr
-        assert "runner config trust" in done.stderr
+        ended(login.runner(*words), 2, "belongs to bob", "runner config trust")
     assert state(login, id) == "RUNNING"
     assert login.run("test", "-e", mark).returncode == 1
     login.sh(f"scancel {id}")
@@ -67,8 +65,7 @@ def test_to_look_at_it_runs_nothing_of_it(login: Login, bob: Stranger) -> None:
     bob.sh(f"""mkdir -p {folder}/code/injob
         echo {shlex.quote(program)} > {folder}/code/injob/__main__.py
         echo {shlex.quote(step)} > {folder}/metrics.jsonl; chmod -R a+rX {folder}""")
-    done = login.runner("status", folder)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(login.runner("status", folder))
     assert "no step for" in done.stdout, "it does not count as stalled, so nothing was tried"
     login.runner("explain", folder)
     assert login.run("test", "-e", mark).returncode == 1
@@ -80,9 +77,7 @@ def test_its_image_is_not_taken(login: Login, bob: Stranger) -> None:
     bob.sh("mkdir -p env/bin; printf '#!/bin/sh\\n' > env/bin/python; chmod -R a+rX .")
     folder = trap(bob, f"{login.folder}/mark", "1", image=f"{bob.folder}/env")
     bob.sh(f"rmdir {folder}/private")
-    done = login.runner("tensorboard", folder, "--dry-run")
-    assert done.returncode == 2, done.stdout
-    assert "belongs to bob" in done.stderr
+    ended(login.runner("tensorboard", folder, "--dry-run"), 2, "belongs to bob")
 
 
 def test_a_job_number_is_never_an_option(login: Login, bob: Stranger) -> None:
@@ -103,10 +98,7 @@ def test_a_run_is_not_made_where_another_user_could_replace_it(login: Login, bob
     bob.sh("mkdir -m 1777 /scratch/shared/trap; mkdir -m 1777 /scratch/shared/trap2")
     bob.sh("mkdir -m 777 /scratch/shared/trap2/runs")
     for folder in ("/scratch/shared/trap", "/scratch/shared/trap2"):
-        done = Login(folder).launch(trainer)
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert "other users could" in done.stderr
-        assert "runner config trust" in done.stderr
+        ended(Login(folder).launch(trainer), 2, "other users could", "runner config trust")
     assert bob.sh("ls /scratch/shared/trap /scratch/shared/trap2/runs").split() == [
         "/scratch/shared/trap:",
         "/scratch/shared/trap2/runs:",
@@ -119,7 +111,6 @@ def test_a_project_folder_of_somebody_else_is_good_enough(login: Login) -> None:
     folder = on_cluster(["bash", "-ec", script], user="root").stdout.strip()
     try:
         trainer = login.write("trainer.py", "print('RAN')")
-        done = Login(folder).launch("--wait", trainer)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(Login(folder).launch("--wait", trainer))
     finally:
         on_cluster(["rm", "-rf", folder], user="root")

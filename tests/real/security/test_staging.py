@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tests.real.conftest import Login, on_cluster
 from tests.real.test_proof import Place, place, small  # noqa: F401 (fixtures)
 
+from ..conftest import ended
 from .conftest import Job, Stranger, start
 
 NODES = ("n1", "n2")
@@ -97,8 +97,7 @@ def test_who_watches_for_the_name_comes_too_late(place: Place, bob: Stranger) ->
         f"mkdir -m 777 {name}; cd {name}; printf '{EVIL}' > .image.sif; chmod 755 .image.sif", "n1"
     )
     done = on_cluster(["bash", f"{job.folder}/code/enter", "true"], node="n1")
-    assert done.returncode == 75, done.stdout + done.stderr
-    assert "what the job has staged is not on this node" in done.stderr
+    ended(done, 75, "what the job has staged is not on this node")
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def test_a_folder_that_another_user_made_first_ends_the_job(
     assert "TRAINED" not in job.log
     assert login.sh("ls -A precious") == ""
     assert bob.run("ls", "-A", guessed.folder, node="n2").stdout == ""
-    cause = json.loads(login.runner("explain", "--json", job.id).stdout)
+    cause = login.told("explain", job.id)
     assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
 
 
