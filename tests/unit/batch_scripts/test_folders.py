@@ -63,10 +63,7 @@ FOLDERS = {
         "(cd a) &\ncd b && sleep 1 &\npython t.py",
         f"{COUNTS} t.py",
     ),
-    "the folder within": (
-        "cd a\npython $PWD/t.py",
-        f"cd a && {COUNTS} $OLDPWD/a/t.py",
-    ),
+    "the folder within": ("cd a\npython $PWD/t.py", f"cd a && {COUNTS} $OLDPWD/a/t.py"),
     "back": ("cd a\ncd -\npython t.py $PWD", f"{COUNTS} t.py -- $PWD"),
     "below that of the directive": (
         "#SBATCH -D /x\ncd a\npython t.py $PWD $SLURM_SUBMIT_DIR",

@@ -101,10 +101,7 @@ LINES = {
         f"for a in {{1,}}; do {RUN} python t.py $a; done",
         "--image image.sif t.py -- 1",
     ),
-    "a comment with a backslash": (
-        f"{RUN} python t.py # --a\\\ndate",
-        "--image image.sif t.py",
-    ),
+    "a comment with a backslash": (f"{RUN} python t.py # --a\\\ndate", "--image image.sif t.py"),
     "a here-document of no command": (
         f"<<note\n- to 'do\n- it's\nnote\n{RUN} python t.py",
         "--image image.sif t.py",
@@ -142,10 +139,7 @@ LINES = {
         '--image image.sif -- bash -c "exec python t.py \\"${USER}_a\\" \\"$USER-b\\"'
         ' \\"\\${SLURM_ARRAY_TASK_ID}_c\\""',
     ),
-    "a default": (
-        f"{RUN} python t.py ${{EPOCHS:-5}}",
-        '--image image.sif t.py -- "${EPOCHS:-5}"',
-    ),
+    "a default": (f"{RUN} python t.py ${{EPOCHS:-5}}", '--image image.sif t.py -- "${EPOCHS:-5}"'),
     "who I am": (f"{RUN} python t.py /data/`whoami`", "--image image.sif t.py -- /data/$USER"),
     "a job's variable": (
         f"{RUN} python t.py --out runs/$SLURM_JOB_ID --lr 1",
@@ -1297,10 +1291,7 @@ LOST = {
         f"cat << E > a.sh\nx\nE\n{RUN} python t.py",
         "1: cat: write a.sh before the launch",
     ),
-    "a shell for a person": (
-        "srun --pty bash",
-        "1: srun --pty bash: what it starts is not known",
-    ),
+    "a shell for a person": ("srun --pty bash", "1: srun --pty bash: what it starts is not known"),
     "a limit of the shell": (
         f"ulimit -n 4096\n{RUN} python t.py",
         "1: ulimit -n 4096: it is of the script's shell",

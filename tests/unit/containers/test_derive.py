@@ -179,11 +179,7 @@ def imported(folder: Path, name: str) -> tuple[int, str]:
     ("text", "code", "message"),
     [
         ("pass", 0, "importing alpha_one\n"),
-        (
-            "raise RuntimeError('operator a::nms does not exist')",
-            1,
-            "RuntimeError: operator a",
-        ),
+        ("raise RuntimeError('operator a::nms does not exist')", 1, "RuntimeError: operator a"),
         ("raise SystemExit(3)", 1, "alpha_one cannot be imported in the image: SystemExit: 3"),
         ("raise OSError('libcuda.so.1: cannot open')", 0, "warning: without a GPU alpha_one"),
     ],

@@ -18,15 +18,12 @@ from containers.foreign_horovod import Horovod
 from runners.cli.images.build_definition import horovod_summary
 from runners.core.errors import Refused
 
+from ..programs import program
+
 PACKAGES = {"torch": "2.3.0a0+nv24.04", "numpy": "1.26"}
 THEIRS = {"PATH": "/opt/conda/bin:/usr/bin", "PYTHONPATH": ""}
 CPU = {"compiler": "", "make": "", "python": "", "mpi": "", "nvcc": None, "nccl": "no nccl.h"}
 BASE = Base(Path("/images/it's $(x).sif"), "d" * 64, {}, 10)
-
-
-def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from runners.images.facts import environment
 from runners.images.inspect import ImageFact
 from runners.planning.case import Case
 
+from ..programs import program
 from ..tables import each
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -41,13 +42,6 @@ SPEC = JobSpec(
 )
 SITE = Site(("slurm",), ("none", "pmix"), cwd="/s")
 LABELS = {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "pmi.client": "pmix"}
-
-
-def program(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
 
 
 @dataclass(frozen=True)

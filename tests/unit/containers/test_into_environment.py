@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ..programs import program
 from ..tables import each
-from .test_host_environment import build, program
+from .test_host_environment import build
 
 NOTHING = {"make": "", "python": "", "mpi": None, "nvcc": None, "nccl": "no nccl.h"}
 ANSWERS = """\

@@ -14,6 +14,7 @@ from containers import catalogue, debian, lock, lockfile, pip
 from containers.lockfile import Pin
 from runners.core.errors import Refused, SystemFault, UsageError
 
+from ..programs import program
 from ..tables import each
 
 SHA = "0123456789abcdef" * 4
@@ -133,9 +134,7 @@ def test_the_images_own_python_is_found_where_it_runs(
     """Of two on PATH and in pyenv's folder, the one on PATH only says that it is not set up."""
     folders = tmp_path / "shims", tmp_path / "versions" / "9.9.1" / "bin"
     for folder, code in zip(folders, (127, 0)):
-        folder.mkdir(parents=True)
-        (folder / "python9.9").write_text(f"#!/bin/sh\nexit {code}\n")
-        (folder / "python9.9").chmod(0o755)
+        program(folder / "python9.9", f"exit {code}")
     monkeypatch.setenv("PATH", str(folders[0]), prepend=":")
     assert lock.interpreter("9.9", tmp_path) == str(folders[1] / "python9.9")
     with pytest.raises(Refused, match=r"Python 9\.9, which is not here"):

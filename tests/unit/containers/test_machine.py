@@ -62,27 +62,11 @@ def test_what_apptainer_builds_passes(text: str) -> None:
 
 @each(
     ("From: a\n", {}, "no line 'Bootstrap"),
-    (
-        "Bootstrap: docker\n%pots\n  x\n",
-        {},
-        r"line 2: .* section '%pots'\n.*%pots\n.*post",
-    ),
-    (
-        "Bootstrap: docker\nForm: a\n",
-        {},
-        r"line 2: .* keyword 'Form'\n.*: a\n.*from",
-    ),
+    ("Bootstrap: docker\n%pots\n  x\n", {}, r"line 2: .* section '%pots'\n.*%pots\n.*post"),
+    ("Bootstrap: docker\nForm: a\n", {}, r"line 2: .* keyword 'Form'\n.*: a\n.*from"),
     ("Bootstrap: docker\napt-get update\n", {}, r"line 2: neither .*\n.*apt-get update"),
-    (
-        "Bootstrap: docker\nFrom: {{ base }}\n",
-        {},
-        r"'base' has no value\n.*\n.*--build-arg",
-    ),
-    (
-        "Bootstrap: docker\n%post\n  %files\n",
-        {},
-        "line 3: .*'%files'\n.*\nEvery line that begins",
-    ),
+    ("Bootstrap: docker\nFrom: {{ base }}\n", {}, r"'base' has no value\n.*\n.*--build-arg"),
+    ("Bootstrap: docker\n%post\n  %files\n", {}, "line 3: .*'%files'\n.*\nEvery line that begins"),
     ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
     ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
     ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),

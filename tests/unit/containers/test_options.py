@@ -36,10 +36,7 @@ def build(words: list[str]) -> tuple[int, str]:
         (["--from", "base.sif", "--def", "x.txt", "--index-url", "u"], "or --from with --requirem"),
         (["x.def", "--wheelhouse", "."], "--wheelhouse is for a packaged image or --from with"),
         (["x.def", "--base", "debian"], "is for a packaged image, not for a definition file"),
-        (
-            ["cpu", "--build-arg", "a=b"],
-            "--build-arg is for a definition file or",
-        ),
+        (["cpu", "--build-arg", "a=b"], "--build-arg is for a definition file or"),
         (["x.def", "--build-arg", "ab"], "--build-arg ab: not NAME=VALUE"),
         (["cpu", "gpu"], "unexpected extra argument"),
         (["env", "new", "--output", "x.tar"], "--output"),

@@ -137,11 +137,7 @@ def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
     return planning.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
-@each(
-    ((Dataset("", Path("/d/a")),), "/data"),
-    ((ONE,), "/data/a"),
-    ((ONE, TWO), "/data"),
-)
+@each(((Dataset("", Path("/d/a")),), "/data"), ((ONE,), "/data/a"), ((ONE, TWO), "/data"))
 def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
     exports = dict(runtimes.exports(solved(*data), "/run"))
     assert exports["APPTAINERENV_DATA_DIR"] == expected

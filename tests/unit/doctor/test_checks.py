@@ -69,13 +69,7 @@ def dumb(command: str) -> Answer:
     (SITE, FINE, "partitions", WARNING, "no partition"),
     (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
     (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
-    (
-        replace(SITE, problems=("sinfo: no answer within 10 s",)),
-        FINE,
-        "answers",
-        WARNING,
-        "10 s",
-    ),
+    (replace(SITE, problems=("sinfo: no answer within 10 s",)), FINE, "answers", WARNING, "10 s"),
 )
 def test_what_is_wrong_with_slurm(
     site: Site, facts: SlurmFacts, name: str, state: str, words: str
@@ -162,9 +156,7 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
 
 
 @each(
-    (Site(()), FAILURE),
-    (Site(("slurm",)), WARNING),
-    (Site(("slurm",), runtimes=("shifter",)), OK),
+    (Site(()), FAILURE), (Site(("slurm",)), WARNING), (Site(("slurm",), runtimes=("shifter",)), OK)
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
     assert container.absent(site)[0].state == state

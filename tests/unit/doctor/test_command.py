@@ -39,14 +39,7 @@ def test_a_machine_with_nothing_fails_in_good_order() -> None:
     assert report["failed"]
     assert sum(report["counts"].values()) == len(report["findings"])
     subjects = dict.fromkeys(item["subject"] for item in report["findings"])
-    assert list(subjects) == [
-        "containers",
-        "scheduler",
-        "GPU",
-        "network",
-        "disk",
-        "environment",
-    ]
+    assert list(subjects) == ["containers", "scheduler", "GPU", "network", "disk", "environment"]
     assert all(item["fix"] for item in report["findings"] if item["state"] == FAILURE)
 
 

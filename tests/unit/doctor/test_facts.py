@@ -18,6 +18,7 @@ from runners.images import container_runtime
 from runners.injob import interfaces, trial
 from runners.injob.interfaces import Interface, InterfaceAddress, Port
 
+from ..programs import program
 from ..tables import each
 
 
@@ -38,9 +39,7 @@ def tree(root: Path, files: dict[str, str]) -> str:
 
 def hanging(folder: Path, name: str) -> None:
     """Put a program that does not end on the PATH."""
-    program = folder / name
-    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
-    program.chmod(0o755)
+    program(folder / name, f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
 
 
 def test_a_program_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,12 +251,7 @@ OPEN_MPI = """\
     (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
     (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
     (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
-    (
-        "[n1:1] selected cm best priority 25\n",
-        "Open MPI",
-        "libfabric",
-        {"libfabric (pml cm)": 1},
-    ),
+    ("[n1:1] selected cm best priority 25\n", "Open MPI", "libfabric", {"libfabric (pml cm)": 1}),
     ("epoch 1 via nothing\n", "", "", {}),
 )
 def test_words_of_the_libraries(

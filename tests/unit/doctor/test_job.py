@@ -70,11 +70,7 @@ SWAPPED = [*ranks()[:3], record(3, local_rank=0)]
 WITHOUT_CROSS = [
     {name: value for name, value in one.items() if not name.startswith("cross")} for one in ranks()
 ]
-UNEVEN = [
-    record(0, size=3),
-    record(1, size=3, cross_size=1),
-    record(2, size=3, local_size=1),
-]
+UNEVEN = [record(0, size=3), record(1, size=3, cross_size=1), record(2, size=3, local_size=1)]
 
 
 @each(
@@ -127,13 +123,7 @@ GLOO = TransportLog()
     (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
     (ranks(ports=[IB]), NCCL_IB, OK, "RDMA, by NCCL's own words", ""),
     (ranks(ports=[IB], sent=OVER_IB), GLOO, OK, "RDMA", ""),
-    (
-        ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}),
-        GLOO,
-        OK,
-        "RDMA past the kernel",
-        "",
-    ),
+    (ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}), GLOO, OK, "RDMA past the kernel", ""),
     (ranks(ports=[IB]), NCCL_TCP, WARNING, "while every node has infiniband", "NCCL_IB_HCA"),
     (ranks(ports=[IB]), MPI_TCP, WARNING, "while every node has infiniband", "--host-mpi"),
     (ranks(ports=[IB]), GLOO, WARNING, "while every node has infiniband", "--controller mpi"),
@@ -178,10 +168,7 @@ def test_the_table_says_what_bus_bandwidth_is() -> None:
     assert "nccl-tests" in found.evidence
 
 
-@each(
-    ({"right": False}, "allreduce", FAILURE),
-    ({"bus": 1e6}, "speed", WARNING),
-)
+@each(({"right": False}, "allreduce", FAILURE), ({"bus": 1e6}, "speed", WARNING))
 def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> None:
     result = {"ranks": ranks(), "bandwidth": [{**TABLE[0], **changes}]}
     assert named(transport.check(result, GLOO), name).state == state

@@ -9,26 +9,21 @@ from collections.abc import Iterator
 from runners.explain import message_signatures
 from runners.explain.facts import Line
 from runners.explain.fixes import REMEDIES
-from runners.explain.message_signatures import OF_IMAGES, ORDER, Match, MessageSignature
+from runners.explain.message_signatures import OF_IMAGES, ORDER, Match, MessageSignature, entries
 from runners.explain.searched_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.sentences import WORDS
 from runners.settings.table import SETTINGS
 
-ENTRIES = message_signatures.entries()
 FOR_IMAGES = re.compile(
     r"runner (?:build (?!env\b)|pull|verify|inspect)|shell --image|--apptainer-arg"
     r"|--(?:bind|stage-image|host-mpi)\b"
 )
-EXAMPLES = [
-    (f"{entry.id}-{number}", entry, example)
-    for entry in ENTRIES
-    for number, example in enumerate(entry.examples)
-]
-NOT_FOR = [
-    (f"{entry.id}-{number}", entry, text)
-    for entry in ENTRIES
-    for number, text in enumerate(entry.not_for)
-]
+
+
+def examples() -> Iterator[tuple[str, MessageSignature, str]]:
+    for entry in entries():
+        for number, example in enumerate(entry.examples):
+            yield f"{entry.id}-{number}", entry, example
 
 
 def log_of(lines: list[str]) -> Text:
@@ -57,7 +52,7 @@ def everything(text: Text) -> list[Match]:
 
 def test_an_example_is_known_by_its_own_signature() -> None:
     failures = []
-    for name, entry, example in EXAMPLES:
+    for name, entry, example in examples():
         matches = everything(text_of(entry, example))
         best = matches[0].entry.general, matches[0].rank[:2]
         first = [each.entry.id for each in matches if (each.entry.general, each.rank[:2]) == best]
@@ -68,7 +63,7 @@ def test_an_example_is_known_by_its_own_signature() -> None:
 
 def test_lines_that_are_passed_over_in_a_log_hide_no_example() -> None:
     hidden = []
-    for name, entry, example in EXAMPLES:
+    for name, entry, example in examples():
         lines = example.splitlines()
         rest = [line for line in lines if not HARMLESS.search(line)]
         if rest != lines and entry.where != ERROR and entry.id not in known(log_of(rest)):
@@ -77,7 +72,12 @@ def test_lines_that_are_passed_over_in_a_log_hide_no_example() -> None:
 
 
 def test_what_looks_alike_is_not_it() -> None:
-    wrong = [name for name, entry, text in NOT_FOR if entry.id in known(text_of(entry, text))]
+    wrong = [
+        f"{entry.id}: {text}"
+        for entry in entries()
+        for text in entry.not_for
+        if entry.id in known(text_of(entry, text))
+    ]
     assert not wrong
 
 
@@ -107,7 +107,7 @@ def faults(entry: MessageSignature) -> Iterator[str]:
 
 def test_no_advice_names_a_folder_that_others_can_make_first() -> None:
     """Caches hold code that is executed, and /tmp is everybody's."""
-    told = {entry.id: f"{entry.fix} {entry.change} {entry.command}" for entry in ENTRIES}
+    told = {entry.id: f"{entry.fix} {entry.change} {entry.command}" for entry in entries()}
     assert not [
         id for id, words in told.items() if re.search(r"(=|root |mkdir -?p? ?)/tmp/", words)
     ]
@@ -115,7 +115,7 @@ def test_no_advice_names_a_folder_that_others_can_make_first() -> None:
 
 def test_without_an_image_no_signature_tells_a_command_for_one() -> None:
     wrong = []
-    for entry in message_signatures.entries(has_image=False):
+    for entry in entries(has_image=False):
         of_image = entry.about == "apptainer"  # whose own options are what has failed
         causes = () if of_image else (entry.cause, entry.because, entry.tell)
         texts = (*causes, entry.command, *entry.fix)
@@ -132,7 +132,7 @@ def test_what_is_left_out_for_a_job_leaves_no_half_of_an_alternative() -> None:
     wrong = []
     for has_image in (True, False):
         for by_sbatch in (True, False):
-            for entry in message_signatures.entries(has_image, by_sbatch):
+            for entry in entries(has_image, by_sbatch):
                 told = " ".join((*entry.fix, entry.command))
                 if entry.fix and entry.fix[0].split()[0] in ("Or", "Else"):
                     wrong.append(f"{entry.id}: {entry.fix[0]}")
@@ -142,19 +142,19 @@ def test_what_is_left_out_for_a_job_leaves_no_half_of_an_alternative() -> None:
 
 
 def test_without_an_image_nothing_is_said_of_a_container() -> None:
-    by_id = {entry.id: entry for entry in message_signatures.entries(has_image=False)}
+    by_id = {entry.id: entry for entry in entries(has_image=False)}
     for id in ("slurm-no-config", "extension-file-missing"):
         said = " ".join((by_id[id].cause, *by_id[id].fix))
         assert not re.search("container|image|bind", said), said
 
 
 def test_without_an_image_packages_are_installed_into_the_environment() -> None:
-    by_id = {entry.id: entry for entry in message_signatures.entries(has_image=False)}
+    by_id = {entry.id: entry for entry in entries(has_image=False)}
     assert "{image}/bin/python -m pip install -r more.txt" in by_id["deepspeed-missing"].fix[0]
 
 
 def test_a_signature_is_whole() -> None:
-    wrong = [f"{entry.id}: {fault}" for entry in ENTRIES for fault in faults(entry)]
+    wrong = [f"{entry.id}: {fault}" for entry in entries() for fault in faults(entry)]
     assert not wrong, "\n".join(wrong)
-    twice = [id for id, count in Counter(entry.id for entry in ENTRIES).items() if count > 1]
+    twice = [id for id, count in Counter(entry.id for entry in entries()).items() if count > 1]
     assert not twice

@@ -11,6 +11,8 @@ from runners.core.model import BY_MODULES
 from runners.images.facts import default_environment, environment
 from runners.images.facts.default_environment import LoadedModules
 
+from ..programs import program
+
 WITH, WITHOUT = {"torch.version": "2.13.0"}, {"torch.version": "none", "tensorflow.version": "none"}
 MODULE = """\
 module() {{ case "$1 $2" in 'use /more') MORE=1;; 'load torch') PATH="{0}/torch/bin:$PATH";;
@@ -22,11 +24,8 @@ module() {{ case "$1 $2" in 'use /more') MORE=1;; 'load torch') PATH="{0}/torch/
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folders with a Python that does not run: `torch` and `active` have a framework."""
     for name in ("torch", "plain", "active", "bare"):
-        for program in ("python", "python3"):
-            file = tmp_path / name / "bin" / program
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("")
-            file.chmod(0o755)
+        for python in ("python", "python3"):
+            program(tmp_path / name / "bin" / python, "")
     (tmp_path / ".bash_profile").write_text(MODULE.format(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

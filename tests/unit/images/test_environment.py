@@ -13,6 +13,7 @@ from runners.core.errors import NotFound, UsageError
 from runners.images import inspect
 from runners.images.facts import environment
 
+from ..programs import program
 from ..tables import each
 
 
@@ -67,8 +68,7 @@ def test_an_environment_is_looked_into_once(venv: Path) -> None:
 def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> None:
     for python in (venv / "bin" / "python3", venv / "bin" / "python"):
         python.unlink()
-        python.write_text("#!/bin/sh\nexit 1\n")
-        python.chmod(0o755)
+        program(python, "exit 1")
     image = inspect.found(environment.image(str(venv), "none"), lambda text: None)
     assert "does not run" in image.problem
 

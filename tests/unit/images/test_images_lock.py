@@ -53,10 +53,7 @@ def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
         images_lock.text([ONE]).replace("size = 5", 'size = "5"'),
         "image.size must be a whole number",
     ),
-    (
-        images_lock.text([ONE]).replace("sha256:0", "sha256:x"),
-        "image.digest must be sha256: ",
-    ),
+    (images_lock.text([ONE]).replace("sha256:0", "sha256:x"), "image.digest must be sha256: "),
     (
         images_lock.text([ONE]).replace("a.sif", "../../../home/ada/x.sif"),
         "image.name must be a file's name that ends in .sif, not '../../../home/ada/x.sif'",

@@ -25,6 +25,7 @@ from runners.images.store import images_lock
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
+from ..programs import program
 from ..tables import each
 
 SECRET = b'{"secret": "of the user"}'
@@ -148,13 +149,11 @@ def test_labels_of_a_sandbox_that_are_none(root: Path, text: str) -> None:
 def test_an_old_unsquashfs_is_not_run(
     said: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "unsquashfs"
-    program.write_text(f"#!/bin/sh\necho '{said}'; exit 1\n")
-    program.chmod(0o755)
+    unsquashfs = program(tmp_path / "unsquashfs", f"echo '{said}'; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     if not word:
         oci._check_unsquashfs()
-        assert stage_image.safe_unsquashfs() == str(program)
+        assert stage_image.safe_unsquashfs() == str(unsquashfs)
         return
     with pytest.raises(Refused, match=f"unsquashfs {word} can be made to write(?s:.*)4.5.1 or"):
         oci._check_unsquashfs()
@@ -196,9 +195,7 @@ def headers() -> st.SearchStrategy[bytes]:
 
 
 def made(
-    members: list[tuple[str, bytes, bytes, str, float]],
-    changes: list[tuple[int, int]],
-    form: int,
+    members: list[tuple[str, bytes, bytes, str, float]], changes: list[tuple[int, int]], form: int
 ) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=form) as tar:

@@ -120,11 +120,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_what_cannot_be_pulled_is_built_but_not_what_is_wrong(
-    steps: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    error: Exception,
-    built: bool,
+    steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, built: bool
 ) -> None:
     def fails(*_: object) -> None:
         raise error

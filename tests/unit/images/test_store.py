@@ -124,10 +124,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
-    with (
-        shared(store.pulls_lock(), Silent()),
-        pytest.raises(Refused, match="a pull is going on"),
-    ):
+    with shared(store.pulls_lock(), Silent()), pytest.raises(Refused, match="a pull is going on"):
         in_use.prune(dry_run=False)
 
 
@@ -182,8 +179,5 @@ def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.rmdir()
     images.write_text("a file")
-    with (
-        pytest.raises(SystemFault, match="cannot write"),
-        shared(store.pulls_lock(), Silent()),
-    ):
+    with pytest.raises(SystemFault, match="cannot write"), shared(store.pulls_lock(), Silent()):
         pass

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from runners import injob
 from runners.core.errors import UsageError
 from runners.injob.rank import commands
 from runners.settings import profiling
 
+from ..programs import program
 from ..tables import each
+from .shim import TWO, command
 
 HOSTILE = ["a b", "$HOME", "x;y", "'\"", "{output} {rank}", "--", "é"]
 # It writes what it was given, and starts the trainer without passing on signals.
@@ -33,19 +34,13 @@ sys.exit(subprocess.run(words).returncode)
 
 @pytest.fixture
 def tool(tmp_path: Path) -> Path:
-    file = tmp_path / "a tool" / "bin" / "tool"
-    file.parent.mkdir(parents=True)
-    file.write_text(TOOL.format(python=sys.executable))
-    file.chmod(0o755)
-    return file
+    return program(tmp_path / "a tool" / "bin" / "tool", TOOL.format(python=sys.executable))
 
 
 def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) -> list[str]:
     (tmp_path / "train.py").write_text(trainer)
-    options = ["--tasks", "2", "--controller", "none", "--no-gate", "--run-dir", str(tmp_path)]
-    options += ["--profile-with", with_, "--profile-ranks", ranks]
-    command = [str(tmp_path / "train.py"), *arguments]
-    return [sys.executable, injob.HERE, "rank", *options, "--", *command]
+    options = (*TWO, "--profile-with", with_, "--profile-ranks", ranks)
+    return command(tmp_path, *options, trainer=(str(tmp_path / "train.py"), *arguments))
 
 
 @each(("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7}))

@@ -17,7 +17,9 @@ import runners.injob.rank
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import commands, gate, reports, task
 
+from ..programs import program
 from ..tables import each
+from . import shim
 from .srun_environment import FIRST
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -78,22 +80,9 @@ def run(
     """
     shutil.rmtree(tmp_path / "failures", ignore_errors=True)
     (tmp_path / "train.py").write_text(trainer)
-    argv = [
-        sys.executable,
-        str(RANK.parent),
-        "rank",
-        "--tasks",
-        "2",
-        "--controller",
-        "none",
-        *options,
-    ]
-    argv += ["--run-dir", str(tmp_path), "--", *(command or (str(tmp_path / "train.py"),))]
-    env = {**os.environ, "PYTHONPATH": str(packages(tmp_path)), **variables}
-    done = subprocess.run(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True, env=env
-    )
-    return done.returncode, done.stdout
+    variables = {"PYTHONPATH": str(packages(tmp_path)), **variables}
+    two = ("--tasks", "2", "--controller", "none", *options)
+    return shim.run(tmp_path, *two, trainer=command, **variables)
 
 
 def recorded(tmp_path: Path) -> set[str]:
@@ -421,11 +410,8 @@ sys.exit(max(one.wait() for one in started) and 1)
 
 
 def run_under_torchrun(tmp_path: Path, trainer: str, workers: int) -> tuple[int, str]:
-    program = tmp_path / "bin" / "torchrun"
-    program.parent.mkdir()
-    program.write_text(TORCHRUN.format(python=sys.executable))
-    program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
+    torchrun = program(tmp_path / "bin" / "torchrun", TORCHRUN.format(python=sys.executable))
+    path = f"{torchrun.parent}:{os.environ['PATH']}"
     options = ("--agent", "torchrun", "--workers", str(workers))
     return run(tmp_path, trainer, *options, PATH=path)
 

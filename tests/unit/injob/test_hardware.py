@@ -25,11 +25,7 @@ from ..tables import each
 
 IMAGE = ImageInfo(
     Path("/i.sif"),
-    {
-        "horovod.version": "0.28.1",
-        "horovod.controllers": "mpi,gloo",
-        "cpu.level": "x86-64-v3",
-    },
+    {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "cpu.level": "x86-64-v3"},
 )
 TRAINER = Trainer("train.py", None, Path("/t/train.py"))
 SPEC = JobSpec("job", IMAGE, TRAINER, Resources(nodes=2), Path("/runs"))

@@ -18,6 +18,7 @@ from runners.injob.rank import TORCH, network, reports
 from tests import ras_server
 
 from ..tables import each
+from . import shim
 
 RANK = Path(runners.injob.rank.__file__).parent
 # proc(5), /proc/net/tcp: a listener, and a connection behind all listeners
@@ -144,22 +145,10 @@ FAIL = (
 @pytest.mark.parametrize("then", [WAIT, FAIL])
 def test_a_stranger_on_the_port_ends_the_job_with_that_cause(tmp_path: Path, then: str) -> None:
     (tmp_path / "train.py").write_text(TRAINER.format(then=then))
-    argv = [
-        sys.executable,
-        str(RANK.parent),
-        "rank",
-        "--tasks",
-        "2",
-        "--controller",
-        "none",
-        "--no-gate",
-    ]
-    argv += ["--run-dir", str(tmp_path), "--", str(tmp_path / "train.py")]
-    began, log = time.monotonic(), tmp_path / "log"
-    with log.open("w") as file:
-        done = subprocess.run(argv, stdout=file, stderr=file, timeout=60)
-    assert done.returncode != 0
+    began = time.monotonic()
+    code, out = shim.run(tmp_path, *shim.TWO)
+    assert code != 0
     assert time.monotonic() - began < 15
     record = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
-    assert record["kind"] == kinds.PORT_TAKEN, log.read_text()
-    assert "another user of the node listens on port" in log.read_text()
+    assert record["kind"] == kinds.PORT_TAKEN, out
+    assert "another user of the node listens on port" in out

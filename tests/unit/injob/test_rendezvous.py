@@ -117,11 +117,7 @@ class World:
     """A hub and the proxies of `size` ranks, all on loopback."""
 
     def __init__(
-        self,
-        size: int,
-        seconds: float = 5,
-        one_host: bool = False,
-        more: tuple[str, ...] = (),
+        self, size: int, seconds: float = 5, one_host: bool = False, more: tuple[str, ...] = ()
     ) -> None:
         self.said: list[str] = []
         self.job, self.size, self.seconds = "job 42", size, seconds

@@ -17,6 +17,7 @@ from runners.injob import failure_kinds as kinds
 from runners.injob.rank import signals
 
 from ..tables import each
+from . import shim
 
 RANK = Path(runners.injob.rank.__file__).parent
 STARTED = "import os; open(f'started-{os.getpid()}', 'w').close(); time.sleep(30)"
@@ -40,29 +41,19 @@ DOES_NOT = "import time\n"
 def interrupted(folder: Path, text: str, number: int, tasks: int = 1, module: bool = False) -> str:
     """Run a trainer in the shim, send a signal when it has started; return code and output."""
     (folder / "train.py").write_text(text)
-    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
-    environment.update(RUNNER_TASK_JOB="job", PYTHONPATH=str(folder))
-    who = ["--launcher", "local"] if tasks == 1 else ["--tasks", str(tasks)]
-    options = [*who, "--controller", "mpi" if tasks == 1 else "gloo", "--run-dir", str(folder)]
-    shim = subprocess.Popen(
-        [
-            sys.executable,
-            str(RANK.parent),
-            "rank",
-            *options,
-            "--",
-            *(["-m", "train"] if module else ["train.py"]),
-        ],
+    options = shim.LOCAL if tasks == 1 else ("--tasks", str(tasks), "--controller", "gloo")
+    running = subprocess.Popen(
+        shim.command(folder, *options, trainer=("-m", "train") if module else ("train.py",)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=folder,
-        env=environment,
+        env={**os.environ, **shim.ALONE, "PYTHONPATH": str(folder)},
     )
     wait_for(folder, tasks)
-    shim.send_signal(number)
-    output = shim.communicate(timeout=20)[0]
-    return f"{shim.returncode} {output}"
+    running.send_signal(number)
+    output = running.communicate(timeout=20)[0]
+    return f"{running.returncode} {output}"
 
 
 def wait_for(folder: Path, tasks: int) -> None:
@@ -168,20 +159,18 @@ def test_a_rank_whose_job_has_ended_without_it_ends_too(tmp_path: Path, name: st
     os.utime(record, (1, 1))
     (tmp_path / "train.py").write_text(DOES_NOT + STARTED)
     text = f"import sys; sys.path.insert(0, {str(RANK.parents[2])!r})\n" + SOON
-    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
-    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(tmp_path)]
-    shim = subprocess.Popen(
-        [sys.executable, "-c", text, *options, "--", "train.py"],
+    running = subprocess.Popen(
+        [sys.executable, "-c", text, *shim.LOCAL, "--run-dir", str(tmp_path), "--", "train.py"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env={**environment, "RUNNER_TASK_JOB": "job"},
+        env={**os.environ, **shim.ALONE},
     )
     wait_for(tmp_path, 1)
     time.sleep(0.5)
-    assert shim.poll() is None
+    assert running.poll() is None
     record.write_text(ENDED)
-    output = shim.communicate(timeout=20)[0]
-    assert shim.returncode == 128 + signal.SIGKILL
+    output = running.communicate(timeout=20)[0]
+    assert running.returncode == 128 + signal.SIGKILL
     assert "the job has ended without this rank" in output
     assert not (tmp_path / "failures").exists()

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from runners.injob import failure_kinds as kinds
 from runners.injob import processes
 from runners.injob.rank import failures, gate, problems, reports, supervise, task
 
+from . import shim
 from .srun_environment import FIRST
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -115,23 +115,8 @@ def run_shim(
     (package / "__init__.py").touch()
     (package / "basics.py").write_text(HOROVOD.format(size=size))
     (tmp_path / "train.py").write_text(trainer)
-    options = ["--tasks", str(tasks), "--controller", "gloo", "--run-dir", str(tmp_path)]
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(RANK.parent),
-            "rank",
-            *options,
-            "--",
-            str(tmp_path / "train.py"),
-            *args,
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=30,
-        text=True,
-    )
-    return done.returncode, done.stdout
+    words = (str(tmp_path / "train.py"), *args)
+    return shim.run(tmp_path, "--tasks", str(tasks), "--controller", "gloo", trainer=words)
 
 
 INIT = "from horovod.common.basics import HorovodBasics\nHorovodBasics().init()\n"
@@ -166,21 +151,8 @@ def test_shim_writes_the_trainers_errors_to_both(tmp_path: Path) -> None:
         "import os, sys\nprint('one')\nprint('two', file=sys.stderr, flush=True)\n"
         "os.write(1, b'end\\n')\nos.write(2, b'three\\nfour')\nraise ValueError('boom')"
     )
-    options = ["--tasks", "1", "--controller", "none", "--no-gate", "--run-dir", str(tmp_path)]
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(RANK.parent),
-            "rank",
-            *options,
-            "--errors",
-            "--",
-            str(tmp_path / "train.py"),
-        ],
-        capture_output=True,
-        timeout=30,
-        text=True,
-    )
+    words = shim.command(tmp_path, *shim.TWO, "--tasks", "1", "--errors")
+    done = subprocess.run(words, capture_output=True, timeout=30, text=True)
     label = f"0@{os.uname().nodename} | "
     errors = done.stderr.splitlines()
     assert errors[:2] == [f"{label}two", f"{label}three"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from runners import injob
 from runners.core.job_record import JobPaths
 from runners.injob.rank.usage import node_use, summary
 from runners.injob.rank.usage.node_use import NodeUse, RankUse
 from runners.jobs import resource_use
-from tests.unit.injob.test_usage_readings import Library
 
 from ..tables import each
+from . import shim
+from .test_usage_readings import Library
 
 GB = 10**9
 GPU = {
@@ -214,11 +212,9 @@ print(sum(used[:2]), used.ru_maxrss << 10)
 
 def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BURN)
-    shim = [sys.executable, injob.HERE, "rank", "--tasks", "2", "--controller", "none"]
-    shim += ["--no-gate", "--run-dir", str(tmp_path), "--", str(tmp_path / "train.py")]
-    done = subprocess.run(shim, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:]
-    own = [list(map(float, pair)) for pair in re.findall(r"\| ([\d.]+) (\d+)$", done.stdout, re.M)]
+    code, out = shim.run(tmp_path, *shim.TWO)
+    assert code == 0, out[-2000:]
+    own = [list(map(float, pair)) for pair in re.findall(r"\| ([\d.]+) (\d+)$", out, re.M)]
     record = json.loads((tmp_path / "use.json").read_text())
     (node,) = record["nodes"]
     assert (node["host"], node["ranks"]) == (os.uname().nodename, 2)
@@ -227,8 +223,8 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     assert node["files"]["written_bytes"] >= 2 * 100_000
     assert node["gpus"] is None
     assert record["sampler_share"] < 0.02
-    assert "runner: what the job used, by node" in done.stdout
-    assert "not measured" in done.stdout
+    assert "runner: what the job used, by node" in out
+    assert "not measured" in out
 
 
 def test_gpus_of_a_rank_are_averaged_over_samples() -> None:

@@ -146,11 +146,7 @@ def test_traffic_grows_by_interface_and_by_port_of_an_adapter(tmp_path: Path) ->
         words.update({efa.format("rx"): "7\n", efa.format("tx"): f"{step}\n"})
         seen.append(readings.traffic(proc, put(tmp_path / "infiniband", words)))
     assert seen[0] == {"eth0": (100, 10), "mlx5_0:1": (4, 20), "rdmap0:1": (7, 1)}
-    assert readings.growth(*seen) == {
-        "eth0": (100, 10),
-        "mlx5_0:1": (4, 0),
-        "rdmap0:1": (0, 1),
-    }
+    assert readings.growth(*seen) == {"eth0": (100, 10), "mlx5_0:1": (4, 0), "rdmap0:1": (0, 1)}
     assert readings.traffic(str(tmp_path / "nothing"), str(tmp_path / "nothing")) is None
     assert readings.growth(None, seen[1]) is None
 

@@ -186,19 +186,13 @@ def test_squeue_and_sacct_answers() -> None:
 
 @each(
     ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
-    (
-        "srun: error: n1: tasks 0-1: Exited with exit code 1",
-        "[0, 1]@n1: Exited with exit code 1",
-    ),
+    ("srun: error: n1: tasks 0-1: Exited with exit code 1", "[0, 1]@n1: Exited with exit code 1"),
     ("srun: job 42 queued", None),
     (
         "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
         "[3]@n2: exited on signal 9 (Killed)",
     ),
-    (
-        "x1c0n0.cm.example: rank 3 died from signal 9",
-        "[3]@x1c0n0.cm.example: died from signal 9",
-    ),
+    ("x1c0n0.cm.example: rank 3 died from signal 9", "[3]@x1c0n0.cm.example: died from signal 9"),
 )
 def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
     found = logs.lost_ranks(line)

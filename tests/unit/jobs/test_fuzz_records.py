@@ -67,13 +67,7 @@ USE = {
             "interfaces": {"eth0": [1, 2]},
             "files": {"read_bytes": 1, "written_bytes": 1},
             "of_ranks": [
-                {
-                    "rank": 0,
-                    "workers": 1,
-                    "cpus": 16,
-                    "cpu_seconds": 95.0,
-                    "memory_peak_bytes": 1.0,
-                }
+                {"rank": 0, "workers": 1, "cpus": 16, "cpu_seconds": 95.0, "memory_peak_bytes": 1.0}
             ],
         }
     ],

@@ -7,7 +7,6 @@ import io
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from runners import injob
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.injob.rank import sample_ranks
 from runners.jobs import metrics_tail, rank_samples, stalls
@@ -25,6 +23,7 @@ from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from tests import ras_server
 
+from ..injob import shim as real_shim
 from ..tables import each
 
 READING = Reading(step=120, time=1000.0)
@@ -179,11 +178,8 @@ sample n3-7 {line[:50]}
 def shim(folder: Path, trainer: str) -> Iterator[int]:
     """The process of a real shim's trainer, once it has made a file `started`."""
     (folder / "train.py").write_text(trainer)
-    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
-    environment["RUNNER_TASK_JOB"] = "job"
-    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(folder)]
-    command = [sys.executable, injob.HERE, "rank", *options, "--", "train.py"]
-    running = subprocess.Popen(command, cwd=folder, env=environment)
+    command = real_shim.command(folder, *real_shim.LOCAL, trainer=("train.py",))
+    running = subprocess.Popen(command, cwd=folder, env={**os.environ, **real_shim.ALONE})
     try:
         deadline = time.monotonic() + 20
         while not (folder / "started").exists():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from runners.schedulers import local
 from tests import ras_server
+from tests.unit.injob import shim
 
 RUNNING = Status(JobState.RUNNING)
 LIMIT = 60.0
@@ -50,22 +50,22 @@ def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
     paths.log.parent.mkdir()
     paths.code.mkdir()
     paths.injob.symlink_to(HERE)
-    environment = {**os.environ, "RUNNER_TASK_RANK": "0", "RUNNER_TASK_COUNT": "1"}
-    environment["RUNNER_TASK_JOB"] = "job"
-    options = ["--launcher", "local", "--controller", "mpi", "--run-dir", str(folder)]
-    command = [sys.executable, str(paths.injob), "rank", *options, "--", "train.py"]
+    command = shim.command(folder, *shim.LOCAL, trainer=("train.py",))
+    command[1] = str(paths.injob)
     with paths.log.open("wb") as log:
-        shim = subprocess.Popen(command, cwd=folder, env=environment, stdout=log)
+        running = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **shim.ALONE}, stdout=log
+        )
     try:
         deadline = time.monotonic() + 20
         while b"started" not in paths.log.read_bytes():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        id = f"local-{shim.pid}-{local.start_time(shim.pid)}"
+        id = f"local-{running.pid}-{local.start_time(running.pid)}"
         yield paths, Job(id, "train", "local", str(paths.log), time.time())
     finally:
-        shim.kill()
-        shim.wait()
+        running.kill()
+        running.wait()
 
 
 def news(watch: Stalls, looks: int) -> list[str]:

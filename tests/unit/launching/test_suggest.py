@@ -30,6 +30,7 @@ from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
 from runners.launching import suggest
 
+from ..programs import program
 from ..tables import each
 
 
@@ -166,11 +167,8 @@ def test_hostile_values_survive_in_what_is_offered(tmp_path: Path) -> None:
     before = typed("launch", *words, "my trainer.py", "--", *HOSTILE)
     stored = read(json.loads(json.dumps(as_json(before))))
     assert stored == before
-    (tmp_path / "runner").write_text(
-        f"#!{sys.executable}\nimport json, os, sys\n"
-        "print(json.dumps([os.getcwd(), sys.argv[1:]]))\n"
-    )
-    (tmp_path / "runner").chmod(0o755)
+    text = "import json, os, sys\nprint(json.dumps([os.getcwd(), sys.argv[1:]]))\n"
+    program(tmp_path / "runner", f"#!{sys.executable}\n{text}")
     offered = suggest.text(change(account="it's $1", cwd=str(folder)), stored)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", offered], capture_output=True, text=True, env=env)

@@ -23,6 +23,8 @@ from runners.injob.rank import hardware, start
 from runners.planning.case import Case
 from runners.sites import probe
 
+from ..injob import shim
+from ..programs import program
 from ..tables import each
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -77,10 +79,7 @@ def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tu
 
 def test_under_slurm_the_nodes_are_asked_when_the_job_starts() -> None:
     found = choices(SPEC, SLURM)
-    assert found["driver"] == (
-        "525.60.13",
-        "each node is checked when the job starts",
-    )
+    assert found["driver"] == ("525.60.13", "each node is checked when the job starts")
     assert found["glibc"] == ("2.36", "the image has 2.41, so the libraries that --nv adds work")
 
 
@@ -169,10 +168,8 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     ("", ""),
 )
 def test_the_version_of_apptainer_is_read(tmp_path: Path, said: str, version: str) -> None:
-    program = tmp_path / "singularity"
-    program.write_text(f"#!/bin/sh\necho '{said}'\n")
-    program.chmod(0o755)
-    assert probe.apptainer(str(program)) == version
+    singularity = program(tmp_path / "singularity", f"echo '{said}'")
+    assert probe.apptainer(str(singularity)) == version
 
 
 def test_a_job_without_gpus_asks_nothing_of_the_driver() -> None:
@@ -317,17 +314,9 @@ def test_a_python_that_cannot_load_libraries_is_not_refused(
 
 def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run the shim for one task of a job with --nv."""
-    (tmp_path / "trainer.py").write_text(code)
-    options = ["--tasks", "1", "--controller", "gloo", "--nv", "--run-dir", str(tmp_path)]
-    command = [
-        sys.executable,
-        str(RANK.parent),
-        "rank",
-        *options,
-        "--",
-        str(tmp_path / "trainer.py"),
-        "an arg",
-    ]
+    (tmp_path / "train.py").write_text(code)
+    words = (str(tmp_path / "train.py"), "an arg")
+    command = shim.command(tmp_path, "--tasks", "1", "--controller", "gloo", "--nv", trainer=words)
     env = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 

@@ -92,11 +92,7 @@ def test_ways_to_ask_for_gpus(resources: Resources, expected: tuple[str, int] | 
     (Resources(ntasks_per_node=40), "too many", "--ntasks-per-node 32, leave out --ntasks"),
     (Resources(nodes=5, partition="a100"), "a100 has 4 nodes, fewer", "--partition cpu"),
     (Resources(nodes=11), "cpu has 10 nodes, fewer", "--nodes 10"),
-    (
-        Resources(time="25:00:00"),
-        "a time limit of 1-00:00:00, less",
-        "--time 1-00:00:00",
-    ),
+    (Resources(time="25:00:00"), "a time limit of 1-00:00:00, less", "--time 1-00:00:00"),
     (Resources(time="1-1"), "less than --time 1-1", "--partition mixed"),
 )
 def test_what_the_partition_does_not_have(resources: Resources, words: str, remedy: str) -> None:

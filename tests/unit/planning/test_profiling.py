@@ -59,16 +59,8 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
 
 
 @each(
-    (
-        {"launcher": LauncherName.TORCHRUN},
-        "torchrun starts the trainers",
-        "leave out --launcher",
-    ),
-    (
-        {"profiling": replace(NSYS, ranks="0,2-9")},
-        "there is no rank 9",
-        "--profile-ranks all",
-    ),
+    ({"launcher": LauncherName.TORCHRUN}, "torchrun starts the trainers", "leave out --launcher"),
+    ({"profiling": replace(NSYS, ranks="0,2-9")}, "there is no rank 9", "--profile-ranks all"),
     (
         {"profiling": replace(NSYS, tool=""), "runtime": RuntimeName.NONE},
         "there is no nsys on this machine",

@@ -22,6 +22,7 @@ from runners.core.remedy import change
 from runners.planning.case import Case
 from runners.script import render
 
+from ..programs import program
 from ..script.test_render import IMAGE, SITE, SPEC
 from ..settings.test_request import spec as request_spec
 from ..tables import each
@@ -72,10 +73,7 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
 @each(
     ({"scheduler": SchedulerName.LOCAL}, "--requeue is Slurm only: this machine has no queue"),
     ({"scheduler": SchedulerName.ALLOCATION}, "--requeue is Slurm only"),
-    (
-        {"scheduler": SchedulerName.COBALT},
-        "--requeue is Slurm only: Cobalt does not support it",
-    ),
+    ({"scheduler": SchedulerName.COBALT}, "--requeue is Slurm only: Cobalt does not support it"),
     (
         {"scheduler": SchedulerName.PBS, "requeue": None, "signal": 60},
         "--signal is Slurm only: PBS does not support it",
@@ -85,10 +83,7 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
         "--requeue-limit is Slurm only: PBS does not support it",
     ),
     ({"launcher": LauncherName.MPIRUN}, "--requeue does not work with --launcher mpirun"),
-    (
-        {"launcher": LauncherName.HOROVODRUN},
-        "--requeue does not work with --launcher horovodrun",
-    ),
+    ({"launcher": LauncherName.HOROVODRUN}, "--requeue does not work with --launcher horovodrun"),
 )
 def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
     told = [refusal.what for refusal in made(**changes).refusals]
@@ -143,10 +138,8 @@ def interrupted(
     folder: Path, number: int, restarts: str = "", job: str = "", slurm: str = "24.11.5"
 ) -> int:
     """Run the script of a job with a budget of 2 restarts, and signal it; return its exit code."""
-    (folder / "bin").mkdir(exist_ok=True)
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
-        (folder / "bin" / name).write_text(text)
-        (folder / "bin" / name).chmod(0o755)
+        program(folder / "bin" / name, text)
     (folder / "job").write_text(f"JobId=42 {job}\n")
     text = render.render(made(slurm, requeue_limit=2), JobPaths(folder), "/")
     environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "42"}

@@ -33,6 +33,7 @@ from runners.injob.stage.node import NotStaged
 from runners.planning.case import Case
 from runners.script import render
 
+from ..programs import program
 from ..tables import each
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
@@ -66,35 +67,17 @@ def said(made: Plan) -> str:
 
 
 @each(
-    (
-        17,
-        FILE,
-        SITE,
-        "none",
-        "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server",
-    ),
+    (17, FILE, SITE, "none", "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server"),
     (18, FILE, SITE, "node-local", "30 s at 200 MB/s; copied once: 1.0 GB, about 28 s"),
     (18, replace(FILE, filesystem="lustre"), SITE, "none", "18 nodes on lustre"),
     (131, replace(FILE, filesystem="lustre"), SITE, "node-local", "131 nodes on lustre"),
-    (
-        400,
-        replace(FILE, filesystem="ext4"),
-        SITE,
-        "none",
-        "ext4, not known as a shared file",
-    ),
+    (400, replace(FILE, filesystem="ext4"), SITE, "none", "ext4, not known as a shared file"),
     (400, replace(FILE, filesystem=""), SITE, "none", "a file system of an unknown kind"),
     (400, FOLDER, SITE, "none", "tree is a folder; only a file can be copied"),
     (18, FILE, SMALL, "none", "1.0 GB is more than a node's disk"),
     (18, replace(FILE, size=10**11), SITE, "none", "100.0 GB is more than every node has room"),
     (2, FILE, UNPACKS, "unpack", "neither a setuid part nor squashfuse: each rank would"),
-    (
-        2,
-        replace(FILE, size=10**10),
-        UNPACKS,
-        "none",
-        "50.0 GB is more than every node has room",
-    ),
+    (2, replace(FILE, size=10**10), UNPACKS, "none", "50.0 GB is more than every node has room"),
     (2, replace(FILE, offset=0), UNPACKS, "none", "2 nodes on nfs4"),
     (2, FILE, FUSE, "none", "2 nodes on nfs4"),
 )
@@ -200,11 +183,6 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     return folder
-
-
-def program(path: Path, *lines: str) -> None:
-    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
-    path.chmod(0o755)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,14 @@ import pytest
 from tests.gpu import __main__ as program
 from tests.gpu.machine import Absent, Bench, Failed, Gpu, gpus
 
+from .. import programs
+
 H200 = "NVIDIA H200, 580.159.03, 143771 MiB, 9.0"
 
 
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int = 0) -> None:
     """Put a stand-in for nvidia-smi on PATH."""
-    script = tmp_path / "bin" / "nvidia-smi"
-    script.parent.mkdir()
-    script.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
-    script.chmod(0o755)
+    script = programs.program(tmp_path / "bin" / "nvidia-smi", f"echo '{text}'\nexit {code}")
     monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
 
 
@@ -28,10 +27,7 @@ def test_gpus_are_read_from_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("text", ["No devices were found", "", "NVIDIA H200"])
 def test_a_machine_without_gpus_ends_with_2(
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(tmp_path, monkeypatch, text, code=6)
     assert program.main(["--image", str(tmp_path)]) == 2

@@ -72,11 +72,7 @@ def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_bfloat16_where_it_is_slow_is_noted_by_rank_0(
-    here: Device,
-    asked: str | None,
-    precision: str,
-    noted: bool,
-    capsys: pytest.CaptureFixture[str],
+    here: Device, asked: str | None, precision: str, noted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert settled(here, asked) == precision
     assert capsys.readouterr().out.count("this GPU has no bfloat16 units") == int(noted)

@@ -421,9 +421,7 @@ def flip(path: Path) -> None:
 
 
 @each(
-    (cut, "is truncated: it has 0 of 1 bytes"),
-    (flip, "is damaged"),
-    (os.unlink, "cannot be read"),
+    (cut, "is truncated: it has 0 of 1 bytes"), (flip, "is damaged"), (os.unlink, "cannot be read")
 )
 def test_a_spoilt_checkpoint_is_named_and_the_one_before_used(
     tmp_path: Path, spoil: Any, fault: str

@@ -14,13 +14,21 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import page, plot, results
+from runners.scale import plot, results
 from runners.scale.measure import Measured
 from runners.scale.report import FailedPoint, build, known_references, references
 
 from .scaled import GLOO, question, report, run
 
 VOID = {"meta", "link", "br", "img"}
+
+
+@pytest.fixture(scope="module")
+def page() -> Any:
+    """Loaded by who draws: Matplotlib takes each worker half a second."""
+    from runners.scale import page
+
+    return page
 
 
 class Checked(HTMLParser):
@@ -54,7 +62,7 @@ class Checked(HTMLParser):
         self.text += data
 
 
-def test_the_page_is_whole_and_alone_and_names_from_outside_are_text() -> None:
+def test_the_page_is_whole_and_alone_and_names_from_outside_are_text(page: Any) -> None:
     evil = "<script>alert(1)</script>"
     failed = [FailedPoint(evil, f"rank 1@n1: {evil}")]
     names = {"failed": failed, "command": f"runner {evil}"}
@@ -74,7 +82,7 @@ def test_the_page_is_whole_and_alone_and_names_from_outside_are_text() -> None:
     assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', text)) <= ids
 
 
-def test_a_drawing_is_always_the_same_and_has_the_pages_colours() -> None:
+def test_a_drawing_is_always_the_same_and_has_the_pages_colours(page: Any) -> None:
     panel = plot.panels(report())[0]
     text = page.inline(panel, report())
     assert text == page.inline(panel, report())
@@ -92,13 +100,13 @@ BARE: dict[str, Any] = {
 @pytest.mark.parametrize(
     "runs", [[], [run(1, 100, variant="gloo")], [run(1, 100, variant="gloo", **BARE)]]
 )
-def test_little_is_shown_as_little(runs: list[Measured]) -> None:
+def test_little_is_shown_as_little(page: Any, runs: list[Measured]) -> None:
     shown = build(question(variants=(GLOO,)), runs, ())
     Checked(page.html(shown, 0))
     json.dumps(results.json_value(shown), allow_nan=False)
 
 
-def test_files_are_pictures(tmp_path: Path) -> None:
+def test_files_are_pictures(page: Any, tmp_path: Path) -> None:
     page.draw(report(), tmp_path / "a.png", tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     ElementTree.fromstring((tmp_path / "a.svg").read_text())

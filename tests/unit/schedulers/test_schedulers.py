@@ -25,6 +25,7 @@ from runners.schedulers.allocation import SCHEDULER as allocation
 from runners.schedulers.base import clock, limit_seconds
 
 from .. import scripts
+from ..programs import program
 from ..tables import each
 
 PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
@@ -203,11 +204,6 @@ def test_commands() -> None:
     assert PBS.by_hand(JobPaths(Path("/a b"))) == "qsub '/a b/job.sbatch'"
 
 
-def stand_in(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
-
-
 @pytest.mark.parametrize("scheduler", ["pbs", "cobalt"])
 def test_watch_asks_every_scheduler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
@@ -219,9 +215,9 @@ def test_watch_asks_every_scheduler(
     paths.script.write_text("#!/bin/bash\n")
     answers = {"pbs": json.dumps({"Jobs": {"7.s": {"job_state": "R"}}}), "cobalt": "7 running"}
     id = {"pbs": "7.s", "cobalt": "7"}[scheduler]
-    stand_in(tmp_path, "qsub", f'printf "%s\\n" "$@" > {tmp_path}/qsub.args; echo {id}')
-    stand_in(tmp_path, "qstat", f"echo '{answers[scheduler]}'")
-    stand_in(tmp_path, "qdel", f'printf "%s\\n" "$@" > {tmp_path}/qdel.args')
+    program(tmp_path / "qsub", f'printf "%s\\n" "$@" > {tmp_path}/qsub.args; echo {id}')
+    program(tmp_path / "qstat", f"echo '{answers[scheduler]}'")
+    program(tmp_path / "qdel", f'printf "%s\\n" "$@" > {tmp_path}/qdel.args')
     module = SCHEDULERS[scheduler]
     assert module.submit(paths, tmp_path / "log") == id
     assert (tmp_path / "qsub.args").read_text() == f"{paths.script}\n"
@@ -244,7 +240,7 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     for number, text in enumerate(answers):
         (tmp_path / f"answer{number}").write_text(text)
     count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/n"
-    stand_in(tmp_path, "qstat", f"{count}; cat {tmp_path}/answer$n")
+    program(tmp_path / "qstat", f"{count}; cat {tmp_path}/answer$n")
     paths = JobPaths(tmp_path / "run")
     paths.root.mkdir()
     job = Job("7.s", "name", "pbs", str(tmp_path / "log"), 1.0)

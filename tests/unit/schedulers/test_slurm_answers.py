@@ -9,6 +9,8 @@ import pytest
 
 from runners.sites import probe
 
+from ..programs import program
+
 COMMANDS = [["sinfo", "--noheader"], ["scontrol", "show", "config"]]
 
 
@@ -18,17 +20,11 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     calls = tmp_path / "calls"
     calls.touch()
     for name in ("sinfo", "scontrol"):
-        _program(tmp_path / "bin" / name, f"echo {name} >> {calls}; echo {name} says $*")
+        program(tmp_path / "bin" / name, f"echo {name} >> {calls}; echo {name} says $*")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     return calls
-
-
-def _program(path: Path, script: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    path.chmod(0o755)
 
 
 def _asked(calls: Path) -> int:
@@ -69,15 +65,15 @@ def test_another_configuration_or_program_is_asked(
     (calls.parent / "slurm.conf").write_text("ClusterName=other\n", encoding="utf-8")
     probe.ask_slurm(COMMANDS, 10)
     assert _asked(calls) == 4
-    _program(calls.parent / "other" / "sinfo", "echo another")
+    program(calls.parent / "other" / "sinfo", "echo another")
     monkeypatch.setenv("PATH", f"{calls.parent}/other:{calls.parent}/bin:/usr/bin:/bin")
     assert probe.ask_slurm(COMMANDS, 10)[0].out == "another\n"
 
 
 def test_a_failure_is_not_remembered(calls: Path) -> None:
-    _program(calls.parent / "bin" / "sinfo", "exit 1")
+    program(calls.parent / "bin" / "sinfo", "exit 1")
     assert probe.ask_slurm(COMMANDS, 10)[0].code == 1
-    _program(calls.parent / "bin" / "sinfo", "echo up again")
+    program(calls.parent / "bin" / "sinfo", "echo up again")
     assert probe.ask_slurm(COMMANDS, 10)[0].out == "up again\n"
 
 

@@ -35,6 +35,7 @@ from runners.script.runtimes import RUNTIMES, command_lines
 from runners.submit import private_folder
 
 from .. import scripts
+from ..programs import program
 from ..tables import each
 
 SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
@@ -103,10 +104,7 @@ def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
 
 @each(
     (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
-    (
-        BindMount("/a,b", "/c", True),
-        ["--mount", 'type=bind,"source=/a,b",destination=/c,ro'],
-    ),
+    (BindMount("/a,b", "/c", True), ["--mount", 'type=bind,"source=/a,b",destination=/c,ro']),
     (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
 )
 def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
@@ -141,10 +139,7 @@ def run_script(
 ) -> tuple[list[str], dict[str, str]]:
     """Run the script under bash with a stand-in for srun; return its arguments and environment."""
     out = tmp_path / "called.json"
-    (tmp_path / "bin").mkdir(exist_ok=True)
-    fake = tmp_path / "bin" / "srun"
-    fake.write_text(FAKE.format(python=sys.executable, out=str(out)))
-    fake.chmod(0o755)
+    program(tmp_path / "bin" / "srun", FAKE.format(python=sys.executable, out=str(out)))
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     subprocess.run(["bash", "-c", text], env={"PATH": path, **(env or {})}, check=True, timeout=20)
     argv, seen = json.loads(out.read_text())
@@ -245,9 +240,7 @@ def test_the_ranks_get_the_jobs_environment_whatever_export_was(tmp_path: Path) 
 
 def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
     text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "srun").write_text("#!/bin/sh\nexit 82\n")
-    (tmp_path / "bin" / "srun").chmod(0o755)
+    program(tmp_path / "bin" / "srun", "exit 82")
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     assert subprocess.run(["bash", "-c", text], env={"PATH": path}).returncode == 82
     assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 82

@@ -23,6 +23,7 @@ from runners.script.runtimes import limits
 from runners.submit import private_folder
 
 from .. import scripts
+from ..programs import program
 from ..tables import each
 from .test_render import HOSTILE
 
@@ -46,10 +47,8 @@ def run(
     (tmp_path / "bin").mkdir()
     out = tmp_path / "called"
     for name in ("srun", "mpiexec", "mpirun", "module", "scontrol", "python3"):
-        program = out if name != "module" else tmp_path / "modules"
-        fake = tmp_path / "bin" / name
-        fake.write_text(FAKE.format(python=sys.executable, out=str(program)))
-        fake.chmod(0o755)
+        called = out if name != "module" else tmp_path / "modules"
+        program(tmp_path / "bin" / name, FAKE.format(python=sys.executable, out=str(called)))
     paths = JobPaths(folder)
     text = render.render(made, paths, str(folder))
     private_folder.write(paths, paths.env.name, runtimes.own_file(made))

@@ -16,6 +16,7 @@ from runners.settings import config
 from runners.sites import create_profile, load
 from runners.sites.create_profile import ProfileFact
 
+from ..programs import program
 from ..tables import each
 from .profiles import SHIPPED, environment
 from .profiles import write as write_file
@@ -160,10 +161,8 @@ def test_a_name_that_is_none(runner: Path, name: str) -> None:
 
 def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
     """Put stand-ins for Slurm's commands before all others."""
-    (folder / "bin").mkdir()
     for name, script in {"sbatch": "", "srun": "echo '	none'", **scripts}.items():
-        (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "bin" / name).chmod(0o755)
+        program(folder / "bin" / name, script)
     monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
 
 

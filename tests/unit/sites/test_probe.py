@@ -27,14 +27,7 @@ mig|1|64|gpu:a100_1g.5gb:7|infinite|0
 def test_partitions() -> None:
     assert slurm_queries.parse_partitions(SINFO) == (
         Partition("cpu", 2, 32, (), "1-00:00:00", True),
-        Partition(
-            "gpu",
-            4,
-            48,
-            (("A100", 4), ("V100", 2)),
-            "2-00:00:00",
-            disk_mb=480000,
-        ),
+        Partition("gpu", 4, 48, (("A100", 4), ("V100", 2)), "2-00:00:00", disk_mb=480000),
         Partition("mig", 1, 64, (("a100_1g.5gb", 7),), "infinite"),
     )
 

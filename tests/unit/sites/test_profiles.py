@@ -119,10 +119,7 @@ def test_folders_of_a_whole_site_stand_between(tmp_path: Path) -> None:
     ("[rules.require.comment]\nwhy = 'x'\n", "unknown key rules.require.comment.why"),
     ("[rules.require.account]\npattern = '('\n", "must be a regular expression"),
     ("[rules.max_time]\nq = 'long'\n", "rules.max_time.q must be one of Slurm's time limits"),
-    (
-        "[rules]\ngpu_request = 'gpus'\n",
-        "must be one of gres, gpus-per-node, not 'gpus'",
-    ),
+    ("[rules]\ngpu_request = 'gpus'\n", "must be one of gres, gpus-per-node, not 'gpus'"),
     ("scheduler = 'sge'\n", "must be one of slurm, cobalt, pbs, local, not 'sge'"),
     ("runtimes = ['docker']\n", "runtimes must be one of apptainer"),
     ("runtimes = 'apptainer'\n", "runtimes must be a list of strings"),

@@ -15,6 +15,7 @@ from runners.planning.case import Case
 from runners.sites import find, load
 
 from .. import scripts
+from ..programs import program
 from ..tables import each
 from .profiles import environment, job, shipped, write
 
@@ -30,10 +31,8 @@ COMMANDS = {
 
 def machine(folder: Path) -> dict[str, str]:
     """Return the environment of a login node with Slurm, Apptainer and settings of its own."""
-    folder.mkdir()
     for name, does in COMMANDS.items():
-        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
-        (folder / name).chmod(0o755)
+        program(folder / name, does)
     return {"PATH": f"{folder}:/usr/bin:/bin", "NCCL_NET": "Socket", "SLURM_CPU_BIND": "none"}
 
 

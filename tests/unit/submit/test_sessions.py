@@ -28,12 +28,7 @@ from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.injob import interfaces
 from runners.injob.serve import tensorboard
-from runners.injob.serve.start import (
-    REFUSED,
-    http_status,
-    jupyter_command,
-    port_taken,
-)
+from runners.injob.serve.start import REFUSED, http_status, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
@@ -44,6 +39,7 @@ from runners.submit.private_folder import ServerAddress
 from runners.submit.sessions import session, terminal
 
 from .. import scripts
+from ..programs import program
 
 TOKEN = "t0ken-Of_a_session"
 PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
@@ -146,8 +142,7 @@ class TestScripts:
             "apptainer": 'echo apptainer "${@: -2}"',
         }
         for name, text in stand_ins.items():
-            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
-            (tmp_path / "bin" / name).chmod(0o755)
+            program(tmp_path / "bin" / name, f"#!/bin/bash\n{text}\n")
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
         monkeypatch.setattr("runners.planning.staging.NODE_LOCAL", ())  # the nodes see /tmp here
         monkeypatch.chdir(tmp_path)
