@@ -40,7 +40,7 @@ VAGUE = re.compile(
     r"|exited unexpectedly|device-side assert"
 )
 ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
-FRAME = re.compile(r'^\s+(?:File "|.*\b(?:environ\.get|getenv)\()')
+FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv)\()')
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _from_error(lines: list[str], error: str) -> list[str]:
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the messages of a traceback, and its lines that name a file or read a variable."""
+    """Return the messages of a traceback, and its lines that name a file, assert or read a variable."""
     messages: list[str] = []
     frames: list[str] = []
     within = False

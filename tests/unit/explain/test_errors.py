@@ -332,3 +332,11 @@ def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in told))
     leave(paths, 0, 1.0, problems.of_process(1, told))
     assert explain(paths, job, FAILED).name == "no-process-group"
+
+
+def test_an_assertion_without_words_is_told_by_its_condition(tmp_path: Path) -> None:
+    lines = [TRACEBACK, '  File "t.py", line 2, in f', "    assert batch % size == 0"]
+    paths, job = made(tmp_path, "")
+    leave(paths, 0, 1.0, problems.of_exception(1, AssertionError(), [*lines, "AssertionError"]))
+    why = explain(paths, job, FAILED)
+    assert (why.name, "batch % size == 0" in why.cause) == ("assertion", True), why
