@@ -127,7 +127,7 @@ def _from_error(lines: list[str], error: str) -> list[str]:
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the messages of a traceback, and its lines that name a file, assert or read a variable."""
+    """Return the messages of a traceback, and its lines that name a file, a test or a variable."""
     messages: list[str] = []
     frames: list[str] = []
     within = False
