@@ -189,34 +189,31 @@ def _run(command: "list[str]", env: "dict[str, str]") -> "int":
     return exit_code(process.wait())
 
 
-class SshArguments:
-    """A node, the command for its shell, "" for a shell, and the options that were given."""
+def parse(argv: "list[str]") -> "tuple[str, str, set[str]]":
+    """Return a node, the command for its shell, "" for a shell, and the options that were given.
 
-    def __init__(self, argv: "list[str]") -> None:
-        """Read arguments as ssh does, which takes options after the node's name too.
-
-        Raises GetoptError, and IndexError without a node.
-        """
-        before, rest = getopt.getopt(argv, OPTIONS)
-        after, words = getopt.getopt(rest[1:], OPTIONS)
-        self.options = {name for name, _ in before + after}
-        self.host, self.command = rest[0].rpartition("@")[2], " ".join(words)
+    As ssh does, which takes options after the node's name too. Raises GetoptError, and IndexError
+    without a node.
+    """
+    before, rest = getopt.getopt(argv, OPTIONS)
+    after, words = getopt.getopt(rest[1:], OPTIONS)
+    return rest[0].rpartition("@")[2], " ".join(words), {name for name, _ in before + after}
 
 
 def ask(argv: "list[str]") -> "int":
     """Ask at the socket; return the command's exit code, or 255 as ssh does."""
     path = argv[0]
     try:
-        arguments = SshArguments(argv[1:])
+        host, command, options = parse(argv[1:])
     except (getopt.GetoptError, IndexError):
         return _say("usage: ssh [OPTION]... NODE [COMMAND...]")
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
-        _send_streams(connection, [_input(arguments), 1, 2])
-        tty = not arguments.command or "-t" in arguments.options
+        _send_streams(connection, [_input(options), 1, 2])
+        tty = not command or "-t" in options
         pty = tty and os.isatty(0) and os.isatty(1)
-        _send_facts(connection, {"host": arguments.host, "command": arguments.command, "pty": pty})
+        _send_facts(connection, {"host": host, "command": command, "pty": pty})
         answer = _receive_facts(connection)
     except (OSError, EOFError):
         return _say(ENDED)
@@ -227,13 +224,13 @@ def ask(argv: "list[str]") -> "int":
     return int(str(answer["code"]))
 
 
-def _input(arguments: "SshArguments") -> "int":
+def _input(options: "set[str]") -> "int":
     """Return the input to pass on: nothing of a terminal that somebody else reads."""
     try:
         background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
     except OSError:
         background = True  # it is the terminal of another session
-    if background or arguments.options & {"-n", "-f"}:
+    if background or options & {"-n", "-f"}:
         return os.open(os.devnull, os.O_RDONLY)
     return 0
 

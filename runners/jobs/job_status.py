@@ -71,7 +71,7 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
         now = Status(JobState[job.state], job.reason, code, job.restart, job.nodes, job.elapsed)
         return _timed(now, record)
     if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
-        answer = Status(_state_of(code))
+        answer = Status(JobState.COMPLETED if code == 0 else JobState.FAILED)
     elif code == 0 and job.restart_limit and answer:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         answer = answer._replace(state=JobState.COMPLETED, reason="")
@@ -109,10 +109,6 @@ def _was_cancelled(paths: JobPaths) -> bool:
     """Whether `runner cancel` has said so meanwhile: an exit code alone does not tell."""
     record = files.read_json(paths.job) or {}
     return bool(record.get("state") == JobState.CANCELLED.name)
-
-
-def _state_of(code: int) -> JobState:
-    return JobState.COMPLETED if code == 0 else JobState.FAILED
 
 
 def _stopped(now: Status) -> Status:

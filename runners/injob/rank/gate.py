@@ -137,9 +137,6 @@ class Gate:
             do()
         self._tell("", reports.ENDED, imports=imported())
 
-    def let_differ(self, reason: str) -> None:
-        self.may_differ = reason
-
     def report_weights(self, **fields: Any) -> None:
         """Tell the shim of an optimizer's weights, where they are to equal others'."""
         rank, size = self.world

@@ -130,9 +130,8 @@ class Referee:
 
     def _all_gone(self) -> bool:
         """Whether no other rank is there to tell more."""
-        if self.session is None or self.session.hub is None:
-            return True
-        left = {rank for rank, one in self.session.hub.table.members.items() if one.ended}
+        hub = self.session and self.session.hub
+        left = {rank for rank, one in hub.table.members.items() if one.ended} if hub else set()
         return self._all_told() or len(self.gone | left) >= self.settings.task.size
 
     def _send(self, report: RankReport, last: bool = False) -> None:

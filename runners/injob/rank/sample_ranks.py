@@ -29,7 +29,7 @@ SECONDS = 1.0
 LOOKS = 3  # at the stack, within SECONDS
 LARGEST = 2**18  # bytes of stacks, or of a source file
 LONGEST = 200  # characters of a line
-PIECE = 800  # bytes
+PIECE = 800  # bytes: Slurm mixes the nodes' lines that exceed 1,024
 LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
 TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
 TRAINER = "/injob/rank/trainer.py"
@@ -106,13 +106,9 @@ def main(argv: list[str]) -> None:
             ras=one.ras(),
         )  # fmt: skip
         source = _source(one, answers[-1]) if answers else {}
-        _tell(f"{host}-{one.pid}", json.dumps({**seen, "stacks": answers, "source": source}))
-
-
-def _tell(name: str, text: str) -> None:
-    """Print in lines `sample NAME PIECE`: Slurm mixes the nodes' lines that exceed 1,024 bytes."""
-    for start in range(0, len(text), PIECE):
-        print("sample", name, text[start : start + PIECE])
+        text = json.dumps({**seen, "stacks": answers, "source": source})
+        for start in range(0, len(text), PIECE):
+            print(f"sample {host}-{one.pid} {text[start : start + PIECE]}")
 
 
 def _of_trainer(stack: Stack) -> Stack:
