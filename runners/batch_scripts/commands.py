@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Union
 
@@ -193,13 +193,38 @@ def hidden(value: Value, name: str, kind: str, before: Iterable[Value] = ()) -> 
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, words_),), word.line)
 
 
+def decided(before: Value | None, values: Sequence[Value], name: str) -> Value:
+    """Return a variable with one of several values; what they all begin with stays known."""
+    several = isinstance(before, tuple)
+    known = [] if before is None else _parts(before)
+    own = next((n for n, word in enumerate(known) if f"${name}" in word.text), len(known))
+    rests = [_behind(known[:own], _parts(v)) for v in values if isinstance(v, tuple) is several]
+    if not own or not all(rests) or len(rests) < len(values):
+        others = [*([] if before is None else [before]), *values[:-1]]
+        return hidden(values[-1], name, kinds.BRANCH, others)
+    words = (*known[:own], hidden(rests[-1], name, kinds.BRANCH, rests[:-1]))
+    return words if several else join(words, " ", words[-1].line)
+
+
+def _parts(value: Value) -> Sequence[Word]:
+    words = value.split(" ") if isinstance(value, Word) else value
+    return [word for word in words if word.pieces]
+
+
+def _behind(known: Sequence[Word], words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return the words behind those that are known; none where others come first."""
+    same = [word.pieces for word in known] == [word.pieces for word in words[: len(known)]]
+    return tuple(words[len(known) :]) if same else ()
+
+
 def _all(values: Iterable[Value], name: str) -> tuple[str, ...]:
     """Return the words of all values; none where some begin with an option, and others do not."""
     whole, kinds_ = list[str](), set[bool]()
     for value in values:
-        texts = _words(value) if isinstance(value, Word) else [item.text for item in value]
-        if isinstance(value, Word) and len(value.unknown) == len(value.pieces) == 1:
-            texts = [*value.unknown[0].words] or texts
+        texts = list[str]()
+        for part in (value,) if isinstance(value, Word) else value:
+            alone = part.unknown[0].words if len(part.unknown) == len(part.pieces) == 1 else ()
+            texts += alone or (_words(part) if isinstance(value, Word) else [part.text])
         texts = [text for text in texts if text != f"${name}"]
         kinds_ |= {text[:1] == "-" for text in texts[:1]}
         whole += texts

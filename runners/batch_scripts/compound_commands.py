@@ -9,7 +9,7 @@ from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, hidden
+from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, decided, hidden
 from .simple_commands import FACTS, SimpleReader, assigned
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
@@ -127,10 +127,8 @@ class _Reader(SimpleReader):
             self._children(nodes, replace(around, conditions=under))
             for name, value in self.scope.variables.items():
                 if not _same(before.get(name), value):
-                    known = [before[name]] if name in before else []
-                    values.setdefault(name, known).append(value)
-        changed = ((name, [*some], value) for name, (*some, value) in values.items())
-        self.scope.variables |= {n: hidden(v, n, BRANCH, some) for n, some, v in changed}
+                    values.setdefault(name, []).append(value)
+        self.scope.variables |= {n: decided(before.get(n), v, n) for n, v in values.items()}
 
     def read_if_statement(self, node: Node, around: Surroundings) -> None:
         """Read a condition, then its branch that runs, or all that may run."""

@@ -116,6 +116,7 @@ def test_kind_says_it(convert: Convert) -> None:
         ),
         ("#!/bin/tcsh\nsetenv A 1\n", "job.sh, line 1: a script for tcsh"),
         ("#!/bin/bash\n#BSUB -n 4\nmpirun a\n", "job.sh, line 2: directives of LSF"),
+        ("#!/bin/bash\n#FLUX: -N 2\nsrun a\n", "job.sh, line 2: directives of Flux"),
         ("#!/bin/bash\n\0\n", "job.sh is not text"),
         (")))(((\n", "job.sh, line 1: this is no shell script"),
     ],

@@ -42,6 +42,19 @@ LINES = {
         "--image image.sif t.py -- 'a$/b' '--c=^$' '$'",
     ),
     "no input": (f"{RUN} python t.py < /dev/null", "--image image.sif t.py"),
+    "words that a condition adds to others": (
+        f'A="--lr 1 --d $D"\nif x; then A="$A --amp"; else A+=" --bf16"; fi\n'
+        f'if y; then A="$A --z"; fi\n{RUN} python t.py $A',
+        "--image image.sif t.py -- --lr 1 --d $D '<$A>'",
+    ),
+    "items that a condition adds to a list": (
+        "A=(--container-image i:1)\nif x; then A+=(--y=1); fi\nsrun ${A[@]} python t.py",
+        "--runtime pyxis --image i:1 t.py",
+    ),
+    "a value that a condition replaces": (
+        f"A=(--lr 1)\nif x; then A=(--lr 2); fi\n{RUN} python t.py ${{A[@]}}",
+        "--image image.sif t.py -- '<$A>'",
+    ),
     "a path that is made absolute": (
         f"D=$(realpath ../data)\n{RUN} python t.py $D $(readlink -f /a/b/)",
         "--image image.sif t.py -- $PWD/../data /a/b",
