@@ -21,6 +21,8 @@ from runners.data import catalogue, check, fetch, manifest
 from runners.data.catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
 
+from ..tables import each
+
 CONTENT = bytes(range(256)) * 400
 
 
@@ -312,3 +314,23 @@ def test_a_faulty_entry_of_the_users_own(
     with pytest.raises(UsageError) as error:
         catalogue.find("mine", {"XDG_CONFIG_HOME": "none"})
     assert words in str(error.value)
+
+
+def archive(path: Path, *members: tuple[str, bytes], **facts: Any) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for name, data in members:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            for key, value in facts.items():
+                setattr(entry, key, value)
+            tar.addfile(entry, io.BytesIO(data))
+    return path
+
+
+@each(("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",))
+def test_a_dataset_with_a_name_twice_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    there = archive(tmp_path / "a.tar", *((name, b"x") for name in names))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(Refused, match=r"a\.tar contains a name twice"):
+        fetch.unpack(there, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []

@@ -14,7 +14,6 @@ from typing import Callable
 import pytest
 
 from runners import injob
-from runners.core.errors import Refused, UsageError
 from runners.core.model import (
     Controller,
     DataAccess,
@@ -28,7 +27,6 @@ from runners.core.model import (
 )
 from runners.core.plan import Launching, Plan, Staging, Wireup
 from runners.core.trainer import Trainer
-from runners.data import pack
 from runners.injob import STAGE
 from runners.injob.stage import job_folder, node
 from runners.injob.stage.node import NotStaged
@@ -308,21 +306,3 @@ def test_the_script_ends_with_its_own_code_and_an_empty_disk(
     assert done.returncode == code
     assert done.stdout == f"a\nlink\nended with {code}\n"
     assert list(tmp_path.iterdir()) == [source]
-
-
-def test_what_is_packed_is_counted(source: Path) -> None:
-    assert pack.counted(source) == pack.Counted(52, 2, 1226 + len("a/49"))
-
-
-def test_what_cannot_be_packed_whole_is_named(source: Path, tmp_path: Path) -> None:
-    (source / "out").symlink_to("/etc/passwd")
-    (source / "up").symlink_to("../elsewhere")
-    with pytest.raises(Refused) as error:
-        pack.counted(source)
-    assert "2 links that point outside" in str(error.value)
-    assert f"{source}/out -> /etc/passwd" in str(error.value)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(Refused, match="is empty"):
-        pack.counted(tmp_path / "empty")
-    with pytest.raises(UsageError, match="is not a folder"):
-        pack.counted(tmp_path / "nothing")

@@ -10,19 +10,15 @@ from pathlib import Path
 import pytest
 
 from runners.core import job_record, shell
-from runners.core.errors import NotFound, Refused, SystemFault
+from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.shell import Result
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 from runners.jobs import find, job_status, logs
-from runners.schedulers import slurm, slurm_submit
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
-from runners.schedulers.slurm_queries import parse_mpi_list
-from runners.schedulers.slurm_submit import scrubbed
 
 from ..failures import leave, words
 from ..tables import each
@@ -139,49 +135,12 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
     assert len(job_status.statuses(find.all_runs(tmp_path))) == 100
 
 
-def test_submit_answers() -> None:
-    assert slurm_submit.parse_submit(Result(0, "42\n", "")) == "42"
-    assert slurm_submit.parse_submit(Result(0, "42;cluster\n", "")) == "42"
-    with pytest.raises(Refused) as error:
-        slurm_submit.parse_submit(Result(1, "", "sbatch: error: invalid partition specified: x\n"))
-    assert "invalid partition specified: x" in str(error.value)
-
-
-def test_a_silent_controller() -> None:
-    up = Result(0, "Slurmctld(primary) at login is UP\n", "")
-    slurm_submit.check_controller(up)
-    with pytest.raises(SystemFault, match="nothing was submitted"):
-        slurm_submit.check_controller(Result(1, "Slurmctld(primary) at login is DOWN\n", ""))
-
-
 def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
     for private, mode in ((False, 0o644), (True, 0o600), (True, 0o600)):
         os.umask(0o022)
         Job("1", "n", "slurm", "/log", 0.0, private=private).save(paths)
         assert paths.job.stat().st_mode & 0o777 == mode
-
-
-def test_inherited_variables_do_not_reach_sbatch() -> None:
-    env = {"SLURM_JOB_ID": "1", "SBATCH_PARTITION": "x", "SLURM_CONF": "/c", "PATH": "/bin"}
-    own = {"PMIX_MCA_psec": "native"}
-    assert scrubbed({**env, **own}) == {"SLURM_CONF": "/c", "PATH": "/bin", **own}
-
-
-def test_squeue_and_sacct_answers() -> None:
-    text = "42|PENDING|Resources|2||0:00|1:00:00|1795292790|\n"
-    text += "43|NEW_STATE|None|0|n[1-2]|1-00:00:02|UNLIMITED|1795292790|\n"
-    text += "44_7|PENDING|Dependency|0||0:00|1:00|N/A|\n"
-    assert slurm.parse_squeue(text) == {
-        "42": Status(JobState.PENDING, "Resources", None, 2, start=1795292790.0),
-        "43": Status(JobState.RUNNING, "", None, 0, "n[1-2]", 86402),
-        "44_7": Status(JobState.PENDING, "Dependency"),
-    }
-    assert slurm.parse_sacct("42|CANCELLED by 1000|None assigned|0\n43_1|COMPLETED|n1|61\n") == {
-        "42": Status(JobState.CANCELLED, "by 1000", elapsed=0),
-        "43_1": Status(JobState.COMPLETED, nodes="n1", elapsed=61),
-    }
-    assert slurm.parse_sacct("") == {}
 
 
 @each(
@@ -208,27 +167,6 @@ def test_a_line_of_more_ranks_than_any_job_has_is_cut() -> None:
     found = logs.lost_ranks("srun: error: n2: tasks 0-999999999: Killed")
     assert found
     assert found[0] == [*range(logs.MOST_RANKS)]
-
-
-def test_mpi_types_of_three_generations() -> None:
-    text = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"
-    text += "specific pmix plugin versions available: pmix_v4,pmix_v5\n"
-    assert parse_mpi_list(text) == ("none", "pmi2", "pmix", "pmix_v4", "pmix_v5")
-    assert parse_mpi_list(text.replace("\t", "  "))[:3] == ("none", "pmi2", "pmix")
-
-
-def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
-
-    def run(argv: list[str], env: dict[str, str]) -> Result:
-        assert env["SLURM_TIME_FORMAT"] == "%s"
-        asked.append(argv)
-        return Result(0, "", "")
-
-    monkeypatch.setattr(shell, "run", run)
-    assert slurm.SCHEDULER.states(["1", "2"]) == {}
-    assert len(asked) == 1  # one call for any number of jobs
-    assert f"--user={os.getuid()}" in asked[0]
 
 
 @each(

@@ -1,4 +1,4 @@
-"""GPU jobs: what is known of the driver before the job starts, and what its node finds out."""
+"""GPU jobs: how ranks share GPUs, and what is known of the driver before the job and on nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import runners.injob.rank
 from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
-from runners.core.site import Site
+from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.injob.rank import hardware, start
@@ -26,6 +26,7 @@ from runners.sites import probe
 from ..injob import shim
 from ..programs import program
 from ..tables import each
+from . import slurm_site
 
 RANK = Path(runners.injob.rank.__file__).parent
 IMAGE = ImageInfo(
@@ -340,3 +341,97 @@ def test_a_refused_task_explains_and_records_it_and_runs_nothing(
     failure = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
     assert failure["exit_code"] == start.EXIT_REFUSED
     assert "\n" not in failure["message"]
+
+
+def test_one_visible_gpu_for_each_rank() -> None:
+    made = slurm_site.solved(Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1"))
+    assert slurm_site.values(made)["gpu-of-a-rank"] == "visible"
+    assert not made.refusals
+
+
+@each(
+    ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
+    (
+        "23.11.10",
+        (),
+        [
+            "--gpus-per-node 4, leave out --gpus-per-task",
+            "--srun-arg=--gres-flags=allow-task-sharing",
+        ],
+    ),
+    ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
+)
+def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
+    version: str, args: tuple[str, ...], offers: list[str] | None
+) -> None:
+    asked = Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1")
+    spec = replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, srun_args=args)
+    made = planning.solve(Case(spec, replace(slurm_site.SITE, slurm_version=version)))
+    told = [each for each in made.warnings if "--gpus-per-task" in each.what]
+    assert [list(map(str, each.remedies)) for each in told] == ([offers] if offers else [])
+    one = replace(spec, resources=replace(asked, ntasks_per_node=1))
+    assert not planning.solve(Case(one, slurm_site.SITE)).warnings
+
+
+@each(("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo"))
+def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
+    gpus: str | None, tasks: int, plane: str
+) -> None:
+    trainer = Trainer("t", None, Path("/t.py"), seen_world="torch.distributed")
+    asked = Resources(
+        partition="a100" if gpus else "cpu", gpus_per_node=gpus, ntasks_per_node=tasks
+    )
+    made = planning.solve(
+        Case(
+            replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, trainer=trainer),
+            slurm_site.SITE,
+        )
+    )
+    assert slurm_site.values(made)["data-plane"] == plane
+    assert bool(made.refusals) is (gpus == "2")  # two ranks on one GPU
+
+
+def test_ranks_share_a_gpu_where_nccl_is_told_to_allow_it() -> None:
+    asked = Resources(partition="a100", gpus_per_node="2", ntasks_per_node=4)
+    spec = replace(
+        slurm_site.SPEC,
+        resources=asked,
+        image=slurm_site.IMAGE,
+        env=(("NCCL_MULTI_RANK_GPU_ENABLE", "1"),),
+    )
+    made = planning.solve(Case(spec, slurm_site.SITE))
+    assert not made.refusals
+    assert "4 ranks on a node with 2 GPUs share them" in " ".join(w.what for w in made.warnings)
+
+
+def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
+    made = slurm_site.solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
+    assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
+    parts = replace(slurm_site.SITE, partitions=())
+    made = slurm_site.solved(Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2), parts)
+    assert any("MIG" in one.what for one in made.warnings)
+
+
+def test_amd_gpus_get_rocm() -> None:
+    nodes = (Partition("mi", nodes=2, cpus=64, gpus=(("mi250", 8),), default=True),)
+    made = slurm_site.solved(
+        Resources(gpus_per_node="mi250:8"), replace(slurm_site.SITE, partitions=nodes)
+    )
+    assert (made.gpus.nv, made.gpus.rocm) == (False, True)
+    asked = replace(slurm_site.SPEC, resources=Resources(gpus_per_node="8"))
+    there = replace(slurm_site.SITE, partitions=(), amd=True)
+    assert planning.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.rocm
+    assert planning.solve(
+        Case(replace(replace(asked, nv=True), image=slurm_site.IMAGE), there)
+    ).gpus.nv
+
+
+def test_a_gpu_job_without_nccl_is_told() -> None:
+    image = replace(
+        slurm_site.IMAGE, labels={**slurm_site.IMAGE.labels, "horovod.operations": "gloo"}
+    )
+    made = slurm_site.solved(
+        Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image
+    )
+    assert slurm_site.values(made)["data-plane"] == "gloo"
+    assert any("no NCCL" in one.what for one in made.warnings)

@@ -1,4 +1,4 @@
-"""Arrays, sweeps and dependencies: what is asked, what is submitted, and that all or nothing is."""
+"""Many runs: those that agree are one array, and all of them are submitted or none."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 
 from runners import planning
-from runners.core import job_record, shell
+from runners.core import job_record
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
-from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState, Status
+from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState
 from runners.core.model import Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
-from runners.jobs import find, job_status
+from runners.jobs import find
 from runners.launching import submit, suggest
 from runners.planning.case import Case
-from runners.schedulers import local, pbs, slurm, slurm_script, slurm_submit
+from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
 from runners.settings import sweep
 from runners.settings.sweep import SweepRun
-from runners.submit import dependency, job_array, launch
+from runners.submit import job_array, launch
 from runners.submit.launch import Draft
 
 from ..script.test_render import IMAGE, SITE, SPEC
@@ -53,65 +53,6 @@ def drafted(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[D
         paths = JobPaths(stem.with_name(f"{stem.name}_{place if number is None else number}"))
         drafts.append(Draft(plan, paths, render.render(plan, paths, os.getcwd()), task=number))
     return drafts
-
-
-def numbers(array: str) -> list[int | None]:
-    asked = sweep.variants(array, ())
-    return [variant.task for variant in asked.variants]
-
-
-@each(("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3]))
-def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
-    assert numbers(array) == tasks
-
-
-def test_the_throttle() -> None:
-    assert sweep.variants("0-9%4", ()) == ([SweepRun(task) for task in range(10)], 4)
-    asked = sweep.variants("%2", ("a=1,2,3",))
-    assert (len(asked.variants), asked.at_once) == (3, 2)
-
-
-@each("", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2")
-def test_arrays_that_are_none(array: str) -> None:
-    with pytest.raises(UsageError, match="--array"):
-        sweep.variants(array, ())
-
-
-def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
-    asked = sweep.variants(None, ("lr=0.1,0.01", "seed=1,2"))
-    assert [variant.args for variant in asked.variants] == [
-        ("--lr=0.1", "--seed=1"),
-        ("--lr=0.1", "--seed=2"),
-        ("--lr=0.01", "--seed=1"),
-        ("--lr=0.01", "--seed=2"),
-    ]
-
-
-@each(
-    ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
-    (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
-    ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
-    ("--x=-1,--,=", ["-1", "--", "="]),
-    ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
-)
-def test_values_of_any_kind(text: str, values: list[str]) -> None:
-    asked = sweep.variants(None, (text,))
-    assert [variant.varied["x"] for variant in asked.variants] == values
-
-
-@each(
-    (("lr",), "is not NAME=VALUE"),
-    (("=1",), "is not NAME=VALUE"),
-    (("l r=1",), "is not NAME=VALUE"),
-    (("lr=",), "an empty value"),
-    (("lr=1,,2",), "an empty value"),
-    (("lr=1,2,1",), "the value '1' twice"),
-    (("lr=1", "lr=2"), "is there twice"),
-    (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
-)
-def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        sweep.variants(None, sweeps)
 
 
 def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> None:
@@ -320,91 +261,6 @@ def test_a_process_that_is_no_array_any_more_has_no_tasks() -> None:
         local.SCHEDULER.cancel(f"{gone}_0")
 
 
-def run_of(folder: Path, name: str, id: str, array: str = "", state: str = "") -> None:
-    paths = JobPaths(folder / name)
-    paths.root.mkdir()
-    log = str(paths.log)
-    Job(id, name, "slurm", log, float(len(list(folder.iterdir()))), state, array=array).save(paths)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    run_of(tmp_path, "first-1", "40", state="COMPLETED")
-    run_of(tmp_path, "bad-1", "41", state="FAILED")
-    for task in range(3):
-        run_of(tmp_path, f"many-1_{task}", f"42_{task}", "many-1")
-    run_of(tmp_path, "last-1", "45")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("word", "ids"),
-    [
-        ("42", ["42_0", "42_1", "42_2"]),
-        ("many-1", ["42_0", "42_1", "42_2"]),
-        ("42_1", ["42_1"]),
-        ("many-1_2", ["42_2"]),
-        ("40", ["40"]),
-        (None, ["45"]),
-    ],
-)
-def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None:
-    assert [job.id for _, job in find.find_all(word, runs)] == ids
-    if len(ids) > 1:
-        with pytest.raises(UsageError, match="is 3 runs, 42_0 to 42_2"):
-            find.find(word, runs)
-
-
-@pytest.fixture
-def states(monkeypatch: pytest.MonkeyPatch) -> None:
-    def statuses(found: Sequence[tuple[JobPaths, Job]]) -> list[Status]:
-        return [Status(JobState[job.state or "RUNNING"]) for _, job in found]
-
-    monkeypatch.setattr(job_status, "statuses", statuses)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ("afterok:last-1", "afterok:45"),
-        ("afterok:many-1", "afterok:42"),
-        ("afterany:many-1_2:45,singleton", "afterany:42_2:45,singleton"),
-        ("after:last-1+5", "after:45+5"),
-        ("afterok:first-1", None),
-        ("afterok:first-1:last-1", "afterok:45"),
-        ("afterok:last-1?afterok:first-1", None),
-        ("afternotok:bad-1,afterany:4711", "afterany:4711"),
-        ("afterok:4711_3", "afterok:4711_3"),
-    ],
-)
-@pytest.mark.usefixtures("states")
-def test_dependencies_take_runs_by_their_names(runs: Path, asked: str, told: str | None) -> None:
-    assert dependency.resolve(asked, "slurm", runs).text == told
-
-
-@pytest.mark.usefixtures("states")
-def test_dependencies_that_can_never_be_met(runs: Path) -> None:
-    with pytest.raises(Refused, match="afterok:bad-1 can never be met: job 41 has ended"):
-        dependency.resolve("afterok:bad-1", "slurm", runs)
-    with pytest.raises(Refused, match="afternotok:first-1 can never be met"):
-        dependency.resolve("afternotok:first-1", "slurm", runs)
-    with pytest.raises(Refused, match="last-1 was started by slurm, and pbs cannot wait for it"):
-        dependency.resolve("afterok:last-1", "pbs", runs)
-    assert dependency.resolve("afterok:first-1", "pbs", runs).text is None
-    with pytest.raises(NotFound, match="no run or job 'nobody-1'"):
-        dependency.resolve("afterok:nobody-1", "slurm", runs)
-    with pytest.raises(UsageError) as told:
-        dependency.resolve("last-1", "slurm", runs)
-    assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
-
-
-def test_nothing_waits_without_a_scheduler() -> None:
-    spec = replace(SPEC, resources=Resources(dependency="afterok:first-1"))
-    (refusal,) = local.SCHEDULER.refusals(spec)
-    assert "runner wait first-1 &&" in refusal.evidence
-    assert slurm.SCHEDULER.refusals(spec) == ()
-
-
 def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
     text = launch.draft(made(tmp_path, replace(SITE, slurm_version="24.11.5"), requeue=True)).text
     lines = [line for line in text.splitlines() if line.startswith("job=")]
@@ -418,17 +274,3 @@ def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
         )
         assert done.stdout.strip() == number
     assert 'scontrol requeue "$job"' in text
-
-
-def test_slurm_that_takes_no_more_jobs_is_told_from_one_that_is_silent() -> None:
-    """Its sbatch tries again and again, for minutes."""
-    words = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"
-    with pytest.raises(shell.NoAnswer) as late:
-        shell.run(["sh", "-c", f"echo '{words}' >&2; exec sleep 9"], timeout=0.5)
-    assert late.value.evidence == words
-    full = slurm_submit.no_answer(late.value.what, late.value.evidence)
-    assert isinstance(full, Refused)
-    assert "MaxJobCount" in str(full)
-    silent = slurm_submit.no_answer("sbatch did not answer within 60 s", "")
-    assert "whether it has taken the job is not known" in str(silent)
-    assert "\n  \n" not in str(silent)

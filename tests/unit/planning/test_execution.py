@@ -1,0 +1,72 @@
+"""Ranks in an allocation, and what a container or an environment has for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from runners import planning
+from runners.core.model import ImageInfo, Resources, RuntimeName
+from runners.core.remedy import command
+from runners.core.trainer import Trainer
+from runners.planning.case import Case
+
+from ..tables import each
+from .slurm_site import IMAGE, SITE, SPEC, inside
+
+
+@each(
+    (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
+    (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
+    (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
+    (("--bind=/x",), 2, (), ""),
+)
+def test_a_container_apart_has_its_own_shared_memory(
+    args: tuple[str, ...], tasks: int, trainer_args: tuple[str, ...], words: str
+) -> None:
+    trainer = Trainer("t", None, Path("/t.py"), trainer_args)
+    resources = Resources(ntasks_per_node=tasks)
+    spec = replace(SPEC, image=IMAGE, trainer=trainer, resources=resources, apptainer_args=args)
+    told = [each for each in planning.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
+    assert len(told) == bool(words)
+    for warning in told:
+        assert words in warning.what
+        (remedy,) = map(str, warning.remedies)
+        assert remedy == "--apptainer-arg=--bind=/x, leave out --apptainer-arg"
+
+
+@each(
+    (Resources(nodes=2), frozenset(), 4),
+    (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
+    (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
+    (Resources(nodes=2, ntasks=3), frozenset(), 3),
+)
+def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
+    asked: Resources, unasked: frozenset[str], ranks: int
+) -> None:
+    made = inside(asked, unasked, tasks=2)
+    assert not made.refusals
+    assert made.resources.tasks == ranks
+
+
+@each(
+    (Resources(), frozenset({"nodes"}), 2),
+    (Resources(), frozenset(), 1),
+    (Resources(ntasks=1), frozenset({"nodes"}), 1),
+    (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
+)
+def test_without_a_number_an_allocation_gives_all_its_nodes(
+    asked: Resources, unasked: frozenset[str], nodes: int
+) -> None:
+    assert inside(asked, unasked).resources.nodes == nodes
+
+
+def test_an_environment_without_the_trainers_framework() -> None:
+    bare = ImageInfo(Path("/e"), found={"torch.version": "none"})
+    spec = replace(
+        SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires="pytorch")
+    )
+    refusals = planning.solve(Case(replace(spec, image=bare), SITE)).refusals
+    assert "needs pytorch, which e does not have" in refusals[0].what
+    install = command("/e/bin/python", "-m", "pip", "install", "torch")
+    assert install in refusals[0].remedies
