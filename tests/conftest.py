@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -42,6 +44,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What `runner` remembers of a user's runs is not the developer's own."""
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What `runner` remembers of a user's runs is not the developer's own.
+
+    What Python has compiled of files that tests wrote is of no use to the next tests.
+    """
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    yield
+    if sys.pycache_prefix:
+        compiled = f"{sys.pycache_prefix}{tmp_path_factory.getbasetemp()}"
+        shutil.rmtree(compiled, ignore_errors=True)

@@ -15,6 +15,8 @@ from runners.batch_scripts import script
 from tests import documents
 from tests.unit.in_process import Done, runner
 
+from ..tables import each
+
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py | tee log\n"
 GOOD = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py\n"
 LINE = "runner launch --nodes 2 --image image.sif t.py"
@@ -83,17 +85,14 @@ def test_nothing_of_the_script_is_executed(tmp_path: Path, convert: Convert) -> 
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "batch"),
-    [
-        (GOOD, "x", True),
-        ("#PBS -q a\n", "x", True),
-        ("srun a\n", "job.slurm", True),
-        ("FROM debian:12\nRUN true\n", "Dockerfile", False),
-        ("# syntax=docker/dockerfile:1\nARG A=1\nFROM a\n", "x", False),
-        ("FROM a\nRUN <<EOF\n#!/bin/sh\n#SBATCH -n1\nEOF\n", "x", False),
-        ("<html>\n", "page.html", False),
-    ],
+@each(
+    (GOOD, "x", True),
+    ("#PBS -q a\n", "x", True),
+    ("srun a\n", "job.slurm", True),
+    ("FROM debian:12\nRUN true\n", "Dockerfile", False),
+    ("# syntax=docker/dockerfile:1\nARG A=1\nFROM a\n", "x", False),
+    ("FROM a\nRUN <<EOF\n#!/bin/sh\n#SBATCH -n1\nEOF\n", "x", False),
+    ("<html>\n", "page.html", False),
 )
 def test_the_kind_is_told_by_the_content(text: str, name: str, batch: bool) -> None:
     assert script.is_batch(text, name) == batch

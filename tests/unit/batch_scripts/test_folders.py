@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from ..tables import each
 from .scripts import line
 
 BEGIN = "#SBATCH --nodes=1\n"
@@ -72,7 +71,7 @@ FOLDERS = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), FOLDERS.values(), ids=FOLDERS)
+@each(*FOLDERS.values())
 def test_a_folder(text: str, expected: str) -> None:
     assert line(BEGIN + text).replace("runner launch ", "") == expected
 

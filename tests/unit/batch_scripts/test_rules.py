@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from runners.batch_scripts.rules import RULES
 from runners.core.site import Partition, Profile, Rules, Site
 from tests import documents
@@ -311,10 +309,7 @@ def test_a_secret_is_not_repeated() -> None:
     assert "--env HF_TOKEN " in report.drafts[0].text
 
 
-@pytest.mark.parametrize(
-    ("version", "finds"),
-    [("", True), ("21.08.8", False), ("22.05.8", True), ("23.02.1", True), ("23.11.0", False)],
-)
+@each(("", True), ("21.08.8", False), ("22.05.8", True), ("23.02.1", True), ("23.11.0", False))
 def test_srun_took_over_the_cpus_before_and_does_again(version: str, finds: bool) -> None:
     text = "#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=8\nsrun python train.py"
     site = Site(slurm_version=version)

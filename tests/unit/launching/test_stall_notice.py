@@ -51,7 +51,6 @@ def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
     paths.code.mkdir()
     paths.injob.symlink_to(HERE)
     command = shim.command(folder, *shim.LOCAL, trainer=("train.py",))
-    command[1] = str(paths.injob)
     with paths.log.open("wb") as log:
         running = subprocess.Popen(
             command, cwd=folder, env={**os.environ, **shim.ALONE}, stdout=log
