@@ -32,7 +32,7 @@ def idx(array: NDArray[Any]) -> bytes:
     return synth.idx_header(array.shape) + array.tobytes()
 
 
-def write_idx(folder: Path, rename: Any = lambda name: name, pack: Any = lambda raw: raw) -> None:
+def write_idx(folder: Path, rename: Any = str, pack: Any = bytes) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for part, name in synth.IDX_NAMES.items():
         (folder / rename(name)).write_bytes(pack(idx(PARTS[part])))
@@ -57,28 +57,15 @@ def assert_is_the_data(data: digits.Digits) -> None:
 # Good folders
 
 
-def test_plain_idx(tmp_path: Path) -> None:
-    write_idx(tmp_path)
-    assert_is_the_data(digits.load(str(tmp_path)))
-
-
-def test_gzipped_idx(tmp_path: Path) -> None:
-    write_idx(tmp_path, lambda name: f"{name}.gz", gzip.compress)
-    assert_is_the_data(digits.load(str(tmp_path)))
-
-
-def test_idx_with_dots(tmp_path: Path) -> None:
-    write_idx(tmp_path, lambda name: name.replace("-idx", ".idx"))
-    assert_is_the_data(digits.load(str(tmp_path)))
-
-
-def test_unpacked_files_that_kept_the_ending(tmp_path: Path) -> None:
-    write_idx(tmp_path, lambda name: f"{name}.gz")
-    assert_is_the_data(digits.load(str(tmp_path)))
-
-
-def test_where_torchvision_puts_it(tmp_path: Path) -> None:
-    write_idx(tmp_path / "MNIST" / "raw")
+@each(
+    ("", str, bytes),
+    ("", lambda name: f"{name}.gz", gzip.compress),
+    ("", lambda name: name.replace("-idx", ".idx"), bytes),
+    ("", lambda name: f"{name}.gz", bytes),  # unpacked by hand
+    ("MNIST/raw", str, bytes),  # where torchvision puts it
+)
+def test_idx_by_any_name(tmp_path: Path, below: str, rename: Any, pack: Any) -> None:
+    write_idx(tmp_path / below, rename, pack)
     assert_is_the_data(digits.load(str(tmp_path)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,20 +107,18 @@ def asked(**changed: object) -> Namespace:
     return Namespace(**{**defaults, **changed})
 
 
-@each((0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4), (50, 0.4))
-def test_rate_grows_to_that_of_all_ranks(progress: float, expected: float) -> None:
-    assert learning_rate(asked(), 4, progress) == pytest.approx(expected)
-
-
-def test_rate_of_one_rank_or_without_warmup() -> None:
-    assert learning_rate(asked(), 1, 0) == pytest.approx(0.1)
-    assert learning_rate(asked(warmup_epochs=0), 4, 0) == pytest.approx(0.4)
-
-
-def test_rate_grows_with_the_passes_of_a_step_but_not_with_adasums_ranks() -> None:
-    three = {"batches_per_allreduce": 3, "base_lr": 1.0}
-    assert learning_rate(asked(**three), 4, 9) == 12
-    assert learning_rate(asked(**three, adasum=True), 4, 9) == 3
+@each(
+    *[({}, 4, progress, rate) for progress, rate in ((0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4))],
+    ({}, 4, 50, 0.4),
+    ({}, 1, 0, 0.1),
+    ({"warmup_epochs": 0}, 4, 0, 0.4),
+    ({"batches_per_allreduce": 3, "base_lr": 1.0}, 4, 9, 12),
+    ({"batches_per_allreduce": 3, "base_lr": 1.0, "adasum": True}, 4, 9, 3),
+)
+def test_rate_grows_to_that_of_all_ranks_and_passes_but_not_of_adasums(
+    changed: dict[str, Any], size: int, progress: float, expected: float
+) -> None:
+    assert learning_rate(asked(**changed), size, progress) == pytest.approx(expected)
 
 
 def test_rate_of_adam_grows_with_the_square_root() -> None:
