@@ -16,17 +16,35 @@ from ..core import places
 from ..core.errors import RunnerError, UsageError
 from ..core.plan import Plan
 from ..core.progress import Listener
+from ..core.remedy import command
 from ..core.site import Site
 from ..images import inspect
+from ..images.inspect import UNKNOWN, Inspection
 from ..injob.interfaces import interfaces
 from ..launching import gather
 from ..planning import execution
 from ..settings import config
 from . import timed, trial
 from .checks import container, environment, gpu, network, scratch, slurm
-from .checks import image as image_check
-from .finding import Finding
+from .finding import About, Finding
 from .timed import Subject, in_time
+
+ABOUT = About("image")
+SHOWN = (
+    "horovod.version",
+    "horovod.frameworks",
+    "horovod.controllers",
+    "torch.version",
+    "tensorflow.version",
+    "mpi.flavour",
+    "mpi.version",
+    "pmix.version",
+    "cuda.version",
+    "nccl.version",
+    "glibc.version",
+)
+FRAMEWORKS = ("torch.version", "tensorflow.version")
+ABSENT = (UNKNOWN, "none")
 
 
 def examine(
@@ -56,10 +74,10 @@ def _plan(
     try:
         made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, here, dry_run, listener)
         seen = _is_on_disk(made, *execution.CONTAINERS, "none")
-        about = image_check.facts(inspect.inspect(made.spec.image.path)) if seen else []
-        return made, [*about, *image_check.plan(made)]
+        about = image_facts(inspect.inspect(made.spec.image.path)) if seen else []
+        return made, [*about, *image_plan(made)]
     except RunnerError as error:
-        return None, [image_check.refused(error)]
+        return None, [refused(error)]
 
 
 def _is_on_disk(made: Plan, *runtimes: str) -> bool:
@@ -80,12 +98,12 @@ def _subjects(site: Site, runs_dir: Path, image: Path | None = None) -> list[Sub
 
 
 def _containers(site: Site, image: Path | None) -> list[Finding]:
-    command = shutil.which("apptainer") or shutil.which("singularity")
-    if command is None:
+    runtime = shutil.which("apptainer") or shutil.which("singularity")
+    if runtime is None:
         return container.absent(site)
-    found = container.check(container.probe(command, places.user(), _workplace()))
+    found = container.check(container.probe(runtime, places.user(), _workplace()))
     if image is not None:
-        found.append(container.run(container.start("running the image", command, [str(image)])))
+        found.append(container.run(container.start("running the image", runtime, [str(image)])))
     return found
 
 
@@ -104,3 +122,44 @@ def _scheduler(site: Site) -> list[Finding]:
 
 def _environment() -> list[Finding]:
     return environment.check(os.environ, [item.name for item in interfaces()])
+
+
+def refused(error: RunnerError) -> Finding:
+    return ABOUT.failure("plan", error.what, error.evidence, error.remedies)
+
+
+def image_facts(inspection: Inspection) -> list[Finding]:
+    known = {name: fact for name, fact in inspection.facts.items() if name in SHOWN}
+    lines = "\n".join(f"{name}: {fact.value} ({fact.source})" for name, fact in known.items())
+    if inspection.problem:
+        says = f"cannot be inspected: {inspection.problem.what}"
+        return [ABOUT.warning("facts", says, lines, inspection.problem.remedies)]
+    values = {name: fact.value for name, fact in known.items()}
+    version = inspection.facts["horovod.version"].value
+    if version in ABSENT:
+        return [_without_horovod(values, lines)]
+    unknown = ", ".join(name for name, value in values.items() if value == UNKNOWN)
+    says = f"Horovod {version}" + (f"; unknown: {unknown}" if unknown else "")
+    return [ABOUT.ok("facts", says, lines)]
+
+
+def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
+    versions = {name.partition(".")[0]: values.get(name, "none") for name in FRAMEWORKS}
+    names = ", ".join(f"{name} {value}" for name, value in versions.items() if value not in ABSENT)
+    if names:
+        return ABOUT.ok("facts", f"{names}; without Horovod", lines)
+    says = "neither Horovod, torch nor TensorFlow was found in it"
+    return ABOUT.failure("facts", says, lines, command("runner", "build", "cpu"))
+
+
+def image_plan(made: Plan) -> list[Finding]:
+    """Return what a launch would do here, and why it would not."""
+    lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
+    warnings = [ABOUT.warning("plan", one.what, "", one.remedies) for one in made.warnings]
+    refusals = [
+        ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
+    ]
+    ranks = f"{made.resources.tasks} ranks"
+    says = f"{made.launching.launcher}, controller {made.wireup.controller}, {ranks}"
+    works = [] if refusals else [ABOUT.ok("plan", says, lines)]
+    return [*works, *warnings, *refusals]

@@ -12,9 +12,7 @@ from ...core.errors import RunnerError, UsageError
 from ...core.job_record import Job, JobPaths
 from ...core.text import count
 from ...doctor import trial
-from ...doctor.checks import image as image_check
-from ...doctor.checks import job as job_check
-from ...doctor.examine import examine
+from ...doctor.examine import examine, refused
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from ...launching import suggest
 from .. import exit_codes, invocation, options, printer
@@ -84,7 +82,7 @@ def _examined(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
     try:
         paths, submitted = trial.submit(plan, invocation.again())
     except RunnerError as error:
-        return [*findings, image_check.refused(error)]
+        return [*findings, refused(error)]
     click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
     return [*findings, *_job_findings(paths, submitted, max_wait)]
 
@@ -92,7 +90,7 @@ def _examined(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
 def _job_findings(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
     """Wait for the job; a Ctrl-C leaves it running."""
     try:
-        return job_check.check(trial.wait(paths, submitted, max_wait, printer.Console()))
+        return trial.check(trial.wait(paths, submitted, max_wait, printer.Console()))
     except KeyboardInterrupt:
         come_back = f"come back: runner doctor --run {paths.root}"
         click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)
