@@ -83,7 +83,7 @@ def _request(
         shows = command("runner", "recipes", "show", name)
         raise UsageError(f"{name} --help trains nothing", remedy=shows)
     flags = _flags(settings)
-    gather.check_arguments(name, words)
+    trainers.check_arguments(name, words)
     return name, words, flags
 
 

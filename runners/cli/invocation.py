@@ -1,10 +1,12 @@
-"""The command line that runs now, as a value; the base of commands that take settings."""
+"""The command line that runs now, as a value; the bases of commands with settings and a trainer."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +15,12 @@ from click.core import ParameterSource
 
 from ..core.command_line import FLAG, CommandLine, Given
 from ..core.errors import RunnerError, UsageError
-from ..core.remedy import Value, change
+from ..core.remedy import Value, change, command
 from ..settings.table import SETTINGS
 
 # Of a single call: a job's record is for doing the same again, by a person.
 ONCE = ("dry-run", "json", "parsable", "array", "sweep", "verbose")
+CLOSE = 0.75  # --epochs is near none of ours, --nodse is
 
 
 class SettingsCommand(click.Command):
@@ -35,21 +38,16 @@ class SettingsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; raise UsageError where two names of one option have other values."""
-        words = list(args)
+        text = "\n".join(itertools.takewhile("--".__ne__, args))
         rest = super().parse_args(ctx, args)
-        self._check_names(ctx, words[: words.index("--")] if "--" in words else words)
+        self._check_names(ctx, text)
         return rest
 
-    def _check_names(self, ctx: click.Context, words: list[str]) -> None:
+    def _check_names(self, ctx: click.Context, text: str) -> None:
         for option in self.get_params(ctx):
             names = [word for word in option.opts if word.startswith("--")]
-            if len(names) < 2 or ctx.params.get(option.name or "") is None:
-                continue
-            given = {}
-            for word, after in zip(words, (*words[1:], "")):
-                name, equals, value = word.partition("=")
-                if name in names:
-                    given[name] = value if equals else after
+            form = rf"^({'|'.join(names)})[=\n](.*)$"
+            given = dict(re.findall(form, text, re.MULTILINE)) if names[1:] else {}
             if len(set(given.values())) > 1:
                 both = " and ".join(f"{name} {value}" for name, value in given.items())
                 remedies = [change({_long(names): value}) for value in given.values()]
@@ -123,3 +121,89 @@ def _long(words: list[str]) -> str:
     """Return an option's name, without dashes: a setting's own, not another word for it."""
     names = [word[2:] for word in words if word.startswith("--")]
     return next((name for name in names if name in SETTINGS), names[0])
+
+
+class TrainerCommand(SettingsCommand):
+    """Says where the trainer's arguments belong, and asks a packaged one whether it takes them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; raise UsageError for an option of the trainer's before `--`."""
+        words = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                _ask_the_trainer(ctx)
+            return rest
+        except click.NoSuchOption as error:
+            import difflib  # for a mistake only
+
+            options = self.get_params(ctx)
+            known = {word: each for each in options for word in (*each.opts, *each.secondary_opts)}
+            meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
+            offers = _offers(words, error.option_name, meant, known)
+            if not offers:
+                raise click.NoSuchOption(error.option_name, None, meant, ctx) from None
+            raise UsageError(
+                f"{ctx.command_path} has no option {error.option_name}",
+                "the trainer's own arguments come after --",
+                [command(*ctx.command_path.split(), *offer) for offer in offers],
+            ) from None
+
+
+def _ask_the_trainer(ctx: click.Context) -> None:
+    """Answer a packaged trainer's --help, and refuse its wrong options, before there is a job."""
+    name, args = ctx.params.get("trainer"), ctx.params.get("args")
+    if not name or not args:
+        return
+    from ..settings import trainers
+
+    if {"-h", "--help"} & set(args) and (path := trainers.source(name)):
+        click.echo(trainers.parser(path).format_help(), nl=False)
+        ctx.exit()
+    trainers.check_arguments(name, args)
+
+
+def _offers(
+    words: Sequence[str], option: str, meant: Sequence[str], known: Mapping[str, click.Parameter]
+) -> list[list[str]]:
+    """Return the words with the option that was meant, and with `--`; none without a trainer."""
+    end = words.index("--") if "--" in words else len(words)
+    own, theirs = _split(words[:end], known)
+    if own is None:
+        return []
+    at = next(place for place, word in enumerate(words) if _is(word, option))
+    fixed = [[*words[:at], words[at].replace(option, one, 1), *words[at + 1 :]] for one in meant]
+    return [*fixed, [*own, "--", *theirs, *words[end + 1 :]]]
+
+
+def _is(word: str, option: str) -> bool:
+    return word == option or word.startswith(f"{option}=" if option.startswith("--") else option)
+
+
+def _split(
+    words: Sequence[str], known: Mapping[str, click.Parameter]
+) -> tuple[list[str] | None, list[str]]:
+    """Return the words of the command, None if no trainer is among them, and the trainer's."""
+    from ..settings import trainers  # only an error pays for it
+
+    own: list[str] = []
+    theirs: list[str] = []
+    trainer, left = False, list(words)
+    while left:
+        word = left.pop(0)
+        option = known.get(word.partition("=")[0]) or known.get(word[:2])  # -N2
+        if word.startswith("-") and option:
+            own.append(word)
+            own += [left.pop(0)] if word in known and left and _takes_a_value(option) else []
+        elif word.startswith("-"):
+            theirs.append(word)
+            value = left and not trainer and "=" not in word and not left[0].startswith("-")
+            theirs += [left.pop(0)] if value and not trainers.is_one(left[0]) else []
+        else:
+            (theirs if trainer else own).append(word)
+            trainer = True
+    return (own if trainer else None), theirs
+
+
+def _takes_a_value(option: click.Parameter) -> bool:
+    return isinstance(option, click.Option) and not (option.is_flag or option.count)

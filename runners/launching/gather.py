@@ -44,15 +44,6 @@ def plan(
     return plan_for(resolved, preset, flags, probe_site(flags, preset), dry_run, listener)
 
 
-def check_arguments(name: str, args: Sequence[str]) -> None:
-    """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
-    from ..settings import trainer_options  # 10 ms that no other launch need pay
-
-    path = trainers.source(name)
-    if path is not None:
-        trainer_options.check(path, args)
-
-
 def plan_for(
     trainer: Trainer,
     preset: config.ConfigLayer | None,
@@ -117,16 +108,16 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
     active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime == "none" or settings.is_asked("module")):
         return None
-    from ..images.facts import default_environment  # 20 ms that other launches need not pay
+    from ..images.facts import environment as named  # 20 ms that other launches need not pay
 
     names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
     profile = here.profile
-    modules = default_environment.LoadedModules(
+    modules = named.LoadedModules(
         tuple(names) if settings.is_asked("module") else (),
         (*(profile.module_use if profile else ()), *request.module_folders(settings)),
         bool(settings.get("module-purge")),
     )
-    return default_environment.find(modules, runtime)
+    return named.unnamed(modules, runtime)
 
 
 def _check_partition(spec: JobSpec, here: Site) -> None:

@@ -17,7 +17,7 @@ from ..core.site import Site
 from ..core.trainer import Trainer
 from ..schedulers import capabilities
 from ..script import render
-from ..settings import config, sweep
+from ..settings import config, sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
 from ..submit import job_array, launch
 from ..submit.launch import Draft
@@ -81,7 +81,7 @@ def _plan(made: Plan, variant: SweepRun) -> Plan:
     spec = made.spec
     trainer = replace(spec.trainer, args=(*spec.trainer.args, *variant.args))
     if variant.args:
-        gather.check_arguments(trainer.name, trainer.args)
+        trainers.check_arguments(trainer.name, trainer.args)
     if variant.task is None:
         return replace(made, spec=replace(spec, trainer=trainer))
     number = Variable(sweep.TASK, str(variant.task), "its task", where=Where.CONTAINER, forced=True)

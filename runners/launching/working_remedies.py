@@ -17,6 +17,7 @@ from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
 from ..images.local_image import ImageMissing
+from ..settings import trainers
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
@@ -120,7 +121,7 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
         return submit.prepare_session(typed.name, flags, True, Listener()).plan
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     args = list(suggest.arguments(remedy, args))
-    gather.check_arguments(trainer, args)
+    trainers.check_arguments(trainer, args)
     return gather.plan(trainer, args, flags, True, Listener())
 
 

@@ -1,12 +1,19 @@
-"""Resolves TRAINER: a packaged recipe, a file of the user, or a program."""
+"""Resolves TRAINER: a packaged recipe, a file of the user, or a program; a recipe's own options.
+
+Of a recipe's file only the parser runs here, without torch or TensorFlow: the function `parser`, or
+in the minimal ones the statements that begin with it. It needs the standard library and
+`recipes.options`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from ..core import atomic, disk_space
 from ..core.errors import NotFound, UsageError, nearest
@@ -14,6 +21,9 @@ from ..core.remedy import change, command
 from ..core.trainer import Trainer
 from ..injob.rank import HOROVOD, TENSORFLOW, TORCH
 from . import config
+
+if TYPE_CHECKING:
+    from recipes.options import BareParser
 
 PYTHON = re.compile(r"python[\d.]*")
 # What starts the ranks elsewhere; here each would do so once more.
@@ -47,6 +57,13 @@ def source(name: str) -> Path | None:
     """Return the file of a packaged recipe; None for a name that stands for none."""
     found = _presets().get(name)
     return found and found.with_suffix(".py")
+
+
+def packaged(name: str) -> Path:
+    """Return the file of a packaged recipe; raise NotFound."""
+    if path := source(name):
+        return path
+    raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
 
 
 def _presets() -> dict[str, Path]:
@@ -178,9 +195,7 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
     Raises NotFound for a name that stands for none, UsageError if another file or no folder is
     there, SystemFault if it cannot be written.
     """
-    original = source(name)
-    if original is None:
-        raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
+    original = packaged(name)
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
     files = {folder / f"{name}.py": original}
@@ -206,3 +221,50 @@ def shared_modules(path: Path) -> list[Path]:
         names |= new
         left += [RECIPES / f"{each}.py" for each in new]
     return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
+
+
+def check_arguments(name: str, args: Sequence[str]) -> None:
+    """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
+    path = source(name)
+    if path is None:
+        return
+    from recipes.ranks import UserError  # with the parser 10 ms that no other launch need pay
+
+    made = parser(path)
+    try:
+        _, unknown = made.parse_known_args(list(args))
+    except UserError as error:
+        raise _refused(path, str(error).splitlines()[0]) from error
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        names = [name for action in made._actions for name in action.option_strings]
+        near = nearest(option, names) if option.startswith("--") else ""
+        what = "option" if option.startswith("-") else "argument"
+        raise _refused(path, f"there is no {what} {option}", near)
+
+
+def _refused(path: Path, what: str, near: str = "") -> UsageError:
+    remedy = command("runner", "recipes", "show", path.stem)
+    return UsageError(f"{path.stem}: {what}", near, remedy)
+
+
+def parser(path: Path) -> BareParser:
+    import ast
+
+    from recipes import options
+
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    about = (ast.get_docstring(tree) or "").splitlines()[0]
+    # It raises where argparse's own would exit.
+    plain = SimpleNamespace(ArgumentParser=lambda: options.BareParser(path.stem, about))
+    scope: dict[str, Any] = {"options": options, "argparse": plain}
+    body: list[ast.stmt] = [
+        node
+        for node in tree.body
+        if (isinstance(node, ast.FunctionDef) and node.name == "parser")
+        or (isinstance(node, (ast.Assign, ast.Expr)) and ast.unparse(node).startswith("parser"))
+    ]
+    exec(compile(ast.Module(body, []), str(path), "exec"), scope)  # noqa: S102  a file of this package
+    found = scope["parser"]
+    made: BareParser = found() if callable(found) else found
+    return made

@@ -82,13 +82,11 @@ def _built(path: Path) -> dict[str, Any]:
 
 def _row(facts: dict[str, Any]) -> list[str]:
     digest = facts["digest"].partition(":")[2][:12]
-    users = ", ".join(_short(user) for user in dict.fromkeys(facts.get("used_by", ())))
+    users = ", ".join(
+        printer.from_here(Path(each)) for each in dict.fromkeys(facts.get("used_by", ()))
+    )
     columns = [facts["name"], digest, human_size(facts["size"]), facts.get("pulled", ""), users]
     return [text or "-" for text in (*columns, facts["source"])]
-
-
-def _short(path: str) -> str:
-    return os.path.relpath(path) if path.startswith(os.getcwd()) else path
 
 
 @images_command.command("prune", epilog="Example: runner images prune --dry-run")

@@ -34,10 +34,6 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
 
         click.echo(probe_image.bill(path), nl=False)
         return
-    _show_facts(path, as_json)
-
-
-def _show_facts(path: Path, as_json: bool) -> None:
     from ...images import inspect
 
     inspected = inspect.inspect(path)
@@ -64,7 +60,8 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     digest = reference.checked_digest(digest) if digest else ""
     path = _path(image)
     checks = []
-    for check in verify.verify(path, digest, quick, _tell):
+    tell = printer.tell if sys.stderr.isatty() else lambda words: None
+    for check in verify.verify(path, digest, quick, tell):
         checks.append(check)
         if not as_json:
             _show_check(check)
@@ -73,11 +70,6 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
         lines = [asdict(check) for check in checks]
         printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
     sys.exit(exit_codes.NOT_VERIFIED if failed else 0)
-
-
-def _tell(words: str) -> None:
-    if sys.stderr.isatty():
-        printer.tell(words)
 
 
 def _show_check(check: verify.ImageCheck) -> None:

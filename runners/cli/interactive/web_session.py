@@ -60,7 +60,7 @@ def start(
 def attend(paths: JobPaths, job: Job, site: Site, server: str, as_json: bool) -> int:
     """Stay with a session until it ends, or the user leaves it; return the exit code."""
     visit = Visit(paths, job, site, server, as_json)
-    back = f"runner {server} {own_folder(paths)}"
+    back = f"runner {server} {shlex.quote(printer.from_here(paths.root))}"
     status = follow.attended(paths, job, visit.to_the_end, back)
     if status is None:
         return follow.INTERRUPTED
@@ -83,19 +83,11 @@ def back(paths: JobPaths, job: Job, values: dict[str, Any], server: str) -> int:
         raise UsageError(
             f"{paths.root.name} is no session of {TITLES[server]}",
             "a command in the container of a running job has another name",
-            f"runner exec {own_folder(paths)} -- COMMAND",
+            f"runner exec {shlex.quote(printer.from_here(paths.root))} -- COMMAND",
         )
     options.check_ours([(paths, job)])
     here = gather.probe_site(options.flags(values), None)
     return attend(paths, job, here, server, values["as_json"])
-
-
-def own_folder(paths: JobPaths) -> str:
-    """Return a run's folder as one types it from here."""
-    try:
-        return shlex.quote(str(paths.root.relative_to(Path.cwd())))
-    except ValueError:
-        return shlex.quote(str(paths.root))
 
 
 class Visit:

@@ -17,7 +17,7 @@ from ...schedulers import capabilities
 from ...settings import sweep
 from ...submit import launch
 from .. import invocation, options, printer
-from ..trainer_command import TrainerCommand
+from ..invocation import TrainerCommand
 from . import plan_view
 
 EXAMPLE = """\b

@@ -14,7 +14,7 @@ from ...core.remedy import Remedy
 from ...launching import gather, suggest
 from ...submit import launch
 from .. import exit_codes, invocation, options, printer
-from ..trainer_command import TrainerCommand
+from ..invocation import TrainerCommand
 from . import plan_view
 
 EXAMPLE = """\b

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ...core.errors import NotFound, nearest
 from ...settings import trainers
 from .. import options, printer
 
@@ -40,15 +39,11 @@ def recipes_command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("name")
 def show_recipe_command(name: str) -> None:
     """Show what the trainer NAME does, and its options, which come after `--`."""
-    from ...settings import trainer_options
-
-    path = trainers.source(name)
-    if path is None:
-        raise NotFound(f"there is no recipe named {name!r}", nearest(name, trainers.presets()))
+    path = trainers.packaged(name)
     preset = trainers.presets()[name]
     click.echo(f"{preset['description']} ({preset['kind']}, {preset['framework']})")
     click.echo(f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS\n")
-    click.echo(trainer_options.parser(path).format_help(), nl=False)
+    click.echo(trainers.parser(path).format_help(), nl=False)
 
 
 @recipes_command.command("copy", epilog="Example: runner recipes copy torch_mnist")

@@ -3,19 +3,29 @@
 An environment that `runner build env` made says of itself, as an image does by its labels, what it
 holds: in a file in its folder are the facts under the names of our images' labels, the modules with
 which Horovod was compiled, and the MPI library with its SHA-256.
+
+A launch that names no image has the Python of its modules, or the active environment, that of
+VIRTUAL_ENV or CONDA_PREFIX. Modules are loaded in a login shell, as in a job. This machine answers
+for the nodes: there the job takes the Python that the modules bring, at whatever path.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from containers import host_tools
 
 from ...core import digest, shell
 from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
-from ...core.model import ImageInfo
+from ...core.model import ACTIVE, BY_MODULES, ImageInfo
+from ...script.environment import LEAKS
 from . import digest_cache, probe_image
 
 STORES = {
@@ -38,6 +48,11 @@ CHECK_BUILD = ("/bin/sh", "-c", "cd / && exec python3 -m horovod.runner.launch -
 LOAD = """\
 type module > /dev/null 2>&1 || exit 0
 for name; do module load "$name" > /dev/null 2>&1 || printf '%s\\n' "$name"; done"""
+SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")
+# Of the variables that modules set, those that decide which packages and libraries are found.
+PATHS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "EBPYTHONPREFIXES")
+
+WAYS = "activate a virtual or conda environment\n--module NAME, of a Python\n--image DIR"
 
 
 def is_one(folder: Path) -> bool:
@@ -163,3 +178,87 @@ def _not_loadable(modules: Sequence[str]) -> list[str]:
         return []
     done = shell.run(["bash", "-lc", LOAD, "bash", *modules], timeout=probe_image.SECONDS)
     return done.out.split()
+
+
+@dataclass(frozen=True)
+class LoadedModules:
+    """What the job's script loads."""
+
+    names: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    purge: bool = False
+
+    def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment with the modules loaded. Raises UsageError."""
+        clean = {name: text for name, text in environ.items() if name not in LEAKS}
+        before = ["module purge"] if self.purge else []
+        before += [f"module use {shlex.quote(folder)}" for folder in self.use]
+        return host_tools.with_modules(self.names, clean, before)
+
+
+def unnamed(
+    modules: LoadedModules, runtime: str, environ: Mapping[str, str] = os.environ
+) -> ImageInfo:
+    """Return the environment of a launch that names no image: of modules, else the active one.
+
+    Modules without a framework are meant only where there is no such environment.
+    A virtual environment is often made with the Python of a module, which then has no framework.
+    Under --runtime auto an active environment without a framework is not meant, as that in which
+    runner is installed. Raises UsageError, with what was looked at, where there is none.
+    """
+    by_modules = _of_modules(modules, environ) if modules.names else None
+    if by_modules and _has_framework(by_modules):
+        return by_modules
+    active = _active(environ)
+    if active and (runtime == "none" or _has_framework(active)):
+        return active
+    if by_modules:
+        return by_modules
+    ways = WAYS if runtime == "none" else "--image horovod_cpu.sif"
+    raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), ways)
+
+
+def _looked_at(modules: LoadedModules, active: ImageInfo | None) -> list[str]:
+    lines = []
+    if modules.names:
+        lines.append(f"--module {' '.join(modules.names)} brings no Python")
+    if active:
+        lines.append(f"{active.brought_by}={active.path} has neither torch nor TensorFlow")
+    return lines
+
+
+def _active(environ: Mapping[str, str]) -> ImageInfo | None:
+    for name in ACTIVE:
+        folder = Path(environ.get(name) or "/nowhere")
+        if is_one(folder):
+            active = replace(image(str(folder), "none"), brought_by=name)
+            known = {} if active.ours else facts(active.path)
+            return replace(active, found={**known, **active.found})
+    return None
+
+
+def _of_modules(modules: LoadedModules, environ: Mapping[str, str]) -> ImageInfo | None:
+    """Return what the modules give; None where their python3 is the system's, ours or active."""
+    loaded = modules.environ(environ)
+    python = shutil.which("python3", path=loaded.get("PATH", os.defpath))
+    of_active = [f"{environ[name]}/bin" for name in ACTIVE if environ.get(name)]
+    if python is None or os.path.dirname(python) in (*SYSTEM, *of_active):
+        return None
+    key = _key_of_modules(python, loaded)
+    known = digest_cache.content(key, lambda: probe_path(loaded, python))
+    brought = ImageInfo(Path(python).parent.parent, found=known, brought_by=BY_MODULES)
+    runners_own = os.path.dirname(python) == os.path.join(sys.prefix, "bin")
+    return None if runners_own and not _has_framework(brought) else brought
+
+
+def _key_of_modules(python: str, loaded: Mapping[str, str]) -> str:
+    parts = [f"{name}={loaded.get(name, '')}" for name in PATHS]
+    folders = [Path(text) for text in loaded.get("PYTHONPATH", "").split(":") if text]
+    own = Path(python).parent.parent.glob("lib/python3*/site-packages")
+    return key_of(parts, [*folders, *own])
+
+
+def _has_framework(image: ImageInfo) -> bool:
+    return any(
+        image.fact(f"{name}.version") not in ("", "none") for name in ("torch", "tensorflow")
+    )

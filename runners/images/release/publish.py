@@ -46,8 +46,8 @@ def publish(images: Sequence[Path], target: Source, key: str, progress: Progress
         raise Refused("two of the images are the same", ", ".join(map(str, images)))
     with _staged(places.images(), made.version) as stage:
         for path, image in zip(images, made.images):
-            (stage.path / made.file(image)).symlink_to(path.absolute())
-        listed = stage.path / prebuilt.file_of(made.version)
+            (stage / made.file(image)).symlink_to(path.absolute())
+        listed = stage / prebuilt.file_of(made.version)
         listed.write_bytes(release.written(made))
         pgp.sign(listed, key)
         _put(made, stage, target, progress)
@@ -81,8 +81,8 @@ def mirror(origin: Verified, target: Source, progress: Progress) -> None:
     near = target.path if isinstance(target, Folder) else places.images()
     with _staged(near, origin.release.version) as stage:
         for image in origin.release.images:
-            _bring(origin, image, stage.path / origin.release.file(image), progress)
-        listed = stage.path / prebuilt.file_of(origin.release.version)
+            _bring(origin, image, stage / origin.release.file(image), progress)
+        listed = stage / prebuilt.file_of(origin.release.version)
         listed.write_bytes(origin.raw)
         listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
         _put(origin.release, stage, target, progress)
@@ -107,7 +107,7 @@ def _bring(origin: Verified, image: ReleasedImage, path: Path, progress: Progres
         raise NotVerified(f"{path.resolve()} is not what was released", evidence)
 
 
-def _put(made: Release, files: Folder, target: Source, progress: Progress) -> None:
+def _put(made: Release, files: Path, target: Source, progress: Progress) -> None:
     """Put a release's files there, the list last. Raises a RunnerError."""
     if isinstance(target, InRegistry):
         _put_in_registry(made, files, target, progress)
@@ -115,7 +115,7 @@ def _put(made: Release, files: Folder, target: Source, progress: Progress) -> No
         _put_in_folder(made, files, target, progress)
 
 
-def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progress) -> None:
+def _put_in_folder(made: Release, files: Path, target: Folder, progress: Progress) -> None:
     listed = prebuilt.file_of(made.version)
     with disk_space.writing(target.path):
         target.path.mkdir(parents=True, exist_ok=True)
@@ -123,16 +123,16 @@ def _put_in_folder(made: Release, files: Folder, target: Folder, progress: Progr
         progress.begin(f"writing {name}")
         path = target.path / name
         with disk_space.writing(path), atomic.new_file(path) as part:
-            shutil.copyfile(files.path / name, part)
+            shutil.copyfile(files / name, part)
             part.chmod(0o644)
 
 
-def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress: Progress) -> None:
+def _put_in_registry(made: Release, files: Path, target: InRegistry, progress: Progress) -> None:
     for image in made.images:
-        path = files.path / made.file(image)
+        path = files / made.file(image)
         server = target.server(image.name, made.tag(image), PUSH)
         push.upload_sif(server, path, image.digest, progress)
-    listed = files.path / prebuilt.file_of(made.version)
+    listed = files / prebuilt.file_of(made.version)
     kinds = {listed: release.TYPE, listed.with_name(f"{listed.name}.asc"): release.SIGNATURE_TYPE}
     layers = {
         path: Blob(f"sha256:{sha256(path)}", path.stat().st_size, kind)
@@ -143,9 +143,9 @@ def _put_in_registry(made: Release, files: Folder, target: InRegistry, progress:
 
 
 @contextmanager
-def _staged(near: Path, version: str) -> Iterator[Folder]:
+def _staged(near: Path, version: str) -> Iterator[Path]:
     """Yield a new folder in `near`; gone in the end."""
     with disk_space.writing(near / "release"):
         near.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".release-{version}.", dir=near) as stage:
-            yield Folder(Path(stage))
+            yield Path(stage)

@@ -8,8 +8,8 @@ import pytest
 
 from runners.core.errors import UsageError
 from runners.core.model import BY_MODULES
-from runners.images.facts import default_environment, environment
-from runners.images.facts.default_environment import LoadedModules
+from runners.images.facts import environment
+from runners.images.facts.environment import LoadedModules
 
 from ..programs import program
 
@@ -56,7 +56,7 @@ def test_which_is_meant(home: Path, modules: str, active: str, runtime: str, mea
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     if active:
         environ["CONDA_PREFIX"] = str(home / active)
-    image = default_environment.find(LoadedModules(tuple(modules.split())), runtime, environ)
+    image = environment.unnamed(LoadedModules(tuple(modules.split())), runtime, environ)
     assert image.path == home / meant
     by_modules = meant in ("torch", "plain")
     assert image.brought_by == (BY_MODULES if by_modules else "CONDA_PREFIX")
@@ -65,7 +65,7 @@ def test_which_is_meant(home: Path, modules: str, active: str, runtime: str, mea
 def test_none_is_meant(home: Path) -> None:
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": str(home / "bare")}
     with pytest.raises(UsageError) as told:
-        default_environment.find(LoadedModules(("openmpi",), ("/more",)), "auto", environ)
+        environment.unnamed(LoadedModules(("openmpi",), ("/more",)), "auto", environ)
     assert str(told.value).splitlines() == [
         "no image was given",
         "  --module openmpi brings no Python",
@@ -73,4 +73,4 @@ def test_none_is_meant(home: Path) -> None:
         "  try: --image horovod_cpu.sif",
     ]
     with pytest.raises(UsageError, match="--module openmpi: cannot be loaded here"):
-        default_environment.find(LoadedModules(("openmpi",)), "auto", environ)
+        environment.unnamed(LoadedModules(("openmpi",)), "auto", environ)

@@ -13,7 +13,7 @@ import pytest
 
 from runners.cli import cli, exit_codes
 from runners.core.errors import RunnerError
-from runners.settings import config, trainer_options, trainers
+from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
 
@@ -152,18 +152,13 @@ def check_equivalent(typed: str) -> None:
     if command_named(name):
         parse(words)
     elif name == "--":
-        trainer_options.check(_trainer("torch_resnet"), ["--synthetic", *rest])
+        trainers.check_arguments("torch_resnet", ["--synthetic", *rest])
     elif name.startswith("--"):
         known = {option for command in ("launch", "scale") for option in options_of(command)}
         assert {word for word in words if word.startswith("--")} <= known
     else:
-        trainer_options.check(_trainer(name), rest[1:])
-
-
-def _trainer(name: str) -> Path:
-    path = trainers.source(name)
-    assert path, f"{name}: neither a command nor a packaged trainer"
-    return path
+        assert trainers.source(name), f"{name}: neither a command nor a packaged trainer"
+        trainers.check_arguments(name, rest[1:])
 
 
 def command_named(name: str) -> click.Command | None:

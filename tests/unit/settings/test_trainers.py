@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from runners.cli import cli
 from runners.cli.train.recipes import recipes_command
 from runners.core.errors import NotFound, UsageError
-from runners.launching import gather
 from runners.settings import trainers
 
 from ..tables import each
@@ -138,7 +137,7 @@ def test_a_wrong_option_is_refused_before_there_is_a_job(
 
 def test_a_wrong_value_of_a_sweep_is_refused_too() -> None:
     with pytest.raises(UsageError, match="argument --epochs: must be at least 1, not 0"):
-        gather.check_arguments("torch_mnist", ["--epochs", "0"])
+        trainers.check_arguments("torch_mnist", ["--epochs", "0"])
 
 
 def test_trainers_help_is_answered_at_once() -> None:
@@ -149,7 +148,7 @@ def test_trainers_help_is_answered_at_once() -> None:
 
 def test_options_of_ones_own_trainer_are_its_own(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("parser = 1 / 0\n")
-    gather.check_arguments(str(tmp_path / "own.py"), ["--anything"])
+    trainers.check_arguments(str(tmp_path / "own.py"), ["--anything"])
 
 
 def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:
