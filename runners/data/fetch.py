@@ -11,6 +11,7 @@ import os
 import shutil
 import tarfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -219,16 +220,12 @@ def _refuse_hostile(member: tarfile.TarInfo, path: Path) -> None:
 
 def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
     """Refuse what cannot be in one folder: a file's name twice, or a file where a folder is."""
-    files: set[PurePosixPath] = set()
-    folders = {PurePosixPath()}
-    for member in members:
-        name = PurePosixPath(member.name)
-        above = {*name.parents} | ({name} if member.isdir() else set())
-        if name in files or above & files or (member.isreg() and name in folders):
-            raise Refused(f"{path.name} contains a name twice", member.name)
-        folders |= above
-        if member.isreg():
-            files.add(name)
+    files = Counter(PurePosixPath(member.name) for member in members if member.isreg())
+    folders = {PurePosixPath(), *(PurePosixPath(each.name) for each in members if each.isdir())}
+    folders = folders.union(*(name.parents for name in (*files, *folders)))
+    for name, times in files.items():
+        if times > 1 or name in folders:
+            raise Refused(f"{path.name} contains a name twice", str(name))
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

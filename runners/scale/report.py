@@ -1,23 +1,33 @@
-"""A study's results as one value, with published ones (references.toml); findings as sentences."""
+"""A study's results: one value, with published ones (references.toml); its findings; its tables.
+
+The tables are results.csv and results.json, from the study's folder.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
 from typing import Any
 
+from ..core import atomic, disk_space
 from ..core.errors import UsageError, nearest
 from ..core.text import count
 from ..settings.config import read_toml
 from .cautions import StudyCaution, cautions
 from .measure import Measured
 from .number_format import interval, number, percent
-from .study_request import StudyRequest
+from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
+from .study_request import StudyRequest, as_json
 from .summary import TOO_GOOD, Comparison, Summary, comparisons, summaries
 
 FILE = Path(__file__).parent / "references.toml"
 ALL = "all"
+SCHEMA = 1  # of results.json
+LISTS = ("hosts", "rates")
 
 
 @dataclass(frozen=True)
@@ -181,3 +191,61 @@ def references(names: Sequence[str]) -> list[PublishedSeries]:
         if name != ALL and name not in known:
             raise UsageError(f"--reference {name}: there is none", nearest(name, [*known, ALL]))
     return [each for name, each in known.items() if name in names or ALL in names]
+
+
+def write(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
+    """Write results.csv and results.json of a study; return what they show.
+
+    Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
+    """
+    report = build(
+        record.question,
+        [each.measured for each in statuses if each.measured],
+        references(record.references),
+        [
+            FailedPoint(
+                each.paths.root.name if each.paths else each.point.key, each.reason, each.kind
+            )
+            for each in statuses
+            if each.state is PointState.FAILED
+        ],
+        sum(each.state not in ENDED for each in statuses),
+        record.command,
+    )
+    text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
+    with disk_space.writing(paths.csv):
+        atomic.write_text(paths.csv, csv_text(report))
+        atomic.write_text(paths.json, text + "\n")
+    return report
+
+
+def csv_text(report: StudyReport) -> str:
+    """Return results.csv (RFC 4180, but with plain line ends).
+
+    A list is in one cell, its parts with blanks between.
+    """
+    text = io.StringIO()
+    columns = [each.name for each in fields(Measured) if each.name != "versions"]
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for run in report.runs:
+        lists = {name: " ".join(str(part) for part in getattr(run, name)) for name in LISTS}
+        writer.writerow({**asdict(run), **lists})
+    return text.getvalue()
+
+
+def json_value(report: StudyReport) -> dict[str, Any]:
+    """Return what results.json holds; intervals are of 95 %, null where there is none."""
+    return {
+        "schema": SCHEMA,
+        "command": report.command,
+        "question": as_json(report.question),
+        "unit": report.unit,
+        "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
+        "comparisons": [asdict(each) for each in report.comparisons],
+        "cautions": [asdict(each) for each in report.cautions],
+        "references": [asdict(each) for each in report.references],
+        "failed": [asdict(each) for each in report.failed],
+        "waiting": report.waiting,
+        "runs": [asdict(run) for run in report.runs],
+    }

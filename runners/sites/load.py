@@ -170,21 +170,18 @@ def table(chain: Mapping[Path, Table]) -> Table:
 
 def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
     """Return the profile that a chain of files, bases first, makes."""
-    sources: dict[str, ValueSource] = {}
+    sources: dict[str, ValueSource | None] = {}
     origins: dict[str, str] = {}
     for path, content in chain.items():
         for key, _ in leaves(content):
             origins[key] = shown(path)
-            sources.pop(key, None)
-            source = source_of(key, content.get("sources", {}))
-            if source:
-                sources[key] = source
+            sources[key] = source_of(key, content.get("sources", {}))
     whole = table(chain)
     return Profile(
         name,
         launch=check_table(f"site {name}", whole.get("launch", {})).values,
         nodes=tuple(NodeKind(kind, **facts) for kind, facts in whole.get("nodes", {}).items()),
-        sources=sources,
+        sources={key: source for key, source in sources.items() if source},
         files=origins,
         chosen=chosen,
         **{key: convert(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},

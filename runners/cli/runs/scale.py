@@ -16,14 +16,13 @@ import click
 from ...core import locks, signals
 from ...core.errors import Refused, SystemFault, UsageError
 from ...core.text import count
-from ...scale import measure, report, results, study, study_request
+from ...scale import measure, report, study, study_request
 from ...scale.report import FailedPoint, StudyReport
 from ...scale.run_study import Drafts, Work
 from ...scale.study import PointStatus, StudyPaths, StudyRecord
 from ...scale.study_request import OWN
 from .. import exit_codes, options, printer
-from ..invocation import was_given
-from ..trainer_command import TrainerCommand
+from ..invocation import TrainerCommand, was_given
 from . import scale_output
 
 HOW = ("at_once", "dry_run", "as_json")  # options that ask nothing of the study
@@ -242,7 +241,7 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
 def _show(
     paths: StudyPaths, record: StudyRecord, statuses: list[PointStatus], as_json: bool
 ) -> StudyReport:
-    found = results.study(paths, record, statuses)
+    found = report.write(paths, record, statuses)
     scale_output.report(found, as_json)
     if _draw(found, paths) and not as_json:
         click.echo(f"page: {paths.page}")

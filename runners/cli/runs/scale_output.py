@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from ...scale import number_format, results
-from ...scale.report import StudyReport, findings
+from ...scale import number_format
+from ...scale.report import StudyReport, findings, json_value
 from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
@@ -66,7 +66,7 @@ def _counts(statuses: Sequence[PointStatus]) -> str:
 def report(report: StudyReport, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
-        printer.print_json(results.json_value(report))
+        printer.print_json(json_value(report))
         return
     if report.points:
         rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")

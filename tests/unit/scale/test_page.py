@@ -14,9 +14,16 @@ from xml.etree import ElementTree
 import pytest
 
 from runners.core.errors import UsageError
-from runners.scale import plot, results
+from runners.scale import plot
 from runners.scale.measure import Measured
-from runners.scale.report import FailedPoint, build, known_references, references
+from runners.scale.report import (
+    FailedPoint,
+    build,
+    csv_text,
+    json_value,
+    known_references,
+    references,
+)
 
 from .scaled import GLOO, question, report, run
 
@@ -103,7 +110,7 @@ BARE: dict[str, Any] = {
 def test_little_is_shown_as_little(page: Any, runs: list[Measured]) -> None:
     shown = build(question(variants=(GLOO,)), runs, ())
     Checked(page.html(shown, 0))
-    json.dumps(results.json_value(shown), allow_nan=False)
+    json.dumps(json_value(shown), allow_nan=False)
 
 
 def test_files_are_pictures(page: Any, tmp_path: Path) -> None:
@@ -115,13 +122,13 @@ def test_files_are_pictures(page: Any, tmp_path: Path) -> None:
 
 def test_csv_has_a_line_for_each_run() -> None:
     shown = report()
-    rows = list(csv.DictReader(io.StringIO(results.csv_text(shown))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(shown))))
     assert len(rows) == 18
     assert (rows[0]["variant"], rows[0]["ranks"], rows[-1]["hosts"]) == ("gloo", "1", "n1 n2 n3 n4")
 
 
 def test_json_has_all_of_it() -> None:
-    value = json.loads(json.dumps(results.json_value(report(waiting=1)), allow_nan=False))
+    value = json.loads(json.dumps(json_value(report(waiting=1)), allow_nan=False))
     point = next(p for p in value["points"] if p["variant"] == "mpi" and p["ranks"] == 4)
     assert point["efficiency"]["value"] == pytest.approx(0.95)
     assert point["efficiency"]["low"] < 0.95 < point["efficiency"]["high"]
