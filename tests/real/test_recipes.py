@@ -92,8 +92,8 @@ def train(login: Login, count: int, trainer: str, *words: str) -> dict[str, Any]
 def test_digits_are_learned_with_any_number_of_ranks(
     login: Login, trainer: str, count: int
 ) -> None:
-    done = succeeded(ranks(login, count, "-m", f"recipes.{trainer}", "--log-interval", "20"))
-    step = r"(?m)^  step 20/\d+  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$"
+    done = succeeded(ranks(login, count, "-m", f"recipes.{trainer}", "--log-interval", "10"))
+    step = r"(?m)^  step 10/\d+  epoch 1  loss \d\.\d{4}  \d+ samples/s  \d:\d\d left$"
     assert re.search(step, done.stdout)
     result = json.loads(login.sh("cat out/result.json"))
     assert result["accuracy"] >= 0.97
