@@ -48,9 +48,9 @@ def save(
 ) -> str:
     """Write what `ask` gives into `part`; return its digest, "sha256:...".
 
-    `name` is what people call it. A connection that is cut is taken up again as long as bytes
-    come. Raises SystemFault when none do, with `again` as the next command, and when the disk is
-    full; NotVerified for more than `size` bytes, of which none stay.
+    `name` is what people call it. A lost connection is resumed as long as bytes come. Raises
+    SystemFault when none do, with `again` as the next command, and when the disk is full;
+    NotVerified for more than `size` bytes, of which none stay.
     """
     digest, came, failures, total = hashlib.sha256(), False, 0, size
     _feed(digest, part)

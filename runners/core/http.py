@@ -77,11 +77,11 @@ def is_loopback(url: str) -> bool:
 
 
 def read(answer: HTTPResponse, host: str, most: int) -> bytes:
-    """Return `most` bytes or less of what `host` answers; raise SystemFault where it is cut."""
+    """Return `most` bytes or less of what `host` answers; raise SystemFault if truncated."""
     try:
         return answer.read(most)
     except (OSError, HTTPException) as error:
-        raise SystemFault(f"the answer of {host} was cut", _words(error)) from None
+        raise SystemFault(f"the answer of {host} is truncated", _words(error)) from None
 
 
 def _check_scheme(url: str) -> None:

@@ -48,7 +48,7 @@ ENOUGH_LOCKED = 64 * 2**30
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the job: its status, the trial's result (None without one), and its log.
+    """The result of the job: its status, the trial's result (None without one), and its log.
 
     `odd` says why the result.json that is there is not the trial's.
     """

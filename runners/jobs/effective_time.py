@@ -136,8 +136,7 @@ def _kept(start: Start, later: Sequence[Start]) -> list[tuple[float, int]]:
 
 
 def _training_began(start: Start, kept: Sequence[tuple[float, int]], usual: float | None) -> float:
-    """Return when the first step began: when it resumed, else so long before the first line as its
-    steps take."""
+    """Return when the first step began: at the resume, or before the first line by its steps."""
     if start.resumed:
         return start.resumed[0]
     when, step = kept[0]

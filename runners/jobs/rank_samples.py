@@ -118,7 +118,7 @@ def _base(file: str) -> str:
 
 
 def parse(text: str) -> list[RankSample]:
-    """Parse the lines of `sample_ranks.py`; pass over others, and a sample that is cut."""
+    """Parse the lines of `sample_ranks.py`; skip others, and a truncated sample."""
     pieces: defaultdict[str, str] = defaultdict(str)
     for name, piece in PIECE.findall(text):
         pieces[name] += piece

@@ -249,7 +249,7 @@ def test_labels_whose_answer_is_cut_are_no_labels(site: Site) -> None:
     digest = offer(site, bytes(100_000))
     source = sources.resolve(reference.parse(f"oras://{site.host}/team/train:v1"), "amd64", True)
     site.answers[f"/v2/team/train/blobs/{digest}"] = (206, CHUNKED, b"5\r\nab")
-    with pytest.raises(SystemFault, match=r"the answer of .* was cut"):
+    with pytest.raises(SystemFault, match=r"the answer of .* is truncated"):
         source.labels()
 
 

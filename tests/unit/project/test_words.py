@@ -10,7 +10,7 @@ from tests import documents
 # What we do not write -> what we write instead. On the left a regular expression, whole words.
 INSTEAD = {
     r"whoever": "the actor: the user, the launcher, who can ...",
-    r"what (?:came|becomes) of": "the result of",
+    r"what (?:came|became|becomes) of": "the result of",
     r"anew": "again",
     r"mends?|mended": "fix",
     r"queues? again|queued again": "requeue",
@@ -52,12 +52,12 @@ def texts() -> Iterator[tuple[str, str]]:
 
     The text of a whole file has help, messages, docstrings and comments, without a parser.
     """
-    pages = [documents.ROOT / "CONTRIBUTING.md", documents.ROOT / "SECURITY.md"]
+    pages = [documents.ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY")]
     for page in (*pages, *documents.pages()):
         yield documents.name(page), page.read_text(encoding="utf-8")
     for folder in ("runners", "containers", "recipes"):
         for file in sorted((documents.ROOT / folder).rglob("*.*")):
-            if file.suffix in (".py", ".toml"):
+            if file.suffix in (".py", ".sh", ".toml"):
                 text = BETWEEN_LINES.sub("", file.read_text(encoding="utf-8"))
                 yield str(file.relative_to(documents.ROOT)), text
 
