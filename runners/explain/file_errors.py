@@ -24,7 +24,7 @@ MISSING = re.compile(r"(?:No such file or directory|NotADirectoryError: .*): '([
 # In an author's own words
 SAID_MISSING = re.compile(
     r"FileNotFoundError: (?=.*(?:not exist|not found|[Mm]issing|No such))"
-    r"[^/]*?(/[^\s'\",:]*[^\s'\",:.])"
+    r".*?[\s'\"(=](/[^\s'\",:]*[^\s'\",:.)])"
 )
 PATH = re.compile(r"'(/[^']*)'")
 
@@ -90,22 +90,23 @@ def data_missing(facts: Facts) -> Explanation | None:
 
 def missing_file(facts: Facts) -> Explanation | None:
     """A file is not there; in a container it may only not be bound."""
-    match = MISSING.search(facts.error) or SAID_MISSING.search(facts.error)
+    by_python = MISSING.search(facts.error)
+    match = by_python or SAID_MISSING.search(facts.error)
     if not match:
         return None
     path = match[1]
-    if not facts.has_image:
-        cause = f"{who(facts)} opens {path}, which does not exist on the node"
-        return certain(facts, cause, edit(facts))
-    cause = f"{who(facts)} opens {path}, which does not exist in the container"
-    if (path + "/").startswith("/data/"):
-        return certain(facts, cause, change(data="FOLDER"), note="; --data binds it there")
-    folder = os.path.dirname(path)
-    if not path.startswith("/") or folder == "/":
-        return certain(facts, cause, edit(facts))
-    cause += "; the container shows only its own files, your home and what is bound"
-    bind = change(bind=folder, first=f"ls -l {quote(path)}")
-    return certain(facts, cause, bind, note="; if it is on the node, bind its folder")
+    folder, fix, note = os.path.dirname(path), edit(facts), ""
+    cause = f"{who(facts)} opens {path}, which does not exist "
+    cause += "in the container" if facts.has_image else "on the node"
+    if facts.has_image and (path + "/").startswith("/data/"):
+        fix, note = change(data="FOLDER"), "; --data binds it there"
+    elif facts.has_image and path.startswith("/") and folder != "/":
+        cause += "; the container shows only its own files, your home and what is bound"
+        fix = change(bind=folder, first=f"ls -l {quote(path)}")
+        note = "; if it is on the node, bind its folder"
+    if by_python:
+        return certain(facts, cause, fix, note=note)
+    return likely(facts, cause, fix, because=f"the script's own words name it{note}")
 
 
 def read_only(facts: Facts) -> Explanation | None:

@@ -171,6 +171,9 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     ("OSError: [Errno 5] Input/output error: '/d/x'", "input-output-error"),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
     ("FileNotFoundError: Shard missing: /d/x.pt", "file-missing"),
+    ("FileNotFoundError: Config file configs/train.yaml does not exist", "rank-exception"),
+    ("FileNotFoundError: https://example.org/x.bin not found", "rank-exception"),
+    ("FileNotFoundError: missing train/val folders", "rank-exception"),
     ("MyOwnError: odd", "rank-exception"),
 )
 def test_a_log_without_records_is_explained_by_its_first_exception(
