@@ -177,6 +177,8 @@ KEY = f"{TRACEBACK}KeyError: 'lr'\n"
 STEPS = "step 1\n" * 400  # more than the last lines that are kept
 END = SRUN.format(code=1)
 FATAL = "FATAL:   container creation failed: mount /x error\n"
+CANCELLED = "slurmstepd: error: *** {} ON n1 CANCELLED AT 2026-11-26T10:00:00{} ***\n"
+LIMIT = " DUE TO TIME LIMIT"
 
 
 @pytest.mark.parametrize(
@@ -191,6 +193,14 @@ FATAL = "FATAL:   container creation failed: mount /x error\n"
         (f"{KEY}Error in atexit._run_exitfuncs:\n{TRACEBACK}OddError: x\n{END}", "key-missing"),
         (f"Exception ignored in: <f>\n{TRACEBACK}OSError: x\n{STEPS}{END}", "unknown"),
         ("KeyError: skipped\nslurmstepd: error: couldn't chdir to `/w': No such\n", "job-folder"),
+        ("Error executing job with overrides: []\nKilled\n", "killed-in-log"),
+        (f"Killed\n{CANCELLED.format('JOB 1', '')}", "cancelled-in-log"),
+        (f"Killed\n{CANCELLED.format('JOB 1', LIMIT)}", "step-time-limit"),
+        (f"Killed\n{CANCELLED.format('STEP 1.0', LIMIT)}", "step-time-limit"),
+        (f"{TRACEBACK}ValueError: x\nKilled\n", "rank-exception"),
+        ("ValueError: x\nKilled\n", "rank-exception"),
+        ("ModuleNotFoundError: No module named 'foo'\nKilled\n", "python-module-missing"),
+        ("FileNotFoundError: [Errno 2] No such file: '/data/x'\nKilled\n", "file-missing"),
     ],
 )
 def test_a_log_without_records_ends_with_the_cause(tmp_path: Path, log: str, name: str) -> None:
