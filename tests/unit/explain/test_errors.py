@@ -131,6 +131,11 @@ ERRORS = [
     ("HorovodInternalError: Unsupported data type.", "adasum-type", "float16"),
     ("SyntaxError: invalid syntax", "syntax-error", "has a syntax error"),
     (KERAS_DATA, "no-network", "tried to reach another machine"),
+    (
+        "ValueError: only one element tensors can be converted to Python scalars",
+        "not-one-number",
+        "list of tensors",
+    ),
 ]
 
 

@@ -174,6 +174,26 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     ("FileNotFoundError: Config file configs/train.yaml does not exist", "rank-exception"),
     ("FileNotFoundError: https://example.org/x.bin not found", "rank-exception"),
     ("FileNotFoundError: missing train/val folders", "rank-exception"),
+    ("ValueError: requires 8 GPUs, but world size is 4", "rank-exception"),
+    ("ValueError: it needs 2 GPUs of memory but got 16 GB free", "rank-exception"),
+    (
+        "ValueError: requires 1 GPU with compute capability 8.0, but your GPU found is 7.0",
+        "rank-exception",
+    ),
+    ("ValueError: expected 1 GPUs but got 4", "rank-exception"),
+    (
+        "NotFoundError: Trying to access resource hash_table_7 located in device "
+        "/job:localhost/replica:0/task:0/device:CPU:0 from device /device:GPU:0",
+        "rank-exception",
+    ),
+    ("ValueError: Unknown device cuda:4 for local_rank 4", "rank-exception"),
+    ("RuntimeError: No such device: local_rank 4 of 4", "rank-exception"),
+    (
+        "RuntimeError: Native API failed. Native API returns: -11 (PI_ERROR_BUILD_PROGRAM_FAILURE)",
+        "rank-exception",
+    ),
+    ("RuntimeError: Native API returns: -30 (PI_ERROR_INVALID_VALUE)", "rank-exception"),
+    ("DatasetNotFoundError: Dataset foo not found", "rank-exception"),
     ("MyOwnError: odd", "rank-exception"),
 )
 def test_a_log_without_records_is_explained_by_its_first_exception(

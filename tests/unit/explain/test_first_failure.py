@@ -179,6 +179,11 @@ END = SRUN.format(code=1)
 FATAL = "FATAL:   container creation failed: mount /x error\n"
 CANCELLED = "slurmstepd: error: *** {} ON n1 CANCELLED AT 2026-11-26T10:00:00{} ***\n"
 LIMIT = " DUE TO TIME LIMIT"
+SHEPHERD = "n1.cm: rank 0 died from signal 9\nn2.cm: shepherd died from signal 15\n"
+NIC = "MPICH ERROR: Unable to use a NIC_POLICY of 'GPU'. GPU support is not enabled\n"
+UNSET = "unbound variable\n"
+ENROOT = "/usr/bin/enroot: line 5: enroot-mount: command not found\n"
+CQ = "Open MPI: Error returned from fi_cq_readerr: Truncation error\n"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +206,15 @@ LIMIT = " DUE TO TIME LIMIT"
         ("ValueError: x\nKilled\n", "rank-exception"),
         ("ModuleNotFoundError: No module named 'foo'\nKilled\n", "python-module-missing"),
         ("FileNotFoundError: [Errno 2] No such file: '/data/x'\nKilled\n", "file-missing"),
+        ("KeyError: \"'local_rank' not found in kwargs\"\n", "key-missing"),
+        (SHEPHERD, "rank-killed"),
+        (NIC, "unknown"),
+        (f"/bin/bash: CUDA_HOME: {UNSET}", "shell-variable"),
+        (f"bash: line 3: $1: {UNSET}", "shell-refused"),
+        (f"./job.sh: line 3: arr[0]: {UNSET}", "shell-refused"),
+        (f"./job.sh: line 3: !name: {UNSET}", "shell-refused"),
+        (ENROOT, "pyxis-node"),
+        (CQ, "mpi-truncate"),
     ],
 )
 def test_a_log_without_records_ends_with_the_cause(tmp_path: Path, log: str, name: str) -> None:
