@@ -27,10 +27,13 @@ CONTINUED = re.compile(r"\\\n\s*")
 # A shell keeps the backslash of a continued line in these, which Docker takes out before.
 KEEPS_BACKSLASH = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|(?<!\S)#.*", re.DOTALL)
 INTERPRETER = re.compile(r"#!.+")
-# What sh fails at where it is not bash.
+# What sh fails at where it is not bash; BusyBox's knows all but the first two.
+NOT_IN_BUSYBOX = re.compile(r"[<>]\(|<<<")
 OF_BASH = re.compile(
-    r"(?:^|[;&|(]\s*|\b(?:then|do)\s)source\s|\[\[\s|[<>]\(|<<<|\bpipefail\b", re.MULTILINE
+    rf"{NOT_IN_BUSYBOX.pattern}|(?:^|[;&|(]\s*|\b(?:then|do)\s)source\s|\[\[\s|\bpipefail\b",
+    re.MULTILINE,
 )
+SH_IS_BUSYBOX = re.compile(r"alpine|busybox")
 SH_IS_BASH = re.compile(r"alma|centos|fedora|rocky|redhat|\bubi\d|amazonlinux|opensuse")
 # Of pip, and of Jupyter, whose kernels and extensions it puts into a home too.
 USER_INSTALL = re.compile(
@@ -139,9 +142,9 @@ class Runs(Copies):
     def _needs_bash(self, item: Instruction, text: str) -> bool:
         if self.stage.shell != SHELL or item.listed() is not None or item.heredocs:
             return False
-        return bool(
-            OF_BASH.search(VALUES.sub("''", text)) and not SH_IS_BASH.search(self.stage.base)
-        )
+        unknown = NOT_IN_BUSYBOX if SH_IS_BUSYBOX.search(self.stage.base) else OF_BASH
+        needs = unknown.search(VALUES.sub("''", text)) is not None
+        return needs and not SH_IS_BASH.search(self.stage.base)
 
     def _horovod(self, text: str) -> str:
         before = "\n".join([*self.stage.install, text])

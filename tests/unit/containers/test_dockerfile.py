@@ -435,6 +435,7 @@ def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path
 @each(
     'FROM a\nSHELL ["/bin/bash", "-c"]\nRUN source /e',
     "FROM rockylinux:9\nRUN source /e",
+    "FROM python:3-alpine AS b\nFROM b\nRUN set -o pipefail; source /e; [[ a ]]",
     "FROM a\nRUN echo 'source /e' >> /f; sed s/[[:space:]]// /g",
     'FROM a\nRUN ["bash", "-c", "source /e"]',
 )
