@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 
 from .commands import JOB_NUMBERS, Command, Scope
@@ -15,6 +16,8 @@ ADDRESSES = ("scontrol", "hostname", "getent", "host", "dig", "nslookup", "ip", 
 NODES, LINES, GPUS = "nodes of the job", "lines of PBS_NODEFILE", "GPUs of a node"
 LISTS_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 MOST_NUMBERS = 1000  # of seq: a launch line with more is for nobody
+# Options of what prints an absolute path, before the path; readlink alone prints a link's target.
+ABSOLUTE = re.compile(r"realpath( -[emsqLP]+)*|readlink -n?[fem]n?")
 COUNTERS = {"wc", "cat", "sort", "uniq", "tr", "awk", "sed"}
 
 
@@ -44,10 +47,11 @@ def _by_one(command: Command, line: int, scope: Scope) -> Word | None:
         return scope.word("PWD", line)
     if name in ("which", "command") and words:
         return words[-1]
-    if name in ("realpath", "readlink") and words and words[-1].known:
+    before = " ".join([name, *(word.text for word in words[:-1])])
+    if ABSOLUTE.fullmatch(before) and words and words[-1].known:
         path = literal(posixpath.normpath(words[-1].text), line)
         return path if path.text[0] == "/" else join((scope.word("PWD", line), path), "/", line)
-    if name in ("basename", "dirname") and words and words[0].known:
+    if name in ("basename", "dirname") and len(words) == 1 and words[0].known:
         return literal(getattr(posixpath, name)(words[0].text.rstrip("/")), line)
     if name == "expr" and len(words) == 3:
         result = calculate(numbers[0], words[1].text, numbers[2])

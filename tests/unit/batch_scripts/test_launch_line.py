@@ -59,6 +59,12 @@ LINES = {
         f"D=$(realpath ../data)\n{RUN} python t.py $D $(readlink -f /a/b/)",
         "--image image.sif t.py -- $PWD/../data /a/b",
     ),
+    "a path that is made another one": (
+        f"A=$(realpath --relative-to=/a /a/b)\nB=$(readlink latest)\nC=$(basename a.sh .sh)\n"
+        f"{RUN} python t.py $(realpath -m /a) $(readlink -nf /b) $A $B $C",
+        "--image image.sif t.py -- /a /b '<$(realpath --relative-to=/a /a/b)>'"
+        " '<$(readlink latest)>' '<$(basename a.sh .sh)>'",
+    ),
     "the address of the first rank, which a command prints": (
         f"export MASTER_ADDR=$(./first)\n{RUN} python t.py --at $MASTER_ADDR",
         "--image image.sif -- bash -c"
