@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Union
 
 from . import words as kinds
@@ -217,21 +218,24 @@ def _behind(known: Sequence[Word], words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(words[len(known) :]) if same else ()
 
 
-def _all(values: Iterable[Value], name: str) -> tuple[str, ...]:
-    """Return the words of all values; none where some begin with an option, and others do not."""
-    whole, kinds_ = list[str](), set[bool]()
+def _all(values: Iterable[Value], name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of each value; none where some begin with an option, and others do not."""
+    whole = list[tuple[str, ...]]()
     for value in values:
-        texts = list[str]()
-        for part in (value,) if isinstance(value, Word) else value:
-            alone = part.unknown[0].words if len(part.unknown) == len(part.pieces) == 1 else ()
-            texts += alone or (_words(part) if isinstance(value, Word) else [part.text])
-        texts = [text for text in texts if text != f"${name}"]
-        kinds_ |= {text[:1] == "-" for text in texts[:1]}
-        whole += texts
-    return tuple(whole) if len(kinds_) == 1 else ()
+        items = (value,) if isinstance(value, Word) else value
+        parts = [_choices(item, items is value) for item in items]
+        choices = parts[0] if len(parts) == 1 else [tuple(chain(*chain(*parts)))]
+        whole += (tuple(text for text in texts if text != f"${name}") for texts in choices)
+    whole = [texts for texts in dict.fromkeys(whole) if texts]
+    return tuple(whole) if len({texts[0][:1] == "-" for texts in whole}) == 1 else ()
 
 
-def _words(value: Word) -> list[str]:
-    """Return the words of a text, in which a piece that is not known is none but a part of one."""
-    pieces = (p if isinstance(p, str) else "".join(p.source.split()) for p in value.pieces)
-    return "".join(pieces).split()
+def _choices(word: Word, whole: bool) -> Sequence[tuple[str, ...]]:
+    """Return the words of each value of a variable alone, else of a text; a `whole` one is a word.
+
+    In a text a piece that is not known is no word but a part of one.
+    """
+    if len(word.unknown) == len(word.pieces) == 1 and word.unknown[0].words:
+        return word.unknown[0].words
+    pieces = (p if isinstance(p, str) else "".join(p.source.split()) for p in word.pieces)
+    return [(word.text,) if whole else tuple("".join(pieces).split())]

@@ -99,7 +99,7 @@ def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Wor
         if odd:
             draft.add("ntasks", total)
             draft.drop("ntasks-per-node")
-    elif total and total.has(BRANCH):
+    elif total and total is not each and total.has(BRANCH):
         draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
         draft.note(total)
     elif total and not total.number and each.text.strip("${}").split(":")[0] not in total.text:

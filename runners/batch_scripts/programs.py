@@ -111,12 +111,14 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
             piece = word.unknown[0]
             if known.kind in STARTING and (names := _in_variable(piece, known)):
                 placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
-                options += [Option(name, word, word.line) for name in names if placing]
-                text = f"{word.text}, as {' '.join(piece.words)}: {WHO_KNOWS[piece.kind]}"
+                kept = [name for name in names if placing or name in COUNTS]
+                options += [Option(name, word, word.line) for name in kept]
+                values = " or ".join(map(" ".join, piece.words))
+                text = f"{word.text}, as {values}: {WHO_KNOWS[piece.kind]}"
                 decided += [text] if not placing else []
                 left = left[1:]
                 continue
-            if piece.words and piece.words[0][:1] not in ("-", "$"):
+            if piece.words and piece.words[0][0][:1] not in ("-", "$"):
                 break
             problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
             break
@@ -138,8 +140,11 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
 
 def _in_variable(variable: Unknown, known: KnownOptions) -> list[str]:
     """Return the names of the options that a variable holds, where it holds nothing else."""
-    read_ = read([Word((text,), variable.line) for text in variable.words], known)
-    return [] if read_.rest or read_.problem else [option.name for option in read_.options]
+    lines = ([Word((text,), variable.line) for text in texts] for texts in variable.words)
+    values = [read(line, known) for line in lines]
+    names = [option.name for value in values for option in value.options]
+    more = any(value.rest or value.problem for value in values)
+    return [] if more else [*dict.fromkeys(names)]
 
 
 def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]:
@@ -213,6 +218,7 @@ LOOKING, FILTERS, SAID, TOOLS = (NAMES[n] for n in ("looking", "filters", "said"
 CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
 HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
 OF_SHELL, PLACING, OF_COUNTS = (NAMES[n] for n in ("of_shell", "placing", "of_counts"))
+COUNTS = NAMES["counts"]
 PLACE, BEFORE = NAMES["place"], NAMES["before"]
 # Beginnings of the options that runner gives to agents.
 GIVEN = tuple(NAMES["given"])

@@ -36,7 +36,7 @@ SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 class Unknown:
     """A piece of a word, as it stands in the script.
 
-    `values` are the items of a LOOKUP, `words` those of the values that a variable may have: all
+    `values` are the items of a LOOKUP, `words` those of each value that a variable may have: all
     begin with options, or none. `digits`: it is made of the
     last digits of the job's number; `padded`: it is these digits themselves, perhaps with 0 first.
     """
@@ -47,7 +47,7 @@ class Unknown:
     values: tuple[str, ...] = ()
     digits: bool = False
     padded: bool = False
-    words: tuple[str, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
 
 
 Piece = Union[str, Unknown]

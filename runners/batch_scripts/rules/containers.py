@@ -11,6 +11,7 @@ from ...launching import gather
 from ..programs import APPTAINER, STARTERS, is_python, names
 from ..purpose import runs_python
 from ..script import Script
+from ..step import JobStep
 from .rule import Places, rule
 
 # Words of sites with AMD's GPUs, whose devices' files are in each container, and ROCm in the image.
@@ -20,6 +21,11 @@ SETS_UP = "/appl/local/"  # LUMI's images, whose runscript is documented to run 
 COMPILERS = names("gcc intel intel-oneapi nvhpc cuda cudatoolkit cudnn nccl llvm")
 PYTHONS = names("python anaconda anaconda3 miniconda miniconda3 miniforge3 pytorch")
 SWITCHES = names("APPTAINER_NV APPTAINER_ROCM SINGULARITY_NV SINGULARITY_ROCM")
+
+
+def _decided(step: JobStep) -> str:
+    """Return the options that a container has where a condition is true."""
+    return " ".join(text for _, text in step.dropped)
 
 
 @rule
@@ -33,7 +39,8 @@ def nv_missing(script: Script) -> Places:
         own = layer.name.endswith("_wrapper")  # it adds what the module's image needs
         by_hand = any("/driver" in o.text or "nvidia" in o.text for o in layer.all("bind"))
         given = own or by_hand or layer.has("rocm", "nvccli") or SWITCHES & set(step.variables)
-        if layer.name in APPTAINER and not (given or step.problems):
+        unsure = step.problems or "--nv" in _decided(step)
+        if layer.name in APPTAINER and not (given or unsure):
             what = "--nv is missing: the container sees no GPU"
             yield layer.line, what, f"{layer.name} {step.action} --nv ..."
 
@@ -57,7 +64,8 @@ def host_command_in_container(script: Script) -> Places:
         if not of_pyxis and container.name not in (*APPTAINER, "podman-hpc", "shifter"):
             continue
         missing = HOST_COMMANDS
-        if container.name in APPTAINER and not container.has("nv", "nvccli"):
+        known = container.has("nv", "nvccli") or "--nv" in _decided(step)
+        if container.name in APPTAINER and not known:
             missing |= {"nvidia-smi"}
         inside = step.inner if step.depth("shell") > step.depth("container") else ()
         layers = step.layers[step.depth("container") + 1 :]
@@ -73,7 +81,7 @@ def contain_shared_memory(script: Script) -> Places:
         layer = step.container
         binds = [option.text for option in layer.all("bind", "mount")]
         binds += [value.text for name, value in step.variables.items() if "BIND" in name]
-        bound = any("/dev/shm" in bind for bind in binds)
+        bound = any("/dev/shm" in bind for bind in [*binds, _decided(step)])
         if layer.has("contain", "containall") and runs_python(step) and not bound:
             what = "--contain gives 64 MB of /dev/shm: data loaders with workers fail"
             yield layer.line, what, "leave out --contain, or add --bind /dev/shm"

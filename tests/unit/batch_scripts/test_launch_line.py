@@ -428,6 +428,24 @@ def is_taken(made: str) -> None:
 
 # Whole scripts: directives and launchers make the counts.
 WHOLE = {
+    "ranks of an agent that a condition chooses": (
+        "#SBATCH -N 2\n#SBATCH --ntasks-per-node 1\n"
+        'if x; then A="--nproc_per_node=8 --tee 3"; else A="--nproc_per_node=4"; fi\n'
+        "srun torchrun --nnodes=2 $A t.py",
+        "--nodes 2 --ntasks-per-node '<$A>' --launcher torchrun --runtime none t.py",
+    ),
+    "ranks of mpirun that a condition chooses": (
+        '#SBATCH -N 2\nif x; then L="-n 8"; else L="-n 4"; fi\nmpirun $L python t.py',
+        "--nodes 2 --ntasks '<$L>' --runtime none t.py",
+    ),
+    "ranks in all and of a node that a condition chooses": (
+        '#SBATCH -N 2\nL="-n 8 -N 4"\nif x; then L="-n 4 -N 2"; fi\nmpirun $L python t.py',
+        "--nodes 2 --ntasks-per-node '<$L>' --runtime none t.py",
+    ),
+    "tasks and nodes of srun that a condition chooses": (
+        '#SBATCH -N 2\nif x; then A="-N 1 -n 4 -K"; else A="-n 8"; fi\nsrun $A python t.py',
+        "--nodes '<$A>' --ntasks '<$A>' --runtime none t.py",
+    ),
     "fewer ranks of mpirun than the job's nodes hold": (
         "#PBS -l select=4\nmpiexec -np 8 -ppn 4 python t.py",
         "--scheduler pbs --ntasks-per-node 4 --nodes 2 --runtime none t.py",
@@ -1465,6 +1483,16 @@ LOST = {
     "a container that a condition chooses": (
         "if x; then A=(--container-image i:1); fi\nsrun ${A[@]} python t.py",
         "2: srun $A, as --container-image i:1: a loop or a condition decides it",
+    ),
+    "options of which a condition chooses one": (
+        'if x; then A="--nv --bind /a"; else A="--nv --cleanenv"; fi\n'
+        "apptainer exec $A i.sif python t.py",
+        "2: apptainer $A, as --nv --bind /a or --nv --cleanenv: a loop",
+    ),
+    "options of which a condition chooses one or none, in a list": (
+        "A=(--nv)\nif x; then A=(--rocm); else A=(-B /a); fi\n"
+        'apptainer exec "${A[@]}" i.sif python t.py',
+        "3: apptainer $A, as --nv or --rocm or -B /a: a loop",
     ),
     "a dash of a typeset text": (
         "singularity run \u2013nv i.sif python t.py",

@@ -99,6 +99,15 @@ RIGHT = {
     "mpirun of the host": "#SBATCH --nodes=2\n#SBATCH --ntasks=8\n"
     "module load openmpi\nmpirun -np 8 apptainer exec image.sif python train.py",
     "no GPUs, no --nv": "#SBATCH --ntasks=4\nsrun apptainer exec image.sif python train.py",
+    "--nv by what a condition chooses": GPUS
+    + 'if x; then A="--nv -B /a"; else A="--nv --cleanenv"; fi\n'
+    "srun apptainer exec $A i.sif bash -c 'nvidia-smi; python t.py'",
+    "nodes by what a condition chooses": ONE_EACH
+    + 'if x; then A="--nnodes 2 --nproc_per_node 4"; else A="--nnodes 2 --nproc_per_node 2"; fi\n'
+    "srun torchrun $A t.py",
+    "shared memory by what a condition chooses": "#SBATCH --ntasks=2\n"
+    "if x; then A='-B /dev/shm'; else A='-B /dev/shm,/a'; fi\n"
+    "srun apptainer exec -c $A i.sif python t.py",
     "--nv by its variable": GPUS + "export APPTAINER_NV=1\nsrun apptainer exec i.sif python t.py",
     "the host's scontrol": ONE_EACH
     + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\n"
