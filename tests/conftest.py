@@ -28,6 +28,7 @@ hypothesis.settings.register_profile(
     "bounded", derandomize=True, database=None, deadline=None, max_examples=50
 )
 hypothesis.settings.load_profile("bounded")
+assert hasattr(providers, "_get_local_constants"), "another Hypothesis: see what it calls it now"
 providers._get_local_constants = lambda: providers._local_constants
 
 

@@ -244,9 +244,8 @@ class JobSpec:
     """What the user asks for, after all sources of settings were merged; the image is resolved.
 
     Where `scheduler`, `runtime`, `launcher`, `controller`, `stage_data` or `stage_image` is None
-    the plan chooses. `signal` is the
-    seconds before the time limit in which the ranks are warned; `settings` are those of which this
-    was made, with their origins.
+    the plan chooses. `signal` is the seconds before the time limit in which the ranks are warned;
+    `settings` are those of which this was made, with their origins.
     """
 
     name: str

@@ -39,8 +39,8 @@ OF_MPIRUN = {
     "HYDRA_BOOTSTRAP": "ssh",
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
 }
-# ssh(1) of OpenSSH 9: switches, and those that take a value.
-OPTIONS = "46AaCfGgKkMNnqsTtVvXxYy" + "".join(f"{each}:" for each in "BbcDEeFIiJLlmOoPpQRSWw")
+# ssh(1) of OpenSSH 9: switches, of which pdsh gives -2, and those that take a value.
+OPTIONS = "1246AaCfGgKkMNnqsTtVvXxYy" + "".join(f"{each}:" for each in "BbcDEeFIiJLlmOoPpQRSWw")
 ENDED = "the job, or the shell, that it belongs to has ended"
 STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command

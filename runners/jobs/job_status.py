@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import files
+from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..injob.rank import EXIT_STOPPED
@@ -71,7 +71,7 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
         now = Status(JobState[job.state], job.reason, code, job.restart, job.nodes, job.elapsed)
         return _timed(now, record)
     if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
-        answer = Status(JobState.COMPLETED if code == 0 else JobState.FAILED)
+        answer = Status(_state_of(code))
     elif code == 0 and job.restart_limit and answer:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         answer = answer._replace(state=JobState.COMPLETED, reason="")
@@ -111,6 +111,10 @@ def _was_cancelled(paths: JobPaths) -> bool:
     return bool(record.get("state") == JobState.CANCELLED.name)
 
 
+def _state_of(code: int) -> JobState:
+    return JobState.COMPLETED if code == 0 else JobState.FAILED
+
+
 def _stopped(now: Status) -> Status:
     """Return the same, where a job that saved its work has not failed."""
     if now.exit_code != EXIT_STOPPED or now.state not in CAN_BE_STOPPED:
@@ -123,9 +127,11 @@ def until_end(runs: Runs) -> Iterator[list[Status]]:
     """Yield how all runs stand, of one several times a second; the last time when all have ended.
 
     Looking at the runs' folders costs little; the scheduler is asked at once when something there
-    has changed, and else less and less often: once for all that have not ended.
+    has changed, and else less and less often: once for all that have not ended. Raises SystemFault
+    when it does not answer the first question for several: nothing would be told of them.
     """
-    now, asked_at = _again(runs, [Status(JobState.PENDING)] * len(runs)), time.monotonic()
+    pending = [Status(JobState.PENDING)]
+    now, asked_at = statuses(runs) if runs[1:] else _again(runs, pending), time.monotonic()
     between = SECONDS_BETWEEN_LOOKS if len(runs) == 1 else SECONDS_BETWEEN_QUESTIONS
     pause, signs = SECONDS_BETWEEN_QUESTIONS, _signs(runs, now)
     while not all(each.state.ended for each in now):
@@ -182,8 +188,11 @@ def _again(runs: Runs, last: Sequence[Status]) -> list[Status]:
 
 
 def _unanswered(paths: JobPaths, job: Job, last: Status, what: str) -> Status:
-    over = paths.exit.exists() and not job.restart_limit
-    return _status(paths, job, None if over else last._replace(reason=f"{what}; still waiting"))
+    """Return the last status, or how the script ended; the scheduler is asked again for a cause."""
+    code = job_record.exit_code(paths)
+    if code is None or (code and job.restart_limit):
+        return last._replace(reason=f"{what}; still waiting", exit_code=code)
+    return _stopped(last._replace(state=_state_of(code), reason="", exit_code=code))
 
 
 def without_asking(runs: Iterable[Run], why: str) -> list[Status]:

@@ -29,10 +29,8 @@ def check(case: Case, profile: Profile, log: DecisionLog) -> None:
     The user's variables fill in the $NAMEs in the site's folders.
     """
     spec, site = case.spec, case.site
-    if (
-        spec.scheduler and not capabilities(spec.scheduler).queue
-    ):  # what is not submitted is none of the scheduler's business
-        return
+    if spec.scheduler and not capabilities(spec.scheduler).queue:
+        return  # what is not submitted is none of the scheduler's business
     _required(spec, profile, log)
     _forbidden(spec, profile, log)
     if not site.remote_site:

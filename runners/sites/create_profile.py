@@ -82,7 +82,7 @@ def ask() -> Machine:
 def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """Return Slurm's settings, and its partitions once for each kind of their nodes."""
     if not (site.cluster_name or site.partitions):
-        return {}, ()  # it did not answer the probe, and is not asked again
+        return {}, ()  # neither sinfo nor scontrol answered the probe
     config, sinfo = shell.together([slurm_queries.CONFIG, slurm_queries.PARTITIONS], find.SECONDS)
     lines = sinfo.out.splitlines() if site.partitions else []  # else the probe could not read them
     kinds = [slurm_queries.parse_partitions(line) for line in lines]

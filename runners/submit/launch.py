@@ -124,11 +124,11 @@ def write_alone(draft: Draft) -> None:
 
 
 def write_all(drafts: Sequence[Draft]) -> None:
-    """Fill the folders of runs of one trainer, which share the files of their code."""
-    first, *others = drafts
-    write(first)
-    for draft in others:
-        write(draft, first.paths)
+    """Fill the runs' folders; runs with the same code share its files."""
+    written: dict[bool, JobPaths] = {}
+    for draft in drafts:
+        write(draft, written.get(draft.plan.brings_recipe))
+        written.setdefault(draft.plan.brings_recipe, draft.paths)
 
 
 def write(draft: Draft, like: JobPaths | None = None) -> None:

@@ -121,9 +121,10 @@ class Login:
         return self.sh("[ ! -d runs ] || ls runs").split()
 
     def told(self, *words: str, env: Mapping[str, str] | None = None) -> Any:
-        """Return what `runner WORDS --json` prints."""
+        """Return what `runner WORDS --json` prints; `result` must succeed."""
         done = self.runner(*words, "--json", env=env)
         assert done.stdout, done.stderr
+        assert done.returncode == 0 or words[0] != "result", done.stderr
         return json.loads(done.stdout)
 
 

@@ -14,12 +14,13 @@ from typing import Union
 from containers.catalogue import IMAGES
 
 from ... import __version__
+from ...core import digest as digests
 from ...core import http
 from ...core.errors import NotFound, NotVerified, Refused, UsageError
 from ...core.toml_check import check, convert, kinds
 from .. import reference
 from ..reference import Digest, Reference
-from ..registry.api import Registry
+from ..registry.api import Blob, Registry
 from ..trust import pgp
 from . import prebuilt
 from .prebuilt import ReleaseSource
@@ -122,10 +123,7 @@ class InRegistry:
             ) from None
         if not {TYPE, SIGNATURE_TYPE} <= layers.keys():
             raise Refused(f"{server.reference.source} is no release", ", ".join(sorted(layers)))
-        listed, signature = (server.blob(layers[each]) for each in (TYPE, SIGNATURE_TYPE))
-        with listed, signature:
-            host = server.host
-            return http.read(listed, host, LARGEST), http.read(signature, host, LARGEST)
+        return _bytes(server, layers[TYPE]), _bytes(server, layers[SIGNATURE_TYPE])
 
     def uri(self, release: Release, image: ReleasedImage) -> str:
         """What `runner pull` takes for an image."""
@@ -220,3 +218,13 @@ def read(raw: bytes, version: str, where: str) -> Release:
             f"asked for {version}, came {release.version}",
         )
     return release
+
+
+def _bytes(server: Registry, blob: Blob) -> bytes:
+    """Return a small blob. A lost connection is another digest here, not a wrong signature."""
+    with server.blob(blob) as answer:
+        raw = http.read(answer, server.host, LARGEST)
+    digest = digests.of_bytes(raw)
+    if digest != blob.digest:
+        raise NotVerified(f"{server.host} sent something else than {blob.digest}", f"came {digest}")
+    return raw

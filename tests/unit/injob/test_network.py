@@ -121,8 +121,7 @@ def test_the_users_own_address_of_nccls_ras_stays() -> None:
     assert environment == {"NCCL_RAS_ADDR": "localhost:5000"}
 
 
-# Another user's process takes the port of rank 0, whose trainer cannot listen there then. The other
-# rank waits: were it the first to fail, rank 0 would only have ended with it.
+# Another user's process takes the port of rank 0, then {then}.
 TRAINER = """
 import os, socket, sys, time
 if os.environ["RANK"] == "0" and os.fork() == 0:
@@ -133,14 +132,19 @@ if os.environ["RANK"] == "0" and os.fork() == 0:
     stranger.listen()
     time.sleep(20)
     os._exit(0)
-time.sleep(20 * int(os.environ["RANK"]) or 0.5)
-raise OSError(98, "Address already in use")
+{then}
 """
+WAIT = "time.sleep(20)"
+# Rank 0 alone: where the other one is the first to fail, rank 0 has only ended with it.
+FAIL = (
+    "time.sleep(20 * int(os.environ['RANK']) or 0.5); raise OSError(98, 'Address already in use')"
+)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_stranger_on_the_port_ends_the_job_with_that_cause(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAINER)
+@pytest.mark.parametrize("then", [WAIT, FAIL])
+def test_a_stranger_on_the_port_ends_the_job_with_that_cause(tmp_path: Path, then: str) -> None:
+    (tmp_path / "train.py").write_text(TRAINER.format(then=then))
     began = time.monotonic()
     code, out = shim.run(tmp_path, *shim.TWO)
     assert code != 0

@@ -34,6 +34,7 @@ exec "$@"
     (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
     (["-qp", "22", "n2"], "n2", ""),
     (["--", "n2", "true"], "n2", "true"),
+    (["-2", "-a", "-x", "-lada", "n2", "true"], "n2", "true"),
 )
 def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: str) -> None:
     assert ssh.parse(typed)[:2] == (host, command)

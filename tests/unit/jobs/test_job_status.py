@@ -9,7 +9,7 @@ import pytest
 
 from runners.cli import exit_codes
 from runners.cli.runs import job_end
-from runners.core import job_record, shell
+from runners.core import files, job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.shell import Result
@@ -85,6 +85,9 @@ def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
     (now,) = next(job_status.until_end([(paths, job)]))
     assert now.state == (JobState.PENDING if restarts else JobState.FAILED)
+    assert not (files.read_json(paths.job) or {}).get("state"), (
+        "Slurm knows the cause: ask it again"
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,18 @@ def drafted(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[D
     return drafts
 
 
+def test_runs_of_a_study_share_code_only_with_those_that_have_the_same(tmp_path: Path) -> None:
+    plans = [replace(made(tmp_path), brings_recipe=brings) for brings in (False, True, True)]
+    drafts = drafted(plans)
+    for draft in drafts:
+        draft.paths.root.mkdir()
+    launch.write_all(drafts)
+    has = [(draft.paths.code / "recipes").is_dir() for draft in drafts]
+    assert has == [False, True, True]
+    first, second = (draft.paths.code / "recipes" / "ranks.py" for draft in drafts[1:])
+    assert first.samefile(second)
+
+
 def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> None:
     before = CommandLine("launch", (), (("wait", True),))
     given = (Given("nodes", 2), Given("mem", "1G", PROJECT, "runner.toml"))
