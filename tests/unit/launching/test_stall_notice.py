@@ -25,21 +25,8 @@ from tests.unit.injob import shim
 RUNNING = Status(JobState.RUNNING)
 LIMIT = 60.0
 SLEEPS = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
-MOVES = """
-import time
-print("started", flush=True)
-
-def forward():
-    time.sleep(0.03)
-    backward()
-
-def backward():
-    time.sleep(0.05)
-
-while True:
-    forward()
-    time.sleep(0.02)
-"""
+# No line comes twice: two samples are never of the same.
+MOVES = "import time\nprint('started', flush=True)\n" + "time.sleep(0.05)\n" * 2000
 
 
 @contextmanager
