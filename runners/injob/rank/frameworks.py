@@ -32,7 +32,7 @@ def gate() -> Gate:
 
 def wrap(hook: str, module: ModuleType) -> None:
     """Wrap what forms the world, or makes steps, in a module that has just been imported."""
-    globals()[f"wrap_{hook}"](module)
+    WRAPPERS[hook](module)
 
 
 def watch_end() -> None:
@@ -74,7 +74,7 @@ def _around(owner: Any, name: str, before: Checks = _nothing, after: Checks = _n
     setattr(owner, name, checked)
 
 
-def wrap_horovod(module: Any) -> None:
+def _horovod(module: Any) -> None:
     """Wrap HorovodBasics.init, through which every framework's hvd.init() goes (0.19 to 0.28)."""
 
     def before(*args: Any, **kwargs: Any) -> None:
@@ -90,7 +90,7 @@ def wrap_horovod(module: Any) -> None:
     _report_weights_before(module.HorovodBasics, "shutdown")
 
 
-def wrap_torch(module: Any) -> None:
+def _torch(module: Any) -> None:
     """Wrap init_process_group, which DDP, FSDP, Lightning, accelerate and DeepSpeed call."""
 
     def after(*args: Any, **kwargs: Any) -> None:
@@ -116,7 +116,11 @@ def _report_weights_before(owner: Any, name: str) -> None:
 
 def _let_differ(owner: Any, name: str, reason: str) -> None:
     """Let different weights be no alarm, once a function has been called."""
-    _around(owner, name, lambda *_, **__: setattr(gate(), "may_differ", reason))
+
+    def before(*args: Any, **kwargs: Any) -> None:
+        gate().may_differ = reason
+
+    _around(owner, name, before)
 
 
 def _watch(watch: Any) -> None:
@@ -127,7 +131,7 @@ def _watch(watch: Any) -> None:
     gate().watches.append(watch)
 
 
-def wrap_optimizers(module: ModuleType) -> None:
+def _optimizers(module: ModuleType) -> None:
     """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
     startup.count_steps(module)
     if gate().settings.check:
@@ -136,7 +140,7 @@ def wrap_optimizers(module: ModuleType) -> None:
         _watch(Watch(sys.modules["torch"], gate().report_weights))
 
 
-def wrap_tapes(module: Any) -> None:
+def _tapes(module: Any) -> None:
     """Know of variables that Horovod's tapes leave to each rank."""
     tape = getattr(module, "_DistributedGradientTape", None)
     if hasattr(tape, "register_local_source"):
@@ -144,7 +148,7 @@ def wrap_tapes(module: Any) -> None:
         _let_differ(tape, "register_local_source", reason)
 
 
-def wrap_keras(module: Any) -> None:
+def _keras(module: Any) -> None:
     """Watch which variables Keras' optimizers train."""
     owner = getattr(module, "BaseOptimizer", None) or getattr(module, "_BaseOptimizer", None)
     if not gate().settings.check or owner is None:
@@ -156,7 +160,7 @@ def wrap_keras(module: Any) -> None:
     _around(owner, "build", watch.built)
 
 
-def wrap_tensorflow(module: Any) -> None:
+def _tensorflow(module: Any) -> None:
     """Wrap the start of MultiWorkerMirroredStrategy (TensorFlow 2.4 and later)."""
 
     def before(this: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> None:
@@ -204,7 +208,7 @@ def _check_tf_config(text: str) -> None:
         gate().refuse(TENSORFLOW, workers, index, right, why)
 
 
-def wrap_mpi(module: Any) -> None:
+def _mpi(module: Any) -> None:
     """Look at mpi4py's COMM_WORLD, be it there after the import or later."""
     if module.Is_initialized():
         _check_mpi(module)
@@ -219,3 +223,14 @@ def _check_mpi(module: Any) -> None:
         gate().alone(MPI)
     else:
         gate().formed(MPI, size, module.COMM_WORLD.Get_rank())
+
+
+WRAPPERS: dict[str, Callable[[Any], None]] = {
+    "horovod": _horovod,
+    "torch": _torch,
+    "tensorflow": _tensorflow,
+    "mpi": _mpi,
+    "optimizers": _optimizers,
+    "keras": _keras,
+    "tapes": _tapes,
+}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Callable, Optional
 
-HOOKS = {  # module -> the function wrap_... of frameworks.py for it
+HOOKS = {  # module -> the function of frameworks.py that wraps it
     "horovod.common.basics": "horovod",
     "torch.distributed.distributed_c10d": "torch",
     "tensorflow.python.distribute.collective_all_reduce_strategy": "tensorflow",
