@@ -28,7 +28,7 @@ GROUPS = {
         "status": ("runs.status", "Show the state of a job."),
         "list": ("runs.status", "List the runs."),
         "logs": ("runs.logs", "Show a job's log."),
-        "explain": ("runs.job_control", "Diagnose a failed job and suggest a fix."),
+        "explain": ("runs.explain", "Diagnose a failed job and suggest a fix."),
         "wait": ("runs.job_control", "Wait for a job to end; exit with its exit code."),
         "cancel": ("runs.job_control", "Cancel a job."),
         "result": ("runs.job_control", "Show a run's final metrics."),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,16 +36,21 @@ class SettingsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; raise UsageError where two names of one option have other values."""
-        text = "\n".join(itertools.takewhile("--".__ne__, args))
+        words = list(args)
         rest = super().parse_args(ctx, args)
-        self._check_names(ctx, text)
+        self._check_names(ctx, words[: words.index("--")] if "--" in words else words)
         return rest
 
-    def _check_names(self, ctx: click.Context, text: str) -> None:
+    def _check_names(self, ctx: click.Context, words: list[str]) -> None:
         for option in self.get_params(ctx):
             names = [word for word in option.opts if word.startswith("--")]
-            form = rf"^({'|'.join(names)})[=\n](.*)$"
-            given = dict(re.findall(form, text, re.MULTILINE)) if names[1:] else {}
+            if len(names) < 2 or ctx.params.get(option.name or "") is None:
+                continue
+            given = {}
+            for word, after in zip(words, (*words[1:], "")):
+                name, equals, value = word.partition("=")
+                if name in names:
+                    given[name] = value if equals else after
             if len(set(given.values())) > 1:
                 both = " and ".join(f"{name} {value}" for name, value in given.items())
                 remedies = [change({_long(names): value}) for value in given.values()]

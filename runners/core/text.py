@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Sequence
 
-from ..injob.run_files import human_size as human_size
+from ..injob.run_files import human_size as human_size  # a job has its own code alone, not core
 
 COLUMN_GAP = 2  # blanks between the columns of a table
 

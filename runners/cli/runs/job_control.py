@@ -1,4 +1,4 @@
-"""Commands about the end of a run: wait, cancel, result, explain."""
+"""Commands about the end of a run: wait, cancel, result."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ import click
 
 from ...core.errors import NotFound, UsageError
 from ...core.job_record import Job, JobPaths
-from ...core.text import first_few
-from ...explain.explanation import Explanation
-from ...jobs import job_status, wording
-from ...jobs.find import Runs
+from ...jobs import job_status
 from ...launching import end
 from .. import options, printer
 from . import follow, job_end, run_group, status_view
-
-LISTED = 10  # runs that failed for one cause
-Explained = Sequence["tuple[Job, Explanation]"]
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
@@ -91,56 +85,3 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     paths, job_record = meant[0]
     result = end.result(paths, job_record)
     printer.print_json(result) if as_json else printer.result_table(job_end.without_use(result))
-
-
-@click.command("explain", epilog="Example: runner explain 42")
-@options.job
-@options.runs_dir
-@options.as_json
-def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> None:
-    """Diagnose a failed JOB: cause, evidence, the command that fixes it, and the confidence.
-
-    For a job array, its failed runs are grouped by cause.
-    """
-    meant = options.find_all(job, runs_dir)
-    if len(meant) > 1:
-        _explain_array(meant, as_json)
-        return
-    paths, job_record = meant[0]
-    status = job_status.status(paths, job_record)
-    explanation = end.explain(paths, job_record, status, printer.Console())
-    if as_json:
-        printer.print_json(end.explanation_facts(explanation, job_record))
-        return
-    state = wording.describe(status, job_record.restart_limit)
-    click.echo(f"job {job_record.id}: {state}, in {paths.root}")
-    click.echo("\n".join(job_end.explanation_lines(explanation, job_record)))
-
-
-def _explain_array(runs: Runs, as_json: bool) -> None:
-    """Print why those runs failed that did, with one scheduler call for all."""
-    from ...explain.judge import explain  # 20 ms that the other commands need not pay
-
-    pairs = zip(runs, job_status.statuses(runs))
-    failed = [(run, status) for run, status in pairs if status.state not in status_view.WELL]
-    explanations = [(job, explain(paths, job, status)) for (paths, job), status in failed]
-    if as_json:
-        printer.print_json([end.explanation_facts(why, job) for job, why in explanations])
-        return
-    click.echo(f"{runs[0][1].array}: {len(explanations)} of {len(runs)} runs did not end well")
-    for group in _alike(explanations):
-        job, why = group[0]
-        click.echo("\n".join([_who(group), *job_end.explanation_lines(why, job)]))
-
-
-def _alike(explanations: Explained) -> list[Explained]:
-    """Group by what failed, the most frequent first; one explanation stands for its group."""
-    groups: dict[str, list[tuple[Job, Explanation]]] = {}
-    for job, why in explanations:
-        groups.setdefault(why.name, []).append((job, why))
-    return sorted(groups.values(), key=len, reverse=True)
-
-
-def _who(group: Explained) -> str:
-    ids = [job.id for job, _ in group]
-    return first_few(ids, LISTED) + ("; of the first:" if len(ids) > 1 else ":")
