@@ -1,6 +1,7 @@
 """Scaling studies: the same training on more and more nodes, measured, drawn and judged.
 
 `study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
-reads one run; `confidence`, `summary` and `cautions` are the statistics, all pure; `results` writes
-the tables. `page` draws (by `plot` and `style`) and needs the extra packages: import it late.
+reads one run; `confidence`, `summary`, `cautions` and `report` are the statistics, all pure;
+`results` writes the tables. `page` draws (by `plot` and `style`) and needs the extra packages:
+import it late.
 """

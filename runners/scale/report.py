@@ -1,53 +1,18 @@
-"""A study's results: one value, with published ones (references.toml); its findings; its tables.
-
-The tables are results.csv and results.json, from the study's folder.
-"""
+"""A study's results as one value, with published ones, and its findings. Pure."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path, PurePath
-from typing import Any
+from dataclasses import dataclass
+from pathlib import PurePath
 
-from ..core import atomic, disk_space
-from ..core.errors import UsageError, nearest
 from ..core.text import count
-from ..settings.config import read_toml
 from .cautions import StudyCaution, cautions
 from .measure import Measured
 from .number_format import interval, number, percent
-from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
-from .study_request import StudyRequest, as_json
-from .summary import TOO_GOOD, Comparison, Summary, comparisons, summaries
-
-FILE = Path(__file__).parent / "references.toml"
-ALL = "all"
-SCHEMA = 1  # of results.json
-LISTS = ("hosts", "rates")
-
-
-@dataclass(frozen=True)
-class PublishedSeries:
-    """One published series: ranks and the efficiency at each, relative to its smallest size."""
-
-    name: str
-    title: str
-    source: str
-    ranks: tuple[int, ...]
-    efficiency: tuple[float, ...]
-    seconds: tuple[float, ...] = ()
-    total: bool = False
-
-    @property
-    def doubt(self) -> str:
-        """What makes it hard to believe or to compare; "" for nothing."""
-        if max(self.efficiency) > TOO_GOOD:
-            return f"{max(self.efficiency):.0%} at its best: the smallest size was slow or cold"
-        return "start-up is in it" if self.total else ""
+from .references import PublishedSeries
+from .study_request import StudyRequest
+from .summary import Comparison, Summary, comparisons, summaries
 
 
 @dataclass(frozen=True)
@@ -168,84 +133,3 @@ def circumstances(report: StudyReport) -> str:
     facts = [", ".join(images), ", ".join(devices), shown]
     facts += [f"{count(report.question.repeats, 'run')} of each size", day]
     return "  ·  ".join(fact for fact in facts if fact)
-
-
-def known_references() -> dict[str, PublishedSeries]:
-    return {name: _reference(name, table) for name, table in read_toml(FILE).items()}
-
-
-def _reference(name: str, table: dict[str, Any]) -> PublishedSeries:
-    ranks, seconds = table["ranks"], table.get("seconds", ())
-    # Seconds for the same work: the throughput is their inverse.
-    computed = [seconds[0] / s / (n / ranks[0]) for n, s in zip(ranks, seconds)]
-    return PublishedSeries(
-        name, table["title"], table["source"], tuple(ranks),
-        tuple(table.get("efficiency", computed)), tuple(seconds), table.get("total", False),
-    )  # fmt: skip
-
-
-def references(names: Sequence[str]) -> list[PublishedSeries]:
-    """Return the references of these names, "all" for every one; raise UsageError for no such."""
-    known = known_references()
-    for name in names:
-        if name != ALL and name not in known:
-            raise UsageError(f"--reference {name}: there is none", nearest(name, [*known, ALL]))
-    return [each for name, each in known.items() if name in names or ALL in names]
-
-
-def write(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
-    """Write results.csv and results.json of a study; return what they show.
-
-    Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
-    """
-    report = build(
-        record.question,
-        [each.measured for each in statuses if each.measured],
-        references(record.references),
-        [
-            FailedPoint(
-                each.paths.root.name if each.paths else each.point.key, each.reason, each.kind
-            )
-            for each in statuses
-            if each.state is PointState.FAILED
-        ],
-        sum(each.state not in ENDED for each in statuses),
-        record.command,
-    )
-    text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
-    with disk_space.writing(paths.csv):
-        atomic.write_text(paths.csv, csv_text(report))
-        atomic.write_text(paths.json, text + "\n")
-    return report
-
-
-def csv_text(report: StudyReport) -> str:
-    """Return results.csv (RFC 4180, but with plain line ends).
-
-    A list is in one cell, its parts with blanks between.
-    """
-    text = io.StringIO()
-    columns = [each.name for each in fields(Measured) if each.name != "versions"]
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for run in report.runs:
-        lists = {name: " ".join(str(part) for part in getattr(run, name)) for name in LISTS}
-        writer.writerow({**asdict(run), **lists})
-    return text.getvalue()
-
-
-def json_value(report: StudyReport) -> dict[str, Any]:
-    """Return what results.json holds; intervals are of 95 %, null where there is none."""
-    return {
-        "schema": SCHEMA,
-        "command": report.command,
-        "question": as_json(report.question),
-        "unit": report.unit,
-        "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
-        "comparisons": [asdict(each) for each in report.comparisons],
-        "cautions": [asdict(each) for each in report.cautions],
-        "references": [asdict(each) for each in report.references],
-        "failed": [asdict(each) for each in report.failed],
-        "waiting": report.waiting,
-        "runs": [asdict(run) for run in report.runs],
-    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import job_record
+from ..core import job_record, locks
 from ..core.command_line import CommandLine
 from ..core.errors import Refused, SystemFault
 from ..core.plan import Plan
@@ -21,7 +22,7 @@ from ..launching import gather, submit
 from ..script import render
 from ..settings import trainers
 from ..submit.launch import Draft
-from . import study
+from . import study, study_request
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
 from .study_request import Point, StudyRequest
 
@@ -53,8 +54,22 @@ class Drafts:
 
     def check(self) -> list[str]:
         """Plan every run, and raise what one of them is refused for; return all warnings, once."""
-        made = [self.plan(point) for point in self.record.question.points()]
-        return list(dict.fromkeys(one.what for plan in made for one in plan.warnings))
+        question = self.record.question
+        study_request.check_epochs(question.args, question.drop)
+        made = [self.plan(point) for point in question.points()]
+        warnings = [one.what for plan in made for one in plan.warnings]
+        return [
+            *study_request.may_be_short(question.args, question.drop),
+            *dict.fromkeys(warnings),
+        ]
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Write the study down, grown to what is asked now, and keep it from others meanwhile."""
+        busy = f"another runner scale is at work on {self.paths.root}"
+        with locks.try_exclusive(self.paths.lock, busy):
+            self.record = study.begin(self.paths, self.record)
+            yield
 
     def plan(self, point: Point) -> Plan:
         """Return the plan of a point's runs; raise Refused when it cannot work."""

@@ -7,6 +7,7 @@ Nothing else is remembered, so a study that was interrupted in any way continues
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from ..core.job_record import Folder, JobPaths, PathBelow
 from ..explain import read_facts
 from . import measure
 from .measure import Measured, NotMeasured
+from .references import references
 from .study_request import Point, StudyRequest, as_json, from_json
 
 SCHEMA = 2  # of study.json
@@ -99,6 +101,60 @@ def load(paths: StudyPaths) -> StudyRecord:
         raise SystemFault(f"cannot read {paths.asked}", f"{error!r}") from None
 
 
+@dataclass(frozen=True)
+class StudyChanges:
+    """What may change of a study afterwards; None leaves it as it is."""
+
+    drop: int | None = None
+    references: tuple[str, ...] | None = None
+
+
+def changed(record: StudyRecord, changes: StudyChanges) -> StudyRecord:
+    """Return a study with changes. Raises UsageError for a reference that there is not."""
+    if changes.references:
+        references(changes.references)
+        record = replace(record, references=changes.references)
+    if changes.drop is not None:
+        record = replace(record, question=replace(record.question, drop=changes.drop))
+    return record
+
+
+def new(
+    question: StudyRequest, words: tuple[str, ...], names: tuple[str, ...], folder: str | None
+) -> tuple[StudyPaths, StudyRecord]:
+    """Return a study that starts here, `words` being its command; nothing is written.
+
+    Raises UsageError for a reference that there is not, and for one trace file of all runs.
+    """
+    references(names)
+    flags = dict(question.flags)
+    trace = str(flags.get("timeline-filename", ""))
+    if "/" in trace:
+        raise UsageError(
+            f"--timeline-filename {trace} would be one file for all runs",
+            remedy="--timeline-filename timeline.json, a name in each run's folder",
+        )
+    name = flags.get("job-name") or Path(question.trainer).stem
+    root = Path(folder or os.path.join("studies", name)).absolute()
+    return StudyPaths(root), StudyRecord(question, words, os.getcwd(), names)
+
+
+def reopen(folder: str, changes: StudyChanges) -> tuple[StudyPaths, StudyRecord]:
+    """Return a study as its own command asked for it, and change to that command's folder.
+
+    Its image, its trainer and its runner.toml may be named relative to that folder.
+    """
+    paths = StudyPaths(Path(folder).absolute())
+    record = changed(load(paths), changes)
+    try:
+        os.chdir(record.cwd)
+    except OSError as error:
+        raise SystemFault(
+            f"cannot change to {record.cwd}, the working directory of the command", str(error)
+        ) from None
+    return paths, record
+
+
 def begin(paths: StudyPaths, record: StudyRecord) -> StudyRecord:
     """Write down a new study, or return the one that is there, grown to what is asked now.
 
@@ -114,9 +170,9 @@ def begin(paths: StudyPaths, record: StudyRecord) -> StudyRecord:
     return record
 
 
-def save(paths: StudyPaths, asked: StudyRecord) -> None:
-    record = {"question": as_json(asked.question), "words": asked.words, "cwd": asked.cwd}
-    whole = {"schema": SCHEMA, **record, "references": asked.references}
+def save(paths: StudyPaths, record: StudyRecord) -> None:
+    value = {"question": as_json(record.question), "words": record.words, "cwd": record.cwd}
+    whole = {"schema": SCHEMA, **value, "references": record.references}
     files.write_json(paths.asked, whole, private=True)  # values of --env are among the words
 
 

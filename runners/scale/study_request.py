@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.errors import UsageError, nearest
+from ..core.text import count
 from ..settings import sweep
 from ..settings.config import check_table
 from ..settings.table import LISTS, SETTINGS
@@ -154,6 +155,17 @@ def check_epochs(args: Sequence[str], drop: int) -> None:
             "the first epochs warm up and are not measured",
             f"--epochs {drop + 5}, or --drop 0 to measure the first epoch",
         )
+
+
+def may_be_short(args: Sequence[str], drop: int) -> list[str]:
+    """Return a warning if the training may end within the warm-up epochs."""
+    steps = number(args, "--max-steps")
+    if not steps or not drop:
+        return []
+    return [
+        f"--max-steps {steps[1]} may end in the first {count(drop, 'epoch')}, which warm up and "
+        "are not measured; --drop 0 measures them"
+    ]
 
 
 def sizes(text: str) -> tuple[Size, ...]:

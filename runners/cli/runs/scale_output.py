@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import click
 
-from ...scale import number_format
-from ...scale.report import StudyReport, findings, json_value
+from ...scale import measure, number_format
+from ...scale.report import FailedPoint, StudyReport, findings
+from ...scale.results import json_value
 from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
 from ...scale.study_request import StudyRequest
@@ -92,3 +94,15 @@ def _row(report: StudyReport, point: Summary) -> list[str]:
         number_format.seconds(point.launch_seconds.value if point.launch_seconds else None),
         str(point.rate.n),
     ]
+
+
+def next_step(folder: str, failed: FailedPoint) -> str:
+    """Return what to do about a run without a measurement, of the study in a folder."""
+    if failed.kind == measure.WARM_UP:
+        return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
+    if failed.kind == measure.NO_RATE:
+        return (
+            "The trainer has to write a number such as samples_per_s into result.json in the "
+            "folder $OUTPUT_DIR, on rank 0"
+        )
+    return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"

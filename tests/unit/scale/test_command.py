@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli.runs.scale import EXTRA
 from runners.scale import study
+from runners.scale.results import EXTRA
 from runners.scale.study import StudyPaths, StudyRecord
 from tests.unit.in_process import Done, runner
 

@@ -16,14 +16,9 @@ import pytest
 from runners.core.errors import UsageError
 from runners.scale import plot
 from runners.scale.measure import Measured
-from runners.scale.report import (
-    FailedPoint,
-    build,
-    csv_text,
-    json_value,
-    known_references,
-    references,
-)
+from runners.scale.references import known_references, references
+from runners.scale.report import FailedPoint, build
+from runners.scale.results import csv_text, json_value
 
 from .scaled import GLOO, question, report, run
 

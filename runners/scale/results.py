@@ -1,0 +1,123 @@
+"""Writes a study's results: results.csv, results.json, and with extra packages a page."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..core import atomic, disk_space
+from ..core.errors import Refused
+from . import study
+from .measure import Measured
+from .references import references
+from .report import FailedPoint, StudyReport, build
+from .study import ENDED, PointState, PointStatus, StudyChanges, StudyPaths, StudyRecord
+from .study_request import as_json
+
+SCHEMA = 1  # of results.json
+LISTS = ("hosts", "rates")
+EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
+INSTALL = shlex.join([sys.executable, "-m", "pip", "install", *EXTRA])
+
+
+@dataclass(frozen=True)
+class WrittenResults:
+    """What was written of a study; `missing` names the packages without which there is no page."""
+
+    paths: StudyPaths
+    report: StudyReport
+    missing: tuple[str, ...]
+
+
+def write(
+    paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]
+) -> WrittenResults:
+    """Write the tables, and the page if its packages are there.
+
+    Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
+    """
+    report = _report(record, statuses)
+    text = json.dumps(json_value(report), indent=2, ensure_ascii=False, allow_nan=False)
+    with disk_space.writing(paths.csv):
+        atomic.write_text(paths.csv, csv_text(report))
+        atomic.write_text(paths.json, text + "\n")
+    missing = missing_packages()
+    if not missing:
+        from . import page
+
+        page.write(report, paths)
+    return WrittenResults(paths, report, missing)
+
+
+def write_again(paths: StudyPaths, changes: StudyChanges) -> WrittenResults:
+    """Write the results of a study that is there, without running anything.
+
+    Raises Refused where the extra packages are missing, and as `study.load`.
+    """
+    if missing := missing_packages():
+        what = f"--render-only needs {', '.join(missing)}, which this Python does not have"
+        raise Refused(what, "they are not installed by default", INSTALL)
+    record = study.changed(study.load(paths), changes)
+    study.save(paths, record)
+    return write(paths, record, study.statuses(paths, record.question, {}))
+
+
+def missing_packages() -> tuple[str, ...]:
+    names = [each.partition(">")[0] for each in EXTRA]
+    return tuple(name for name in names if importlib.util.find_spec(name) is None)
+
+
+def _report(record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
+    return build(
+        record.question,
+        [each.measured for each in statuses if each.measured],
+        references(record.references),
+        [
+            FailedPoint(
+                each.paths.root.name if each.paths else each.point.key, each.reason, each.kind
+            )
+            for each in statuses
+            if each.state is PointState.FAILED
+        ],
+        sum(each.state not in ENDED for each in statuses),
+        record.command,
+    )
+
+
+def csv_text(report: StudyReport) -> str:
+    """Return results.csv (RFC 4180, but with plain line ends).
+
+    A list is in one cell, its parts with blanks between.
+    """
+    text = io.StringIO()
+    columns = [each.name for each in fields(Measured) if each.name != "versions"]
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for run in report.runs:
+        lists = {name: " ".join(str(part) for part in getattr(run, name)) for name in LISTS}
+        writer.writerow({**asdict(run), **lists})
+    return text.getvalue()
+
+
+def json_value(report: StudyReport) -> dict[str, Any]:
+    """Return what results.json holds; intervals are of 95 %, null where there is none."""
+    return {
+        "schema": SCHEMA,
+        "command": report.command,
+        "question": as_json(report.question),
+        "unit": report.unit,
+        "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
+        "comparisons": [asdict(each) for each in report.comparisons],
+        "cautions": [asdict(each) for each in report.cautions],
+        "references": [asdict(each) for each in report.references],
+        "failed": [asdict(each) for each in report.failed],
+        "waiting": report.waiting,
+        "runs": [asdict(run) for run in report.runs],
+    }
