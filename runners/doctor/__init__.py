@@ -1,5 +1,5 @@
 """The doctor: what this machine, an image and a short real job say, each as a finding.
 
-A module of `checks` asks the machine about its subject (`look`) and turns the facts into findings
-(`check`, pure); `injob.trial` is what runs in the job.
+A module of `checks` asks the machine about its subject (`probe`) and turns the facts into findings
+(`check`, pure); `trial` submits the short job, and `injob.trial` is what runs in it.
 """

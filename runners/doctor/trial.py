@@ -1,4 +1,4 @@
-"""The trial, a short real job: how it differs from other launches, and what its ranks found."""
+"""The trial, a short real job: how it differs from other launches, its submission and its end."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import files, job_record
+from ..core import files, job_record, signals
 from ..core.command_line import COMMAND, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount
 from ..core.plan import Plan
 from ..core.progress import Listener
-from ..core.remedy import Remedy, change, command
 from ..core.trainer import Trainer
-from ..explain import read_facts
-from ..explain.judge import explain
 from ..injob import TRIAL
 from ..launching import follow
 from ..launching import submit as submitting
 from ..planning import execution
 from ..settings import config
-from .checks import environment, network, scratch, transport, world
-from .checks.world import Record
-from .finding import About, Finding
-from .timed import LINES_SHOWN
 
 MINUTES = "5"
 # Makes the libraries tell what they use. They are set for this job only, and give way to --env.
@@ -40,10 +33,6 @@ TALK = (
 TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
 PRESET = config.ConfigLayer(COMMAND, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
-ABOUT = About("job")
-DISTRIBUTED = "torch.distributed"  # what the trial calls itself where it ran without Horovod
-UNLIMITED = -1
-ENOUGH_LOCKED = 64 * 2**30
 
 
 @dataclass(frozen=True)
@@ -77,8 +66,10 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
 
 
 def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outcome:
-    """Wait for the job's end, `seconds` at most, and return what it left."""
-    status = follow.wait(paths, job, seconds, listener)
+    """Wait for the job's end, `seconds` at most, and return what it left; Ctrl-C leaves it be."""
+    come_back = f"come back: runner doctor --run {paths.root}"
+    with signals.saying(f"left job {job.id} running; {come_back}"):
+        status = follow.wait(paths, job, seconds, listener)
     if status.state == JobState.COMPLETED:
         deadline = time.monotonic() + SECONDS_FOR_A_SLOW_DISK
         while not paths.result.exists() and time.monotonic() < deadline:
@@ -88,101 +79,3 @@ def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outco
     if result is not None and not isinstance(result.get("ranks"), list):
         result, odd = None, f"{paths.result} is not a result of the doctor's short job"
     return Outcome(paths, job, status, result, text, odd)
-
-
-def check(outcome: Outcome) -> list[Finding]:
-    """Return the findings of a trial, be it waiting, failed or complete."""
-    if not outcome.status.state.ended:
-        return [_waiting(outcome)]
-    if outcome.result is None:
-        return [_no_result(outcome)]
-    result, ranks = outcome.result, outcome.result["ranks"]
-    return [
-        _ended(outcome, result),
-        *world.check(ranks, result["started"]),
-        *world.cpus(ranks),
-        *transport.check(result, transport.parse(outcome.log)),
-        *_nodes(ranks),
-    ]
-
-
-def _waiting(outcome: Outcome) -> Finding:
-    state = f"{outcome.status.state.value} {outcome.status.reason}".strip()
-    says = f"job {outcome.job.id} has not ended yet: {state}"
-    back = command("runner", "doctor", "--run", outcome.paths.root)
-    fix = (back, command("runner", "cancel", outcome.job.id))
-    return ABOUT.warning("trial", says, f"its folder: {outcome.paths.root}", fix)
-
-
-def _no_result(outcome: Outcome) -> Finding:
-    written = map(files.read_json, sorted(outcome.paths.root.glob("rank-*.json")))
-    without_horovod = [record for record in written if record]
-    if outcome.status.state == JobState.COMPLETED and without_horovod:
-        problems = without_horovod[0]["problems"]
-        wanted = "torch" if DISTRIBUTED in problems else "Horovod"
-        says = (
-            f"{len(without_horovod)} ranks ran, but the image has no {wanted} that Python can use"
-        )
-        reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
-        fix = change(image="horovod_cpu.sif")
-        return ABOUT.failure("trial", says, reasons, fix)
-    says = (
-        f"job {outcome.job.id} ended: {outcome.status.state.value} {outcome.status.reason}".rstrip()
-    )
-    if outcome.odd and outcome.status.state == JobState.COMPLETED:
-        return ABOUT.failure("trial", says, outcome.odd, _logs(outcome))
-    known = explain(outcome.paths, outcome.job, outcome.status)
-    shown = known.evidence[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
-    fix = known.fix or _logs(outcome)
-    return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), fix)
-
-
-def _ended(outcome: Outcome, result: Record) -> Finding:
-    device = result["ranks"][0]["device"]
-    says = f"job {outcome.job.id} ran: {result['framework']} on {device}"
-    controller = result["ranks"][0]["variables"].get("HOROVOD_CONTROLLER")
-    says += f", controller {controller}" if controller else ""
-    if outcome.status.state == JobState.COMPLETED:
-        return ABOUT.ok("trial", says, f"its folder: {outcome.paths.root}")
-    says += f"; it measured all, then ended: {outcome.status.state.value}"
-    first = read_facts.first(outcome.paths, outcome.job)
-    evidence = str(first) if first else ""
-    return ABOUT.failure("trial", says, evidence, _logs(outcome))
-
-
-def _logs(outcome: Outcome) -> Remedy:
-    return command("runner", "logs", outcome.paths.root)
-
-
-def _nodes(ranks: list[Record]) -> list[Finding]:
-    """Return what is wrong on single nodes, once for each of them."""
-    findings: list[Finding] = []
-    for host, seen in network.of_nodes(ranks).items():
-        where = f" on {host}"
-        findings += network.dead_interfaces(seen.interfaces, where)
-        findings += network.dead_ports(seen.ports, where)
-        record = next(record for record in ranks if record["host"] == host)
-        names = {item.name for item in seen.interfaces}
-        findings += environment.absent_interfaces(record["variables"], names, host)
-        findings += _locked_memory(host, record) + _shared_memory(host, record)
-    return findings
-
-
-def _shared_memory(host: str, record: Record) -> list[Finding]:
-    """NCCL, MPI and data loaders pass data between the processes of a node there."""
-    free = record["shared_memory"]
-    if free >= scratch.LITTLE["shared memory"]:
-        return []
-    says = f"only {free // 2**20} MiB free in /dev/shm of {host}"
-    fix = f"ls -l /dev/shm on {host}: another job may have left files there"
-    return [ABOUT.warning("shared memory", says, "", fix)]
-
-
-def _locked_memory(host: str, record: Record) -> list[Finding]:
-    """RDMA registers memory, which counts against this limit; Slurm passes on the login node's."""
-    limit = record["locked_memory"]
-    if not record["ports"] or limit == UNLIMITED or limit >= ENOUGH_LOCKED:
-        return []
-    says = f"only {limit // 1024} KiB of memory may be locked on {host}: RDMA will fail"
-    fix = "runner launch --srun-arg=--propagate=NONE ..., or ask for unlimited memlock"
-    return [ABOUT.warning("locked memory", says, "ulimit -l", fix)]

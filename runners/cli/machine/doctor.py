@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.command_line import CommandLine
-from ...core.errors import RunnerError, UsageError
-from ...core.job_record import Job, JobPaths
+from ...core.errors import UsageError
 from ...core.text import count
-from ...doctor import trial
-from ...doctor.examine import examine, refused
+from ...doctor.examine import examine, of_trial
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from ...launching import suggest
 from .. import exit_codes, invocation, options, printer
@@ -59,10 +57,12 @@ def doctor_command(
             "--run comes back to an earlier job, --job starts another",
             remedy="runner doctor --run RUN",
         )
+    listener = printer.Console()
     if run:
-        found = _job_findings(*options.find(run, values["runs_dir"]), max_wait)
+        found = of_trial(*options.find(run, values["runs_dir"]), max_wait, listener)
     else:
-        found = _examined(options.flags(values), max_wait if job else None)
+        seconds = max_wait if job else None
+        found = examine(options.flags(values), seconds, invocation.again(), listener)
     here = invocation.command_line()
     if as_json:
         findings = [
@@ -72,29 +72,6 @@ def doctor_command(
     else:
         show(found, here, verbose)
     sys.exit(exit_codes.REFUSED if failed(found) else 0)
-
-
-def _examined(flags: dict[str, Any], max_wait: int | None) -> list[Finding]:
-    """Return every finding; `max_wait` is None without a job."""
-    findings, plan = examine(flags, max_wait is not None, printer.Console())
-    if max_wait is None or plan is None or plan.refusals:
-        return findings
-    try:
-        paths, submitted = trial.submit(plan, invocation.again())
-    except RunnerError as error:
-        return [*findings, refused(error)]
-    click.echo(f"job {submitted.id} submitted, in {paths.root}", err=True)
-    return [*findings, *_job_findings(paths, submitted, max_wait)]
-
-
-def _job_findings(paths: JobPaths, submitted: Job, max_wait: int) -> list[Finding]:
-    """Wait for the job; a Ctrl-C leaves it running."""
-    try:
-        return trial.check(trial.wait(paths, submitted, max_wait, printer.Console()))
-    except KeyboardInterrupt:
-        come_back = f"come back: runner doctor --run {paths.root}"
-        click.echo(f"\nrunner: left job {submitted.id} running; {come_back}", err=True)
-        sys.exit(130)
 
 
 def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> None:

@@ -146,11 +146,8 @@ def _question(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
 
 def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     again = f"Go on: runner scale --continue {os.path.relpath(drafts.paths.root)}"
-    try:
+    with signals.saying(f"jobs in the queue go on. {again}"):
         statuses = scale_output.follow(Work(drafts, values["at_once"] or 0).to_the_end())
-    except KeyboardInterrupt as interrupt:
-        words = f"jobs in the queue go on. {again}"
-        raise signals.Interrupted(signals.code(interrupt), words) from None
     written = results.write(drafts.paths, drafts.record, statuses)
     _show(written, values)
     if not written.report.failed:

@@ -12,7 +12,7 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.progress import Listener
 from runners.doctor import trial
-from runners.doctor.checks import transport, world
+from runners.doctor.checks import job, transport, world
 from runners.doctor.checks.transport import TransportLog
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
@@ -186,7 +186,7 @@ def outcome(folder: Path, state: JobState, result: Record | None = None, log: st
 def check(folder: Path, **changes: Any) -> list[Finding]:
     """Return the findings of a job that ended well."""
     result = {"framework": "torch", "started": 4, "bandwidth": TABLE, "ranks": ranks(**changes)}
-    return trial.check(outcome(folder, JobState.COMPLETED, result))
+    return job.check(outcome(folder, JobState.COMPLETED, result))
 
 
 def test_a_good_job_is_all_ok(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
 
 
 def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
-    (found,) = trial.check(outcome(tmp_path, JobState.PENDING))
+    (found,) = job.check(outcome(tmp_path, JobState.PENDING))
     assert found.state == WARNING
     assert f"runner doctor --run {tmp_path}" in told(found)
 
@@ -216,20 +216,20 @@ def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> 
     made = outcome(tmp_path, JobState.COMPLETED)
     made.paths.result.write_text(text)
     made.paths.exit.write_text('{"exit_code": 0}')
-    (found,) = trial.check(trial.wait(made.paths, made.job, 0.0, Listener()))
+    (found,) = job.check(trial.wait(made.paths, made.job, 0.0, Listener()))
     assert found.state == FAILURE
     assert str(made.paths.result) in found.evidence
 
 
 def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:
-    (found,) = trial.check(outcome(tmp_path, JobState.FAILED, log="one\nValueError: no\n"))
+    (found,) = job.check(outcome(tmp_path, JobState.FAILED, log="one\nValueError: no\n"))
     assert found.state == FAILURE
     assert "ValueError: no" in found.evidence
 
 
 def test_a_job_that_fails_at_its_end_is_a_failure(tmp_path: Path) -> None:
     result = {"framework": "torch", "started": 4, "bandwidth": TABLE, "ranks": ranks()}
-    found = trial.check(outcome(tmp_path, JobState.FAILED, result))
+    found = job.check(outcome(tmp_path, JobState.FAILED, result))
     assert named(found, "trial").state == FAILURE
     assert named(found, "ranks").state == OK
 
@@ -238,7 +238,7 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
     for framework, wanted in (("torch", "Horovod"), ("torch.distributed", "torch")):
         text = json.dumps({"problems": {framework: "No module named torch"}})
         (tmp_path / "rank-1@n1.json").write_text(text)
-        (found,) = trial.check(outcome(tmp_path, JobState.COMPLETED))
+        (found,) = job.check(outcome(tmp_path, JobState.COMPLETED))
         assert found.state == FAILURE
         assert f"has no {wanted} that" in found.says
         assert "No module named torch" in found.evidence

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
-from runners.doctor import examine
-from runners.doctor.checks import environment, gpu, network, scratch
+from runners.doctor.checks import environment, gpu, image, network, scratch
 from runners.doctor.checks.gpu import Gpu
 from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.checks.scratch import ScratchFolder
@@ -140,12 +139,12 @@ def inspection(**facts: str) -> Inspection:
 
 
 def test_facts_of_an_image() -> None:
-    (good,) = examine.image_facts(inspection())
+    (good,) = image.facts(inspection())
     assert (good.state, good.says) == (OK, "Horovod 0.28.1")
-    (none,) = examine.image_facts(inspection(horovod_version="none"))
+    (none,) = image.facts(inspection(horovod_version="none"))
     assert (none.state, told(none)) == (FAILURE, "runner build cpu")
-    (torch,) = examine.image_facts(inspection(horovod_version="none", torch_version="2.13.0"))
+    (torch,) = image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
     assert (torch.state, torch.says) == (OK, "torch 2.13.0; without Horovod")
     problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
-    (odd,) = examine.image_facts(replace(inspection(), problem=problem))
+    (odd,) = image.facts(replace(inspection(), problem=problem))
     assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")
