@@ -16,7 +16,6 @@ from .files import DAMAGED, entries, from_json, read_json, read_versioned, write
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
-LIMIT = "restarts"  # the name of Job.restart_limit in job.json
 # A job's number goes to programs of the scheduler, for which it must not look like an option.
 ID = re.compile(r"\w[\w.+\[\]-]*")
 
@@ -130,7 +129,7 @@ class ArrayPaths(Folder):
 class Job:
     """A submitted job. `state`, `restart`, `nodes` and `elapsed` were seen at its end.
 
-    `restart` counts how often it came back, `restart_limit` is how often it may; `typed` is the
+    `restart` counts how often it came back, `requeue_limit` is how often it may; `typed` is the
     command that launches it, and it alone; `nodes` and `elapsed` (seconds) are its scheduler's;
     `host` is the machine that runs it, where no scheduler is in between. `array` names the folder
     of the runs that were submitted with it, and `varied` are the arguments in which it differs from
@@ -145,7 +144,7 @@ class Job:
     log: str
     submitted: float
     state: str = ""
-    restart_limit: int = 0
+    requeue_limit: int = 0
     restart: int = 0
     nodes: str = ""
     elapsed: float | None = None
@@ -161,7 +160,6 @@ class Job:
 
     def save(self, paths: JobPaths) -> None:
         record = {**vars(self), "typed": command_line.as_json(self.typed)}
-        record[LIMIT] = record.pop("restart_limit")
         write_versioned(paths.job, JOB_FORM, record, self.private)
 
 
@@ -185,7 +183,8 @@ def load(paths: JobPaths) -> Job:
     if record is None:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
     try:
-        record["restart_limit"] = record.pop(LIMIT, 0)
+        # Its name until 2026-11-28; a job that was submitted before may still wait in the queue.
+        record.setdefault("requeue_limit", record.pop("restarts", 0))
         job = from_json(Job, record, {"CommandLine": command_line.read})
         if not ID.fullmatch(job.id):
             raise ValueError(f"{job.id!r} is no job's number")

@@ -163,14 +163,14 @@ class Staging:
 class Interruption:
     """What happens before the time limit, and after a job was preempted.
 
-    With `requeue` it is requeued; None leaves that to the site. The ranks are warned `warning`
-    seconds before the limit, None is not at all. It may be restarted `restart_limit` times;
+    With `requeue` it is requeued, `requeue_limit` times at most; None leaves that to the site. The
+    ranks are signalled `signal` seconds before the limit, None is not at all.
     `slurm_restarts_preempted` is whether Slurm restarts preempted jobs itself, beside them.
     """
 
     requeue: bool | None = None
-    warning: int | None = None
-    restart_limit: int = 0
+    signal: int | None = None
+    requeue_limit: int = 0
     slurm_restarts_preempted: bool = False
 
 

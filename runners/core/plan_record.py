@@ -9,10 +9,10 @@ from typing import Any
 from .errors import SystemFault
 from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
-from .model import Controller, DataAccess, Resources, Word
+from .model import Controller, Resources, Word
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 
-VERSION = 3  # of the form of the file; form 2 is read too, what it lacks from its choices
+VERSION = 4  # of the form of the file; form 3, which has other names, is read too
 DECISIONS: Mapping[str, Any] = {
     "resources": Resources,
     "launching": Launching,
@@ -23,7 +23,7 @@ DECISIONS: Mapping[str, Any] = {
     "staging": Staging,
     "interruption": Interruption,
 }
-FOUND_BY_ITSELF = ("", "loopback", "detected on the nodes")  # no interfaces, as form 2 has it
+OF_FORM_3 = {"warning": "signal", "restart_limit": "requeue_limit"}  # of interruption
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ def read(paths: JobPaths) -> PlanRecord:
     if content is None:
         return PlanRecord()
     version = content.get("version") if isinstance(content, dict) else None
-    if version not in (2, VERSION):
+    if version not in (3, VERSION):
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
-            f"its form is {version}, and this one reads 2 and {VERSION}",
+            f"its form is {version}, and this one reads 3 and {VERSION}",
         )
     try:
-        content = _of_form_2(content) if version == 2 else content
+        content = _of_form_3(content) if version == 3 else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
         decisions = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
         profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
@@ -110,22 +110,6 @@ def read(paths: JobPaths) -> PlanRecord:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
 
 
-def _of_form_2(content: Mapping[str, Any]) -> dict[str, Any]:
-    choices = {str(choice["id"]): choice["value"] for choice in content["choices"]}
-    cpus = {**content.get("cpus", {}), "per_task": choices.get("cpus-per-task")}
-    interfaces = choices.get("interface", "")
-    network = {"interfaces": [] if interfaces in FOUND_BY_ITSELF else interfaces.split(",")}
-    staging = dict(content.get("staging", {}))
-    staging["data"] = DataAccess.COPIED if staging.get("data") else DataAccess.IN_PLACE
-    interruption = dict(content.get("interruption", {}))
-    interruption["restart_limit"] = interruption.pop("restarts", 0)
-    interruption["requeue"] = interruption["restart_limit"] > 0 or None
-    return {
-        **content,
-        "cpus": cpus,
-        "network": network,
-        "staging": staging,
-        "interruption": interruption,
-        "profiler": choices.get("profile-with", ""),
-        "timeline": choices.get("timeline-filename", ""),
-    }
+def _of_form_3(content: Mapping[str, Any]) -> dict[str, Any]:
+    interruption = {OF_FORM_3.get(k, k): v for k, v in content.get("interruption", {}).items()}
+    return {**content, "interruption": interruption}

@@ -154,7 +154,7 @@ def time_limit(facts: Facts) -> Explanation:
     fix = change(longer, arguments=resume(facts))
     if not longer and not saves(facts):
         fix = advice("give a longer time limit, --time, or another partition")
-    if facts.plan.interruption.restart_limit or not saves(facts):
+    if facts.plan.interruption.requeue_limit or not saves(facts):
         return _ended(facts, cause, fix)
     if not longer:
         return _ended(facts, cause, again)

@@ -59,8 +59,8 @@ def _more_memory(facts: Facts) -> Remedy:
 def image_unmounted(facts: Facts) -> Explanation | None:
     """Slurm's signal ended the process that shows the container its files, and so the ranks."""
     interruption, access = facts.plan.interruption, facts.plan.staging.image
-    warned = facts.fields.get("asked") if facts.record else interruption.restart_limit
-    if signal_of(facts) != signal.SIGBUS or not (warned or interruption.warning is not None):
+    warned = facts.fields.get("asked") if facts.record else interruption.requeue_limit
+    if signal_of(facts) != signal.SIGBUS or not (warned or interruption.signal is not None):
         return None
     if access is ImageAccess.UNPACKED or not facts.has_image:
         return None
@@ -116,7 +116,7 @@ def unanswered(facts: Facts) -> Explanation | None:
 def _without_warning(facts: Facts) -> Remedy | None:
     """Return the launch whose ranks are not warned before the limit; None where they were not."""
     interruption, typed = facts.plan.interruption, facts.job.typed
-    if interruption.warning is None:
+    if interruption.signal is None:
         return None
     gone = [name for name in ("signal", "requeue-limit") if typed.text(name)]
     return change({"requeue": False} if interruption.requeue else {}, leave_out=gone)

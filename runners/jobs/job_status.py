@@ -72,7 +72,7 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
         return _timed(now, record)
     if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
         answer = Status(_state_of(code))
-    elif code == 0 and job.restart_limit and answer:
+    elif code == 0 and job.requeue_limit and answer:
         # NOTE: Slurm up to 26.05 may start such a job once more (see script/exit_trap.py).
         answer = answer._replace(state=JobState.COMPLETED, reason="")
     answer = answer or Status(JobState.UNKNOWN, FORGOTTEN)
@@ -190,7 +190,7 @@ def _again(runs: Runs, last: Sequence[Status]) -> list[Status]:
 def _unanswered(paths: JobPaths, job: Job, last: Status, what: str) -> Status:
     """Return the last status, or how the script ended; the scheduler is asked again for a cause."""
     code = job_record.exit_code(paths)
-    if code is None or (code and job.restart_limit):
+    if code is None or (code and job.requeue_limit):
         return last._replace(reason=f"{what}; still waiting", exit_code=code)
     return _stopped(last._replace(state=_state_of(code), reason="", exit_code=code))
 

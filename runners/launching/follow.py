@@ -61,7 +61,7 @@ class Follower:
 
     def _tell(self, shown: Screen, now: Status) -> None:
         """Say what has changed; what changes all the time is only beside the bar."""
-        text = f"runner: job {self.job.id}: {wording.describe(now, self.job.restart_limit)}"
+        text = f"runner: job {self.job.id}: {wording.describe(now, self.job.requeue_limit)}"
         if now.state == JobState.PENDING:
             text += self._queued()
         if text != self.told:

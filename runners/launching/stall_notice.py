@@ -64,7 +64,7 @@ class Stalls:
 
     def _too_short(self, reading: Reading | None, left: float | None) -> str:
         """Say once that the job reaches its limit first; a job that is requeued resumes."""
-        if reading is None or self.too_short or self.job.restart_limit:
+        if reading is None or self.too_short or self.job.requeue_limit:
             return ""
         self.first = self.first or reading
         needed = stalls.short_of_time(self.first, reading, left)

@@ -31,22 +31,22 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
     if not (spec.requeue or spec.signal is not None):
         return Interruption(spec.requeue, slurm_restarts_preempted=preempted)
     _possible(spec, launching, log)
-    restarts = (spec.requeue_limit or LIMIT) if spec.requeue else 0
+    limit = (spec.requeue_limit or LIMIT) if spec.requeue else 0
     if spec.requeue:
-        _restarts(restarts, launching.scheduler, log)
+        _requeued(limit, launching.scheduler, log)
     if not capabilities(launching.scheduler).warns:
-        return Interruption(spec.requeue, None, restarts, preempted)
+        return Interruption(spec.requeue, None, limit, preempted)
     _signals_reach_only_ranks(case, launching.runtime, staging, log)
     reason = "time to finish a step and save" if spec.signal is None else case.why("signal")
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-    warning = log.choose("signal", _seconds(spec), reason, evidence)
-    return Interruption(spec.requeue, warning, restarts, preempted)
+    seconds = log.choose("signal", _seconds(spec), reason, evidence)
+    return Interruption(spec.requeue, seconds, limit, preempted)
 
 
 def variables(interruption: Interruption) -> tuple[Variable, ...]:
     """Return the variable by which a packaged trainer resumes."""
     resumes = Variable(RESUME, "auto", "a requeued job resumes", where=Where.CONTAINER)
-    return (resumes,) if interruption.restart_limit else ()
+    return (resumes,) if interruption.requeue_limit else ()
 
 
 def slurm_restarts_preempted(version: str) -> bool:
@@ -55,11 +55,11 @@ def slurm_restarts_preempted(version: str) -> bool:
     return known >= RESTARTS_PREEMPTED
 
 
-def _restarts(number: int, scheduler: SchedulerName, log: DecisionLog) -> None:
+def _requeued(limit: int, scheduler: SchedulerName, log: DecisionLog) -> None:
     queue = capabilities(scheduler)
     if queue.warns:
         reason = "at the time limit or on preemption; it resumes from its checkpoint"
-        log.choose("requeue", number, reason)
+        log.choose("requeue", limit, reason)
     else:
         by = f"by {queue.title}, on preemption or node failure"
         log.choose("requeue", True, by)

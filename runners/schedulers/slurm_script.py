@@ -43,10 +43,10 @@ def _interrupted(plan: Plan) -> list[str]:
     Or what keeps it from coming back: with its own default (JobRequeue=1) Slurm queues a job again
     that has lost a node. It would start over, overwrite its results, and a client would wait on.
     """
-    interruption, warning = plan.interruption, plan.interruption.warning
+    interruption, seconds = plan.interruption, plan.interruption.signal
     options = [] if interruption.requeue else ["--no-requeue"]
-    options += ["--requeue", "--open-mode=append"] if interruption.restart_limit else []
-    return options if warning is None else [*options, f"--signal=B:USR1@{warning}"]
+    options += ["--requeue", "--open-mode=append"] if interruption.requeue_limit else []
+    return options if seconds is None else [*options, f"--signal=B:USR1@{seconds}"]
 
 
 def resource_options(resources: Resources) -> list[str]:

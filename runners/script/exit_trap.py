@@ -88,17 +88,17 @@ exit "$code\""""
 def opening(plan: Plan) -> list[str]:
     """Return the lines before all work: the record of the end, and the answers to signals."""
     scheduler = capabilities(plan.launching.scheduler)
-    requeues = scheduler.warns and plan.interruption.restart_limit > 0
+    requeues = scheduler.warns and plan.interruption.requeue_limit > 0
     preempted = PREEMPTED if plan.interruption.slurm_restarts_preempted else ""
     text = (
-        REQUEUE.format(limit=plan.interruption.restart_limit, preempted=preempted)
+        REQUEUE.format(limit=plan.interruption.requeue_limit, preempted=preempted)
         if requeues
         else ""
     )
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
     text += RECORD.format(stopped=EXIT_STOPPED, again=again)
     text += (ENDED_WELL if requeues else "") + START
-    if plan.interruption.warning is not None:
+    if plan.interruption.signal is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:
         text += "\n" + (SLURM_TELLS_THE_RANKS if scheduler.signals_ranks else TOLD_TO_END)
@@ -107,6 +107,6 @@ def opening(plan: Plan) -> list[str]:
 
 def around(plan: Plan, command: str) -> list[str]:
     """Return the lines that start the ranks and wait for them."""
-    if plan.interruption.warning is None:
+    if plan.interruption.signal is None:
         return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
     return ["ranks_run=yes", f"{command} &", *RELAYED.splitlines()]

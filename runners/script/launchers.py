@@ -38,7 +38,7 @@ def srun(plan: Plan) -> list[str]:
         # Of the ranks alone: what srun itself says belongs to the log.
         argv += [
             f"--error={plan.spec.error}",
-            *["--open-mode=append"] * bool(plan.interruption.restart_limit),
+            *["--open-mode=append"] * bool(plan.interruption.requeue_limit),
         ]
     return [*argv, *plan.spec.srun_args]
 

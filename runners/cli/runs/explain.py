@@ -40,7 +40,7 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
     if as_json:
         printer.print_json(end.explanation_facts(explanation, job_record))
         return
-    state = wording.describe(status, job_record.restart_limit)
+    state = wording.describe(status, job_record.requeue_limit)
     click.echo(f"job {job_record.id}: {state}, in {paths.root}")
     click.echo("\n".join(job_end.explanation_lines(explanation, job_record)))
 

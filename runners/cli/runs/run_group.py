@@ -45,7 +45,7 @@ def _tell(runs: Runs, last: Sequence[Status], now: Sequence[Status]) -> None:
     for place, ((_, job), status) in enumerate(zip(runs, now)):
         if status.state.ended and not (last and last[place].state.ended):
             what = f"{job.id} {status_view.varied(job.varied)}".rstrip()
-            printer.tell(f"{what}: {wording.describe(status, job.restart_limit)}")
+            printer.tell(f"{what}: {wording.describe(status, job.requeue_limit)}")
     if not last or summary(last) != summary(now):
         printer.tell(f"{runs[0][1].array}: {summary(now)}")
 
@@ -108,7 +108,7 @@ def _table(
         own = [status_view.visible(job.varied.get(name, "")) for name in names]
         ends = [printer.text(result.get(name)) for name in reached]
         code = "" if now.exit_code is None else now.exit_code
-        rows.append([job.id, *own, wording.describe(now, job.restart_limit), code, *ends])
+        rows.append([job.id, *own, wording.describe(now, job.requeue_limit), code, *ends])
     order = compare.best_first(results, metric)
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table([rows[place] for place in order], headers, reached[1:])

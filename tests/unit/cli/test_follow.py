@@ -437,9 +437,7 @@ def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(
     job_end.finish(paths, job, Status(JobState.COMPLETED))
     assert "timeline" not in capsys.readouterr().err
     paths.profile.mkdir()
-    files.write_json(
-        paths.plan, {"version": 2, "choices": [{"id": "timeline-filename", "value": "t.json"}]}
-    )
+    files.write_json(paths.plan, {"version": plan_record.VERSION, "timeline": "t.json"})
     job_end.finish(paths, job, Status(JobState.COMPLETED))
     told = capsys.readouterr().err
     assert f"profile: {tmp_path}/profile (" in told

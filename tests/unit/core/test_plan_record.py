@@ -53,7 +53,7 @@ PLAN = Plan(
     Cpus("cores", "v3", 4),
     Network(("eth0", "ib0")),
     Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
-    Interruption(True, warning=60, restart_limit=3, slurm_restarts_preempted=True),
+    Interruption(True, signal=60, requeue_limit=3, slurm_restarts_preempted=True),
     choices=(Choice("interface", "loopback", "all ranks are on one node"),),
 )
 
@@ -78,7 +78,7 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         ("staging", {"image": "elsewhere"}),
         ("staging", {"image_offset": "4096"}),
         ("staging", {"unknown": 1}),
-        ("interruption", {"restart_limit": None}),
+        ("interruption", {"requeue_limit": None}),
         ("network", {"interfaces": "eth0"}),
         ("wireup", None),
         ("data", "digits"),
@@ -96,19 +96,9 @@ def test_a_newer_form_is_named(paths: JobPaths) -> None:
         plan_record.read(paths)
 
 
-def test_a_record_of_form_2_is_read(paths: JobPaths) -> None:
-    """Of it some decisions were in the choices alone."""
-    old = plan_record.as_data(PLAN)
-    del old["network"], old["cpus"]["per_task"]
-    old["staging"]["data"] = True
-    old["interruption"]["restarts"] = old["interruption"].pop("restart_limit")
-    del old["interruption"]["requeue"], old["resources"]
-    old["choices"] = [{"id": "cpus-per-task", "value": 8}, {"id": "interface", "value": "ib0,ib1"}]
-    paths.plan.write_text(json.dumps({**old, "version": 2}))
-    record = plan_record.read(paths)
-    assert record.cpus == Cpus("cores", "v3", 8)
-    assert record.network == Network(("ib0", "ib1"))
-    assert (record.staging, record.interruption) == (PLAN.staging, PLAN.interruption)
-    for choices in ([{"id": "interface", "value": "loopback"}], []):
-        paths.plan.write_text(json.dumps({**old, "version": 2, "choices": choices}))
-        assert plan_record.read(paths).network == Network()
+def test_a_record_of_form_3_is_read(paths: JobPaths) -> None:
+    old = {**plan_record.as_data(PLAN), "version": 3}
+    for now, before in (("signal", "warning"), ("requeue_limit", "restart_limit")):
+        old["interruption"][before] = old["interruption"].pop(now)
+    paths.plan.write_text(json.dumps(old))
+    assert plan_record.read(paths).interruption == PLAN.interruption

@@ -515,7 +515,7 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     resume = f"-- --resume {paths.root}"
     assert str(said.fix) == f"--time 01:00:00 {resume}"
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
-    planned(paths, interruption=Interruption(warning=60, restart_limit=1))  # by its site's profile
+    planned(paths, interruption=Interruption(signal=60, requeue_limit=1))  # by its site's profile
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
 
 
@@ -536,7 +536,7 @@ def test_a_warning_that_no_trainer_handles_is_left_out(tmp_path: Path) -> None:
     leave(paths, 0, 1.0, problems.of_process(138, [], {signal.SIGUSR1}), 138)
     said = explain(paths, job, FAILED)
     assert (said.name, str(said.fix)) == ("signal-not-handled", "runner logs --rank 0 42")
-    planned(paths, interruption=Interruption(warning=60))
+    planned(paths, interruption=Interruption(signal=60))
     asked = launched(job, signal="USR1@60")
     assert str(explain(paths, asked, FAILED).fix) == "leave out --signal"
     planned(paths, interruption=Interruption(True, 120, 3))

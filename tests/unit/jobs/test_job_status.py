@@ -40,7 +40,7 @@ def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
     status = job_status.status(paths, job)
     assert status == Status(JobState.PENDING, "BeginTime", 143, 2)
     assert (
-        wording.describe(status, job.restart_limit)
+        wording.describe(status, job.requeue_limit)
         == "pending (the time at which it may begin has not come, restart 2 of 10)"
     )
     assert job_record.load(paths).state == ""
@@ -80,7 +80,7 @@ def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
 def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int
 ) -> None:
-    paths, job = comes_back(tmp_path, restart_limit=restarts)
+    paths, job = comes_back(tmp_path, requeue_limit=restarts)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
     (now,) = next(job_status.until_end([(paths, job)]))
@@ -118,7 +118,7 @@ def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slurm's KillWait was over before the script could record the end."""
-    paths, _ = comes_back(tmp_path, restart_limit=0)
+    paths, _ = comes_back(tmp_path, requeue_limit=0)
     paths.stopped.write_text("{}")
     squeue_says(monkeypatch, "42|TIMEOUT|TimeLimit|0||0:07|1:00|N/A|\n")
     for _ in "first", "again":

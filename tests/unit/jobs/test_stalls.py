@@ -93,7 +93,7 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
     job = Job("1", "t", "slurm", str(paths.log), 1.0, "")
     running = Status(JobState.RUNNING, left=60.0)
     for restarts, said in ((0, ["", SHORT, ""]), (3, ["", "", ""])):
-        notices, news = Stalls(paths, replace(job, restart_limit=restarts), 300), []
+        notices, news = Stalls(paths, replace(job, requeue_limit=restarts), 300), []
         for step in (0, 20, 40):
             reading = Reading(step, 1000.0 + 4 * step, 1000)
             monkeypatch.setattr(metrics_tail, "last", lambda paths, one=reading: one)

@@ -57,7 +57,7 @@ def test_a_limit_without_requeue_is_a_mistake() -> None:
 
 @each((None, 120), ("1:00:00", 120), ("2", 60))
 def test_the_warning_leaves_half_of_a_short_time_limit(limit: str | None, seconds: int) -> None:
-    assert made(resources=Resources(time=limit)).interruption.warning == seconds
+    assert made(resources=Resources(time=limit)).interruption.signal == seconds
 
 
 def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:

@@ -81,7 +81,7 @@ class TestScripts:
 
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)
-        assert (made.interruption.warning, made.interruption.restart_limit) == (None, 0)
+        assert (made.interruption.signal, made.interruption.requeue_limit) == (None, 0)
         assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
         assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
 
