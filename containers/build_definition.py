@@ -110,6 +110,8 @@ def describe(target: DefinitionBuild) -> str:
 
 def build(target: DefinitionBuild, shown: BuildProgress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
+    if target.packages and isinstance(target.packages.wanted, Horovod):
+        shown.say(target.packages.wanted.summary())
     folders = BuildFolders.locate(os.environ)
     with process.only_build(folders.work, shown), process.emptied(folders.temporary) as temporary:
         needs = definition.needs(target.base) if target.base else UNKNOWN

@@ -80,6 +80,13 @@ class Horovod:
             "horovod.operations": ",".join([*(["nccl"] if self.gpu else []), *controllers]),
         }
 
+    def summary(self) -> str:
+        """Return what it is compiled for, in words."""
+        version, frameworks = _pin("horovod").version, " and ".join(sorted(self.modules))
+        mpi = "MPI and Gloo" if self.mpi else "Gloo alone, as there is no mpicxx"
+        gpu = "GPUs by NCCL" if self.gpu else "CPUs, as there is no nvcc with NCCL's headers"
+        return f"Horovod {version} for {frameworks}; controllers: {mpi}; for {gpu}"
+
     def environ(self) -> dict[str, str]:
         theirs = self.variables["PYTHONPATH"]
         return {

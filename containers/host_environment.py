@@ -35,7 +35,7 @@ from . import (
     wheels,
 )
 from .build_steps import BuildProgress
-from .foreign_horovod import Horovod, Target
+from .foreign_horovod import Target
 from .host_horovod import Compilation
 from .host_tools import Mpi
 from .lockfile import Pin, normalised
@@ -177,10 +177,10 @@ def _fill(
     process.run([*program, str(site)], log, os.environ, catalogue.CHECKOUT)
 
 
-def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> tuple[Made, Horovod]:
+def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> Made:
     """Compile Horovod for what an environment has, and install it; replace no package there.
 
-    Returns what it was compiled for too. Raises RunnerError.
+    Raises RunnerError.
     """
     folder, python = options.folder, existing_python(options.folder)
     folders = make("cpu", BuildOptions(source=options.source)).folders
@@ -205,7 +205,8 @@ def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> tuple[Made
     library = host_horovod.linked(folder, environ)
     if wanted and mpi:
         host_tools.check_linked(mpi, wanted, library)
-    return Made(environ, library, horovod.imports()), horovod
+    shown.say(horovod.summary())
+    return Made(environ, library, horovod.imports())
 
 
 def _active(options: EnvironmentOptions, work: Path) -> tuple[dict[str, str], Mpi | None]:

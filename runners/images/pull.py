@@ -9,14 +9,16 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from containers.catalogue import IMAGES
+
 from ..core import disk_space, machine, places, sif
 from ..core.errors import NotVerified, Refused, SystemFault
 from ..core.locks import shared
 from ..core.model import ImageInfo
-from ..core.progress import Progress
+from ..core.progress import Listener, Progress
 from ..core.text import human_size, utc
 from . import local_image
-from .reference import Reference, parse
+from .reference import Reference, checked_digest, image_name, parse
 from .registry import sources
 from .registry.api import OTHER_ARCH
 from .registry.sources import ImageSource
@@ -38,6 +40,35 @@ class PullRequest:
     digest: str = ""
     plain: bool = False
     update: bool = False
+
+
+def request_for(
+    uri: str,
+    listener: Listener,
+    *,
+    name: str | None = None,
+    digest: str = "",
+    update: bool = False,
+    arch: str = "",
+    plain: bool = False,
+) -> PullRequest:
+    """Return what pulls a URI, or `cpu` or `gpu` by the digest in this version's release.
+
+    The release's signature is verified. Raises a RunnerError.
+    """
+    arch, digest = arch or machine.architecture(), checked_digest(digest) if digest else ""
+    if uri in IMAGES:
+        from .release import prebuilt, release  # with GPG's part, which others do not need
+
+        verified = release.verified(prebuilt.release_source(os.environ), plain)
+        source, released = verified.image(uri, arch, digest)
+        listener.tell(f"release {verified.release.version}, signed by {verified.signer}")
+        digest = released.digest
+        usual = machine.file_name(released.name, released.architecture)
+    else:
+        source = parse(uri)
+        usual = name_of(source)
+    return PullRequest(source, image_name(name) if name else usual, arch, digest, plain, update)
 
 
 def pull(request: PullRequest, progress: Progress) -> Stored:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import build, build_record, plan
+from containers import build_definition, build_record, pip
+from containers.build import describe
 from containers.catalogue import IMAGES
+from containers.plan import BuildOptions
 
-from ...core import disk_space
 from ...core.errors import UsageError
-from ...images.facts.probe_image import extract_bill
-from ...images.trust import recorded_digest
+from ...images import build, derived_build
 from ..invocation import was_given
 from ..progress import phases
-from . import build_definition, build_host, build_options
-from .build_definition import ADDITIONS, NEEDS_ADDITION
+from . import build_host, build_options
 from .build_options import FILE
 
 EXAMPLE = """\b
@@ -33,6 +33,8 @@ Examples:
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
 An image from another: runner build --from IMAGE --requirements FILE, or --horovod"""
+NEEDS_ADDITION = "name what to add: --requirements FILE, --horovod, or --def FILE"
+ADDITIONS = ("requirements", "horovod", "def_file")
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 # What is built -> the options that are for it, beside those that all have.
 OPTIONS = {
@@ -94,12 +96,10 @@ def build_command(
     below build without a container; each has options of its own.
     """
     with build_options.failures():
-        kind = _kind(ctx, target, values)
-        if kind is PACKAGED:
-            _packaged(str(target), dry_run, values)
-            return
-        values["given"] = dict(map(_argument, given))
-        build_definition.build(target, dry_run, values)
+        if _kind(ctx, target, values) is PACKAGED:
+            packaged(str(target), build_options.of(values), dry_run)
+        else:
+            _definition(target, dict(map(_argument, given)), dry_run, values)
 
 
 for command in build_host.COMMANDS:
@@ -137,19 +137,31 @@ def _argument(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _packaged(name: str, dry_run: bool, values: Mapping[str, Any]) -> None:
-    options, progress = build_options.of(values), phases()
-    made = plan.make(name, options)
-    disk_space.check_output(made.output)
+def packaged(name: str, options: BuildOptions, dry_run: bool = False) -> None:
+    """Build a packaged image, and print its path and digest. Raises RunnerError."""
+    made, progress = build.plan_image(name, options), phases()
     if dry_run:
-        click.echo(build.describe(made, options, progress))
+        click.echo(describe(made, options, progress))
         return
-    if build_record.is_current(made.output, made.key):
-        progress.say("nothing changed")
-    else:
-        build.build(made, options, progress)
-        recorded_digest.remember(made.output)
-        progress.say(f"bill of materials: {extract_bill(made.output)}")
-    if record := build_record.read(made.output):
-        click.echo(record.digest, err=True)
+    bill = build.packaged_image(made, options, progress)
+    progress.say(f"bill of materials: {bill}" if bill else "nothing changed")
+    click.echo(build_record.digest(made.output), err=True)
     click.echo(made.output)
+
+
+def _definition(
+    target: str | None, build_args: Mapping[str, str], dry_run: bool, values: Mapping[str, Any]
+) -> None:
+    origin, output, ca = values["origin"], values["output"], values["ca"]
+    if path := target or values["def_file"]:
+        definition = derived_build.with_definition(origin, Path(path), build_args, output, ca)
+    else:
+        wanted, source = values["requirements"], pip.PackageSource.of(values)
+        definition = derived_build.with_packages(origin, wanted, source, output, ca)
+    if dry_run:
+        click.echo(build_definition.describe(definition))
+        return
+    progress = phases()
+    if bill := build.of_definition(definition, progress):
+        progress.say(f"bill of materials: {bill}")
+    click.echo(definition.output)

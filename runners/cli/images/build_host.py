@@ -8,13 +8,15 @@ from typing import Any, Callable
 
 import click
 
-from containers import build, host_environment, pip, plan
+from containers import pip, plan
+from containers.build import build_wheel, copy_wheel, describe
 from containers.catalogue import IMAGES
-from containers.host_environment import EnvironmentOptions, Made
+from containers.host_environment import EnvironmentOptions
 
+from ...images import build
 from ...images.facts import environment
 from ..progress import phases
-from . import build_definition, build_options
+from . import build_options
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -46,10 +48,10 @@ def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
         options, progress = build_options.of(values), phases()
         made = plan.make(image, options)
         if dry_run:
-            click.echo(build.describe(made, options, progress, alone=True))
+            click.echo(describe(made, options, progress, alone=True))
             return
         folder = options.output or made.output.parent
-        wheel = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+        wheel = copy_wheel(build_wheel(made, options, progress), folder.absolute())
         progress.say(wheel.with_name(f"{wheel.name}.sha256").read_text(encoding="utf-8").rstrip())
         click.echo(wheel)
 
@@ -64,10 +66,8 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
     Its Horovod is compiled against this machine's MPI.
     """
     with build_options.failures():
-        options, progress = _asked(folder, image, values), phases()
-        with host_environment.kept(options):
-            made = host_environment.build(options, progress)
-            _finish(options, made, {})
+        options = _options(folder, image, values)
+        _show(options.folder, build.environment_of_lock(options, phases()))
 
 
 @click.command("horovod", epilog="Example: runner build horovod --into /scratch/ada/mine")
@@ -76,17 +76,14 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
 def horovod_command(into: Path, **values: Any) -> None:
     """Compile Horovod for the torch and TensorFlow of an existing Python environment."""
     with build_options.failures():
-        options, progress = _asked(into, "cpu", values), phases()
-        with host_environment.kept(options):
-            made, horovod = host_environment.add_horovod(options, progress)
-            progress.say(build_definition.horovod_summary(horovod))
-            _finish(options, made, {environment.INTO: "yes"})
+        options = _options(into, "cpu", values)
+        _show(options.folder, build.horovod_into(options, phases()))
 
 
 COMMANDS = (wheel_command, env_command, horovod_command)
 
 
-def _asked(folder: Path, image: str, values: Mapping[str, Any]) -> EnvironmentOptions:
+def _options(folder: Path, image: str, values: Mapping[str, Any]) -> EnvironmentOptions:
     return EnvironmentOptions(
         folder=folder.expanduser().absolute(),
         image=image,
@@ -96,14 +93,9 @@ def _asked(folder: Path, image: str, values: Mapping[str, Any]) -> EnvironmentOp
     )
 
 
-def _finish(options: EnvironmentOptions, made: Made, labels: Mapping[str, str]) -> None:
-    """Test the environment, label it with what is in it, and print what it has."""
-    progress = phases()
-    with progress.phase("its test", lambda: ""):
-        host_environment.prove(options.folder, made)
-        facts = environment.probe(options.folder, made.environ)
-    environment.write_labels(options.folder, {**facts, **labels}, options.modules, made.library)
-    horovod = f"Horovod {facts['horovod.version']}, {facts.get('horovod.controllers', '')}"
-    mpi = f", {facts['mpi.flavour']} {facts['mpi.version']} ({made.library})"
-    progress.say(horovod + mpi if made.library else horovod)
-    click.echo(options.folder)
+def _show(folder: Path, labels: Mapping[str, str]) -> None:
+    said = f"Horovod {labels['horovod.version']}, {labels.get('horovod.controllers', '')}"
+    if library := labels.get(environment.LIBRARY):
+        said += f", {labels['mpi.flavour']} {labels['mpi.version']} ({library})"
+    phases().say(said)
+    click.echo(folder)

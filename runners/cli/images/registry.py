@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -10,10 +9,9 @@ import click
 from containers.catalogue import IMAGES
 
 from ...core import machine
-from ...core.errors import NotVerified, RunnerError, UsageError
+from ...core.errors import UsageError
 from ...core.text import human_size
 from ...images import local_image, pull, push, reference
-from ...images.store.store import Stored
 from .. import options, printer, progress
 
 PULL_EXAMPLE = """\b
@@ -57,7 +55,9 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
     if or_build:
         _pull_or_build(uri, as_json, values)
         return
-    request, stored = _pulled(uri, **values)
+    request = pull.request_for(uri, printer.Console(), **values)
+    with progress.display() as display:
+        stored = pull.pull(request, display)
     if as_json:
         printer.print_json({"name": request.name, **vars(stored), "path": str(stored.path)})
     else:
@@ -65,37 +65,12 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
         click.echo(stored.path)
 
 
-def _pulled(
-    uri: str, name: str | None, digest: str, update: bool, arch: str, plain: bool
-) -> tuple[pull.PullRequest, Stored]:
-    """Pull an image: of a URI, or `cpu` or `gpu` by the digest in this version's release."""
-    digest = reference.checked_digest(digest) if digest else ""
-    if uri in IMAGES:
-        from ...images.release import prebuilt, release  # with GPG's part, which others do not need
-
-        verified = release.verified(prebuilt.release_source(os.environ), plain)
-        source, image = verified.image(uri, arch, digest)
-        printer.tell(f"release {verified.release.version}, signed by {verified.signer}")
-        digest, usual = image.digest, machine.file_name(image.name, image.architecture)
-    else:
-        source = reference.parse(uri)
-        usual = pull.name_of(source)
-    name = reference.image_name(name) if name else usual
-    request = pull.PullRequest(source, name, arch, digest, plain, update)
-    with progress.display() as display:
-        return request, pull.pull(request, display)
-
-
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
-    """Have an image of ours: the one built from this checkout, else a prebuilt one, else build.
+    """Have an image of ours: the one built from this checkout, else a prebuilt one, else build."""
+    from containers.plan import BuildOptions
 
-    A source that has it not, or is down, is told; one whose signature or digest is wrong is an
-    error, as without a build.
-    """
-    from containers import build_record, plan
-
-    from ...images.release import prebuilt
-    from .build import build_command
+    from ...images.build import pull_unless_current
+    from . import build, build_options
 
     others = {name: value for name, value in values.items() if name != "arch"}
     ours = values["arch"] == machine.architecture()
@@ -104,18 +79,11 @@ def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
             "--or-build is for cpu and gpu, as they are for this machine",
             remedy=f"runner pull {next(iter(IMAGES))} --or-build",
         )
-    made = plan.make(uri, plan.BuildOptions())
-    source = prebuilt.release_source(os.environ).source
-    if source and not build_record.is_current(made.output, made.key):
-        try:
-            click.echo(_pulled(uri, **values)[1].path)
-            return
-        except NotVerified:
-            raise
-        except RunnerError as error:
-            printer.tell(str(error))
-            printer.tell("building instead")
-    click.get_current_context().invoke(build_command, target=uri)
+    if path := pull_unless_current(uri, printer.Console()):
+        click.echo(path)
+    else:
+        with build_options.failures():
+            build.packaged(uri, BuildOptions())
 
 
 @click.command("push", epilog=PUSH_EXAMPLE)

@@ -148,12 +148,13 @@ def _stored(name: str, runtime: str) -> ImageInfo:
 
 def write_labels(
     folder: Path, facts: Mapping[str, str], modules: Sequence[str], library: str
-) -> None:
-    """Write what is known of it, when it is complete."""
+) -> dict[str, str]:
+    """Write what is known of it, when it is complete; return that."""
     labels = {**facts, MODULES: " ".join(modules)}
     if library:
         labels |= {LIBRARY: library, SHA256: digest.sha256(Path(library))}
     write_versioned(folder / NAME, FORM, {"labels": labels})
+    return labels
 
 
 def read_labels(folder: Path) -> dict[str, str]:

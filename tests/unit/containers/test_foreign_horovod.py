@@ -15,7 +15,6 @@ import pytest
 from containers import definition, foreign_horovod
 from containers.definition import Base
 from containers.foreign_horovod import Horovod
-from runners.cli.images.build_definition import horovod_summary
 from runners.core.errors import Refused
 
 from ..programs import program
@@ -88,7 +87,7 @@ def test_without_an_mpi_it_is_gloo_alone_and_said(image: Any) -> None:
     found = find(**PACKAGES)
     assert found.environ()["HOROVOD_WITHOUT_MPI"] == "1"
     assert found.labels()["horovod.controllers"] == "gloo"
-    assert "Horovod 0.28.1 for torch; controllers: Gloo alone" in horovod_summary(found)
+    assert "Horovod 0.28.1 for torch; controllers: Gloo alone" in found.summary()
 
 
 def test_nccl_where_cuda_can_be_compiled(image: Any) -> None:
@@ -96,7 +95,7 @@ def test_nccl_where_cuda_can_be_compiled(image: Any) -> None:
     found = find(**PACKAGES)
     assert found.environ()["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert found.labels()["horovod.operations"] == "nccl,mpi,gloo"
-    assert horovod_summary(found).endswith("for GPUs by NCCL")
+    assert found.summary().endswith("for GPUs by NCCL")
     image(nvcc="")
     assert "HOROVOD_GPU_OPERATIONS" not in find(**PACKAGES).environ()
 
