@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ..core import places, trust
-from ..core.errors import NotFound, RunnerError, UsageError, nearest
+from ..core.errors import NotFound, Refused, RunnerError, UsageError, nearest
 from ..core.machine import WORDS
 from ..core.model import ImageInfo
 from ..core.remedy import command
+from ..sites import load
 from .facts import image_labels
 from .store import images_lock, store
 from .store.store import Stored
+
+ENDINGS = (".sif", ".simg")
 
 
 class ImageMissing(NotFound):
@@ -70,6 +74,29 @@ def on_disk(name: str | None) -> ImageInfo:
     target = path.resolve()
     stored = store.at(target)
     return of_store(stored) if stored and stored.path == target else image_labels.read(path)
+
+
+def file_of(name: str) -> Path:
+    """Return the file that a launch would take; a file that is no whole image as it is."""
+    try:
+        return on_disk(name).path
+    except Refused:
+        return find(name)
+
+
+def of_site(name: str, env: Mapping[str, str]) -> tuple[Path, list[Path]]:
+    """Return the folder of images that a site's profile names, and the images in it and below.
+
+    Raises UsageError where it names none, NotFound where the folder is not on this machine.
+    """
+    folder = load.profile(name, env).folder("images", env)
+    if folder is None:
+        show = command("runner", "sites", "show", name)
+        raise UsageError(f"the profile of {name} names no folder of images", "", show)
+    if not folder.is_dir():
+        raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
+    files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+    return folder, [path for path in files if path.is_file()]
 
 
 def _locked(name: str) -> Stored | None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ...core import places
-from ...core.errors import NotFound, UsageError
 from ...core.text import human_size
+from ...images import local_image
 from ...images.release import prebuilt
 from ...images.store import in_use, store
-from ...sites import load
 from .. import options, printer, progress
-
-SITES_OWN = "images"  # the key of a profile's `paths`
-ENDINGS = (".sif", ".simg")
 
 
 @click.group("images", invoke_without_command=True, epilog="Example: runner images --json")
@@ -45,16 +40,8 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
 
 
 def _of_site(name: str, as_json: bool) -> None:
-    """Print the images in the folder that a site's profile names, and in those below it."""
-    folder = load.profile(name, os.environ).folder(SITES_OWN, os.environ)
-    if folder is None:
-        raise UsageError(
-            f"the profile of {name} names no folder of images", "", f"runner sites show {name}"
-        )
-    if not folder.is_dir():
-        raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
-    files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
-    rows = [_built(path) for path in files if path.is_file()]
+    folder, paths = local_image.of_site(name, os.environ)
+    rows = [_built(path) for path in paths]
     table = [[row["path"], human_size(row["size"])] for row in rows]
     printer.json_or_table(as_json, rows, table, ["image", "size"])
     if not as_json:
@@ -114,9 +101,8 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     """
     from ...images.release import publish, release
 
-    place = prebuilt.release_source(os.environ)
-    if source:
-        place = replace(place, source=prebuilt.typed("--from", source), origin="--from")
+    named = (prebuilt.typed("--from", source), "--from") if source else ()
+    place = prebuilt.release_source(os.environ, *named)
     to = prebuilt.typed("TARGET", target)
     origin = release.verified(place, plain)
     with progress.display() as display:

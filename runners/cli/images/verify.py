@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ...core.errors import Refused
 from ...images import local_image, reference
 from .. import exit_codes, options, printer
 
@@ -28,7 +26,7 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
 
     Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
     """
-    path = _path(image)
+    path = local_image.file_of(image)
     if sbom:
         from ...images.facts import probe_image
 
@@ -58,7 +56,7 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     from ...images import verify
 
     digest = reference.checked_digest(digest) if digest else ""
-    path = _path(image)
+    path = local_image.file_of(image)
     checks = []
     tell = printer.tell if sys.stderr.isatty() else lambda words: None
     for check in verify.verify(path, digest, quick, tell):
@@ -95,15 +93,7 @@ def sign_command(image: str, key: str) -> None:
     from ...images.facts import digest_cache
     from ...images.trust import signature
 
-    path = _path(image)
+    path = local_image.file_of(image)
     signed = signature.sign(path, key)
     click.echo(f"{path} is signed by {', '.join(map(signature.named, signed.signers))}")
     click.echo(f"digest: {digest_cache.digest(path)}")
-
-
-def _path(name: str) -> Path:
-    """Return the file that a launch would take; a file that is no whole image as it is."""
-    try:
-        return local_image.on_disk(name).path
-    except Refused:
-        return local_image.find(name)

@@ -36,13 +36,13 @@ class ReleaseSource:
     origin: str = ""
 
 
-def release_source(env: Mapping[str, str]) -> ReleaseSource:
+def release_source(env: Mapping[str, str], source: str = "", origin: str = "") -> ReleaseSource:
     """Return where prebuilt images are; the nearest that says so wins, for the key as well.
 
-    That is the variable, the project's file, the user's, the site's profile, the package. Raises
-    UsageError for what is no source.
+    That is the variable, the project's file, the user's, the site's profile, the package; a
+    `source` that the option `origin` named is before all. Raises UsageError for what is no source.
     """
-    source, key, origin = "", "", ""
+    key = ""
     for where, prebuilt in _said(env):
         if prebuilt.source and not source:
             source, origin = checked(where, prebuilt.source), where

@@ -12,6 +12,7 @@ from runners.cli import cli
 from runners.core.command_line import FLAG
 from runners.core.errors import NotFound, UsageError
 from runners.core.site import Detect
+from runners.images import local_image
 from runners.settings import config
 from runners.sites import find, load
 
@@ -256,7 +257,8 @@ def test_a_sites_ready_images_are_listed(tmp_path: Path) -> None:
 
 
 def test_images_of_a_site_that_has_none_here(tmp_path: Path) -> None:
+    env = environment(tmp_path)
     with pytest.raises(UsageError, match="the profile of tuhpc names no folder of images"):
-        listed(tmp_path, "tuhpc")
+        local_image.of_site("tuhpc", env)
     with pytest.raises(NotFound, match=r"(?s)the images of neuron are not on.*ngc does not exist"):
-        listed(tmp_path, "neuron")
+        local_image.of_site("neuron", env)
