@@ -174,7 +174,10 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     _check_shell(text, name)
     job = directives.read(text)
     _check_scheduler(text, name, job)
-    content = read_commands(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
+    try:
+        content = read_commands(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
+    except RecursionError:
+        raise UsageError(f"{name} is nested too deeply to be read") from None
     if content.faults and not content.commands:
         first, lines = content.faults[0], text.split("\n")
         raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])

@@ -86,10 +86,7 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
     from ...batch_scripts import report, rules, script
     from ...launching import gather
 
-    try:
-        read = script.load(text, str(file), gather.probe_site({}, None))
-    except RecursionError:
-        raise UsageError(f"{file} is nested too deeply to be read") from None
+    read = script.load(text, str(file), gather.probe_site({}, None))
     value: Any
     if check:
         findings = rules.findings(read)
@@ -108,7 +105,6 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
 def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:
     from containers.dockerfile.convert import convert
 
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
     made, notes = convert(file, text, target, output.name if output else "")
     if output is None:
         click.echo(made, nl=False)

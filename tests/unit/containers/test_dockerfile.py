@@ -114,6 +114,11 @@ def test_a_whole_dockerfile(tmp_path: Path) -> None:
     assert notes[0].startswith("line 16: USER nobody: in Apptainer everybody stays")
 
 
+def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
+    (tmp_path / "hello.c").write_text("")
+    assert converted(tmp_path, WHOLE.replace("\n", "\r\n"))[0] == DEFINITION
+
+
 def part(tmp_path: Path, text: str) -> str:
     """What instructions turn into, below the header."""
     made = converted(tmp_path, f"FROM a\n{text}\n")[0].partition("From: a\n")[2].strip()
