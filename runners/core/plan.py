@@ -112,12 +112,11 @@ class Cpus:
     """How ranks use CPUs.
 
     `bind` is srun's --cpu-bind, None to leave it to Slurm; `level` the x86-64 level that Horovod
-    needs, or ""; `per_task` the CPUs of a rank, None where they are not asked for.
+    needs, or "".
     """
 
     bind: str | None = None
     level: str = ""
-    per_task: int | None = None
 
 
 @dataclass(frozen=True)

@@ -112,4 +112,5 @@ def read(paths: JobPaths) -> PlanRecord:
 
 def _of_form_3(content: Mapping[str, Any]) -> dict[str, Any]:
     interruption = {OF_FORM_3.get(k, k): v for k, v in content.get("interruption", {}).items()}
-    return {**content, "interruption": interruption}
+    cpus = {name: value for name, value in content.get("cpus", {}).items() if name != "per_task"}
+    return {**content, "interruption": interruption, "cpus": cpus}

@@ -132,11 +132,14 @@ def _attempt(case: Case) -> Plan:
     wired = wireup.choose(case, launching, controller, log)
     modules = host_mpi.modules(case, runtime, log)
     gpus = gpu.choose(case, scheduler, controller, log)
-    per_task = cpu.share(case, scheduler, log)
-    partition.check(case, per_task, log)
-    cpus = cpu.choose(case, launching, controller, per_task, log)
+    case = case.asking(resources=cpu.share(case, scheduler, log))
+    partition.check(case, log)
+    cpus = cpu.choose(case, launching, controller, log)
     connected = network.choose(case, controller, log)
-    variables = (*cpu.variables(cpus), *network.variables(case, launching, controller, log))
+    variables = (
+        *cpu.variables(case.resources),
+        *network.variables(case, launching, controller, log),
+    )
     libraries = host_mpi.choose(case, launching.launcher, controller, log)
     staged = staging.choose(case, launching, log)
     interruption = requeue.choose(case, launching, staged, log)
@@ -146,12 +149,11 @@ def _attempt(case: Case) -> Plan:
     execution.log_files(case, scheduler, log)
     execution.profiled(case, launching, modules, log)
     brings_recipe = _brings_recipe(case, log)
-    resources = replace(case.resources, cpus_per_task=cpus.per_task)
-    _refused_by_others(case.asking(resources=resources), launching, log)
+    _refused_by_others(case, launching, log)
     _dependency(case, log)
     return Plan(
         spec=spec,
-        resources=resources,
+        resources=case.resources,
         launching=launching,
         wireup=wired,
         gpus=gpus,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core import gpus
-from ..core.model import Controller, LauncherName, SchedulerName
+from ..core.model import Controller, LauncherName, Resources, SchedulerName
 from ..core.plan import Cpus, Launching, Variable
 from ..core.remedy import change
 from ..schedulers import capabilities
@@ -14,8 +16,12 @@ EACH = "cpus-per-task"
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, scheduler: SchedulerName, log: DecisionLog) -> int | None:
-    """Return the CPUs for each rank: as asked, else the GPU's part of a node, None for neither."""
+def share(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Resources:
+    """Return the resources with the CPUs of each rank: as asked, else its GPU's part of a node."""
+    return replace(case.resources, cpus_per_task=_each(case, scheduler, log))
+
+
+def _each(case: Case, scheduler: SchedulerName, log: DecisionLog) -> int | None:
     resources = case.resources
     room = _room(case, scheduler)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
@@ -93,25 +99,19 @@ def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
     return max(1, of_job // case.resources.tasks_of_a_node), evidence
 
 
-def choose(
-    case: Case,
-    launching: Launching,
-    controller: Controller,
-    per_task: int | None,
-    log: DecisionLog,
-) -> Cpus:
+def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding = _bind(case, launching, per_task or 1, log)
-    log.choose("threads", per_task or 1, "CPUs per rank")
-    return Cpus(binding, _level(case, controller, log), per_task)
+    binding = _bind(case, launching, log)
+    log.choose("threads", case.resources.cpus_per_task or 1, "CPUs per rank")
+    return Cpus(binding, _level(case, controller, log))
 
 
-def variables(cpus: Cpus) -> tuple[Variable, ...]:
+def variables(resources: Resources) -> tuple[Variable, ...]:
     """Return the number of threads: without it each rank would start some for all of the CPUs."""
-    return (Variable("OMP_NUM_THREADS", str(cpus.per_task or 1), "CPUs per rank"),)
+    return (Variable("OMP_NUM_THREADS", str(resources.cpus_per_task or 1), "CPUs per rank"),)
 
 
-def _bind(case: Case, launching: Launching, per_task: int, log: DecisionLog) -> str | None:
+def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
@@ -123,7 +123,7 @@ def _bind(case: Case, launching: Launching, per_task: int, log: DecisionLog) -> 
     # A step sets both for itself: that is no wish of the user's, and sbatch sees neither.
     if "SLURM_CPU_BIND" in here and "SLURM_CPU_BIND_TYPE" not in here:
         return log.choose("cpu-bind", here["SLURM_CPU_BIND"], "from SLURM_CPU_BIND")
-    if per_task == 1 or resources.overcommit:
+    if (resources.cpus_per_task or 1) == 1 or resources.overcommit:
         return None
     if "affinity" in plugin or "cgroup" in plugin:
         reason = "each rank's threads stay on its own cores"

@@ -19,14 +19,14 @@ def of(case: Case) -> Partition | None:
     return None
 
 
-def check(case: Case, per_task: int | None, log: DecisionLog) -> None:
-    """Refuse what sbatch would, or what would wait for ever; a rank has `per_task` CPUs."""
+def check(case: Case, log: DecisionLog) -> None:
+    """Refuse what sbatch would, or what would wait for ever."""
     chosen = of(case)
     if chosen is None:
         return
     _nodes(case, chosen, log)
     _time(case, chosen, log)
-    _cpus(case.resources, per_task or 1, chosen, log)
+    _cpus(case.resources, chosen, log)
 
 
 def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:
@@ -68,8 +68,8 @@ def _enough(partition: Partition, resources: Resources) -> bool:
     return wanted is None or most is None or wanted <= most
 
 
-def _cpus(resources: Resources, each: int, partition: Partition, log: DecisionLog) -> None:
-    tasks = resources.tasks_of_a_node
+def _cpus(resources: Resources, partition: Partition, log: DecisionLog) -> None:
+    tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
     if not partition.cpus or tasks * each <= partition.cpus or resources.overcommit:
         return
     nodes = -(-resources.tasks * each // partition.cpus)

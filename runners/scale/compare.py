@@ -88,7 +88,7 @@ def _decided(plan: PlanRecord) -> Facts:
         "launcher": plan.launching.launcher.value,
         "mpi": plan.mpi,
         "data-plane": plan.gpus.data_plane.value,
-        "cpus-per-task": plan.cpus.per_task,
+        "cpus-per-task": plan.resources.cpus_per_task if plan.resources else None,
     }
 
 

@@ -50,7 +50,7 @@ PLAN = Plan(
     Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.SRUN),
     Wireup(Controller.GLOO, "none"),
     Gpus(nv=True, driver="525.60.13", data_plane=DataPlane.NCCL),
-    Cpus("cores", "v3", 4),
+    Cpus("cores", "v3"),
     Network(("eth0", "ib0")),
     Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
     Interruption(True, signal=60, requeue_limit=3, slurm_restarts_preempted=True),
@@ -100,5 +100,7 @@ def test_a_record_of_form_3_is_read(paths: JobPaths) -> None:
     old = {**plan_record.as_data(PLAN), "version": 3}
     for now, before in (("signal", "warning"), ("requeue_limit", "restart_limit")):
         old["interruption"][before] = old["interruption"].pop(now)
+    old["cpus"]["per_task"] = 4
     paths.plan.write_text(json.dumps(old))
-    assert plan_record.read(paths).interruption == PLAN.interruption
+    record = plan_record.read(paths)
+    assert (record.interruption, record.cpus) == (PLAN.interruption, PLAN.cpus)
