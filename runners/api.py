@@ -17,14 +17,15 @@ from typing import Any
 from .core import job_record
 from .core.command_line import FLAG, CommandLine, Given
 from .core.errors import RunnerError, UsageError, nearest
-from .core.job_record import JobPaths, JobState, Status
+from .core.job_record import JobPaths, JobState
 from .core.plan import Plan
 from .core.progress import Listener
 from .core.remedy import command
 from .explain.explanation import Explanation
-from .jobs import find, job_status
-from .jobs.logs import JobLog, concerns
-from .launching import end, follow, gather, submit, working_remedies
+from .jobs import find, job_status, logs
+from .jobs.logs import JobLog
+from .launching import end, follow, gather, run_status, submit, working_remedies
+from .launching.run_status import RunStatus
 from .settings import config, trainers
 from .settings.table import SETTINGS
 
@@ -144,14 +145,18 @@ class Job:
         """The record on disk tells how a job ended; its scheduler forgets that."""
         return self._paths, job_record.load(self._paths)
 
-    @property
-    def _status(self) -> Status:
-        return job_status.status(*self._run)
+    def status(self) -> RunStatus:
+        """Return how the job stands: state, reason, times, exit code, the newest step and loss.
+
+        Raises SystemFault when its scheduler does not answer.
+        """
+        run = self._run
+        return run_status.of_run(*run, job_status.status(*run))
 
     @property
     def state(self) -> JobState:
-        """How the job stands now, as its scheduler says; raises SystemFault when it is silent."""
-        return self._status.state
+        """How the job stands now, as its scheduler says; raises as `status`."""
+        return job_status.status(*self._run).state
 
     def wait(self, timeout: float | None = None) -> JobState:
         """Wait for the end, or `timeout` seconds at most; return the state."""
@@ -163,11 +168,9 @@ class Job:
         Lines of Slurm and of the runner itself belong to no rank and are always there.
         """
         log = JobLog(Path(self._run[1].log))
-        lines = [line for piece in log.new() for line in piece]
-        lines += [log.rest] if log.rest else []
-        ranks = None if rank is None else {rank}
-        shown = [line for line in lines if concerns(line, ranks)]
-        return b"".join(line + b"\n" for line in shown).decode("utf-8", "replace")
+        pieces = logs.now(log, None if rank is None else {rank})
+        lines = [line + b"\n" for piece in pieces for line in piece]
+        return b"".join(lines).decode("utf-8", "replace")
 
     def result(self) -> dict[str, Any]:
         """Wait for the end; return what the trainer wrote in result.json.
@@ -193,4 +196,5 @@ class Job:
         false where there is nothing to explain.
         """
         paths, record = self._run
-        return end.with_commands(end.explain(paths, record, self._status, Listener()), record)
+        status = job_status.status(paths, record)
+        return end.with_commands(end.explain(paths, record, status, Listener()), record)

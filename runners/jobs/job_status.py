@@ -12,6 +12,7 @@ from pathlib import Path
 from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.progress import Listener
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
 from .find import Run, Runs
@@ -38,6 +39,19 @@ def statuses(runs: Iterable[Run]) -> list[Status]:
         ours = [run for run in runs if run[1].scheduler == name and not run[1].state]
         known.update(_ask(name, [run for run in ours if _is_here(run[1])]))
     return [_status(paths, job, known.get(job.id) or _elsewhere(job)) for paths, job in runs]
+
+
+def last_known(runs: Runs, listener: Listener) -> list[Status]:
+    """Return how runs stand; where a scheduler does not answer, what their folders say.
+
+    That is told; what it said becomes the reason of the runs that have not ended.
+    """
+    try:
+        return statuses(runs)
+    except SystemFault as error:
+        listener.tell(f"warning: {error}")
+        recorded = [_status(paths, job, None) for paths, job in runs]
+        return [x._replace(reason=error.what) if x.reason == FORGOTTEN else x for x in recorded]
 
 
 def _ask(name: str, runs: list[Run]) -> dict[str, Status]:
@@ -193,9 +207,3 @@ def _unanswered(paths: JobPaths, job: Job, last: Status, what: str) -> Status:
     if code is None or (code and job.requeue_limit):
         return last._replace(reason=f"{what}; still waiting", exit_code=code)
     return _stopped(last._replace(state=_state_of(code), reason="", exit_code=code))
-
-
-def without_asking(runs: Iterable[Run], why: str) -> list[Status]:
-    """Return what the folders alone say; `why` becomes the reason of those that have not ended."""
-    statuses = [_status(paths, job, None) for paths, job in runs]
-    return [each._replace(reason=why) if each.reason == FORGOTTEN else each for each in statuses]

@@ -94,6 +94,14 @@ def says_end(line: bytes) -> bool:
     return SAYS_END.match(line) is not None
 
 
+def now(log: JobLog, ranks: Collection[int] | None) -> Iterator[list[bytes]]:
+    """Yield the lines of these ranks to the log's present end, also the one being written."""
+    for lines in log.new():
+        yield [line for line in lines if concerns(line, ranks)]
+    if log.rest and concerns(log.rest, ranks):
+        yield [log.rest]
+
+
 def last(log: JobLog, ranks: Collection[int] | None, count: int) -> list[bytes]:
     """Read to the log's present end; return the last `count` lines of these ranks."""
     kept = deque[bytes](maxlen=count)

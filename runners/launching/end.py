@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..core.progress import Listener
 from ..core.remedy import change, command
 from ..explain.explanation import Certainty, Explanation
 from ..jobs import job_status, stalls
-from . import stall_notice, suggest
+from . import exit_codes, stall_notice, suggest
 
 STACKS_SHOWN = 10
 NO_RESULT = (
@@ -23,6 +24,46 @@ NO_RESULT = (
     '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
     "see docs/start/own-trainer.md"
 )
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a job ended. `result` is what its trainer wrote, `odd` why that cannot be read.
+
+    `by_user` says that its user cancelled it. Of such a job, and of one that stopped early with its
+    work saved, `saved_step` is that of the newest checkpoint and `resume` the launch that
+    resumes from it; why they ended is known. `explanation` says it of others that did not end well.
+    """
+
+    status: Status
+    exit_code: int
+    by_user: bool
+    saved_step: int | None
+    resume: str
+    explanation: Explanation | None
+    result: dict[str, Any] | None
+    odd: str
+
+    @property
+    def lacks_result(self) -> bool:
+        """Whether it should have written a result and did not."""
+        return self.status.state == JobState.COMPLETED and self.result is None and not self.odd
+
+
+def of_job(paths: JobPaths, job: Job, status: Status, explain_all: bool = False) -> JobEnd:
+    """Return how a job ended; with `explain_all` also why it did where its user knows that."""
+    code = exit_codes.of_run(paths, job, status)
+    by_user = status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}")
+    known = by_user or status.state == JobState.STOPPED
+    return JobEnd(
+        status,
+        code,
+        by_user,
+        job_record.saved_step(paths) if known else None,
+        resume_command(paths, job) if known else "",
+        explain(paths, job, status) if code and (explain_all or not known) else None,
+        *job_record.result(paths),
+    )
 
 
 def explain(

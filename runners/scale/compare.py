@@ -18,6 +18,7 @@ from ..core.job_record import Job, JobPaths, Status
 from ..core.plan_record import PlanRecord
 from ..images.facts import digest_cache
 from ..jobs import resource_use
+from ..jobs.find import Runs
 from ..jobs.metrics_tail import RATE
 
 Facts = dict[str, Any]
@@ -57,6 +58,36 @@ class Compared:
     @property
     def numbers(self) -> dict[str, Any]:
         return {**self.measured, **self.used}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How results are compared: by `metric`, None where they have no number in common to go by.
+
+    `order` has their places, the best first; `metrics` are the names to show, that one first.
+    """
+
+    metric: str | None
+    order: Sequence[int]
+    metrics: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs as they were named, the same with the best first, and the settings that differ."""
+
+    runs: Sequence[Compared]
+    ordered: Sequence[Compared]
+    metric: str | None
+    differing: Sequence[str]
+
+
+def of_runs(runs: Runs, statuses: Sequence[Status], sort: str | None) -> Comparison:
+    """Compare runs that stand so; raises UsageError for a `sort` that none of them has."""
+    compared = [of_run(*run, status) for run, status in zip(runs, statuses)]
+    ranking = rank([each.measured for each in compared], sort)
+    ordered = [compared[place] for place in ranking.order]
+    return Comparison(compared, ordered, ranking.metric, differing(compared))
 
 
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
@@ -197,6 +228,13 @@ def metric(results: Sequence[Mapping[str, Any]], requested: str | None) -> str |
             f"--sort {requested}: no run has such a number", nearest(requested, sorted(known))
         )
     return requested
+
+
+def rank(results: Sequence[Mapping[str, Any]], sort: str | None) -> Ranking:
+    """Rank results by the metric `sort`, by default what decides; raises as `metric`."""
+    by = metric(results, sort)
+    names = dict.fromkeys([*([by] if by else []), *metrics(results)])
+    return Ranking(by, best_first(results, by), list(names))
 
 
 def best_first(results: Sequence[Mapping[str, Any]], name: str | None) -> list[int]:

@@ -45,8 +45,13 @@ said["rank 1"] = "PLACE" in trained.logs(rank=1)
 while "waits" not in waits.logs() and not waits.wait(1).ended:
     pass
 before = waits.state.name
+now = waits.status()
+said["status"] = [now.state.name, now.nodes != "", now.elapsed >= 0, 500 < now.left <= 600]
 runners.job(waits.id).cancel()
 said["waited"] = [before, waits.wait().name]
+ended = failed.status()
+said["ended"] = [ended.state.name, ended.exit_code, ended.left, ended.folder == failed.folder]
+said["ended why"] = ended.why
 why = failed.explain()
 said["why"] = [why.cause, str(why.fix)]
 try:
@@ -104,6 +109,9 @@ def test_each_call(login: Login) -> None:
     assert said["result"] == {"loss": 2.0, "size": 2}
     assert (said["ranks"], said["rank 1"]) == (["0", "1"], True)
     assert said["waited"] == ["RUNNING", "CANCELLED"]
+    assert said["status"] == ["RUNNING", True, True, True]
+    assert said["ended"] == ["FAILED", 1, None, True]
+    assert "ZeroDivisionError" in said["ended why"]
 
     cause, fix = said["why"]
     what, evidence, remedies = said["failed"]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ...core.text import table_width
+from ...jobs import job_status
 from ...scale import compare
-from ...scale.compare import Compared
+from ...scale.compare import Compared, Comparison
 from .. import options, printer
-from . import status_view
 
 EXAMPLE = """\b
 Examples:
@@ -37,46 +38,46 @@ def compare_command(
     meant = [run for name in names for run in options.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
-    compared = [
-        compare.of_run(*run, status) for run, status in zip(meant, status_view.statuses(meant))
-    ]
-    printer.tell_first([each.odd for each in compared if each.odd])
-    metric = compare.metric([each.measured for each in compared], sort)
-    order = compare.best_first([each.measured for each in compared], metric)
-    ordered = [compared[place] for place in order]
+    statuses = job_status.last_known(meant, printer.Console())
+    compared = compare.of_runs(meant, statuses, sort)
+    printer.tell_first([each.odd for each in compared.runs if each.odd])
     if not as_json:
-        _print(compared, ordered, metric, every)
+        _print(compared, every)
         return
-    names = ("run", "settings", "measured", "used")
-    runs = [{name: getattr(each, name) for name in names} for each in compared]
-    best = ordered[0].run if metric else None
-    facts = {"runs": runs, "differ": compare.differing(compared), "metric": metric, "best": best}
-    printer.print_json(facts)
+    fields = ("run", "settings", "measured", "used")
+    printer.print_json(
+        {
+            "runs": [{name: getattr(each, name) for name in fields} for each in compared.runs],
+            "differ": compared.differing,
+            "metric": compared.metric,
+            "best": compared.ordered[0].run if compared.metric else None,
+        }
+    )
 
 
-def _print(
-    compared: list[Compared], ordered: list[Compared], metric: str | None, every: bool
-) -> None:
-    settings = compare.names([each.settings for each in compared])
-    shown = settings if every else compare.differing(compared)
+def _print(compared: Comparison, every: bool) -> None:
+    metric, best = compared.metric, compared.ordered[0]
+    settings = compare.names([each.settings for each in compared.runs])
+    shown = settings if every else compared.differing
     needed = ["state", *([metric] if metric else [])]
-    numbers = compare.names([each.numbers for each in compared])
+    numbers = compare.names([each.numbers for each in compared.runs])
     spare = [name for name in numbers if name not in needed]
-    _table(ordered[0], ordered, shown, [*needed, *spare], spare)
+    _table(compared.ordered, shown, [*needed, *spare], spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
     if metric:
-        best = ordered[0]
         value = printer.text(best.measured[metric])
         click.echo(f"best {metric}: {best.run}, {value}; changes are against it", err=True)
 
 
 def _table(
-    reference: Compared, ordered: list[Compared], settings: list[str], reached: list[str],
-    spare: list[str],
-) -> None:  # fmt: skip
+    ordered: Sequence[Compared],
+    settings: Sequence[str],
+    reached: Sequence[str],
+    spare: Sequence[str],
+) -> None:
     """Print a line for each run; few runs that differ in more than fits get a column each."""
-    first = reference.numbers
+    first = ordered[0].numbers
     rows = [
         [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
         + [_measured(each.numbers.get(name), first.get(name)) for name in reached]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
-from ...core.job_record import Job
 from ...core.text import first_few
-from ...explain.explanation import Explanation
-from ...explain.judge import explain
 from ...jobs import job_status, wording
 from ...jobs.find import Runs
-from ...launching import end
+from ...launching import end, run_group
 from .. import options, printer
 from . import job_end
-from .status_view import WELL
 
 LISTED = 10
-Explained = Sequence["tuple[Job, Explanation]"]
 
 
 @click.command("explain", epilog="Example: runner explain 42")
@@ -46,27 +39,14 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
 
 
 def _explain_array(runs: Runs, as_json: bool) -> None:
-    """Print why those runs failed that did, with one scheduler call for all."""
-    pairs = zip(runs, job_status.statuses(runs))
-    failed = [(run, status) for run, status in pairs if status.state not in WELL]
-    explanations = [(job, explain(paths, job, status)) for (paths, job), status in failed]
+    """Print why those runs failed that did."""
+    explained = run_group.explained(runs)
     if as_json:
-        printer.print_json([end.explanation_facts(why, job) for job, why in explanations])
+        printer.print_json([end.explanation_facts(why, job) for job, why in explained])
         return
-    click.echo(f"{runs[0][1].array}: {len(explanations)} of {len(runs)} runs did not end well")
-    for group in _alike(explanations):
+    click.echo(f"{runs[0][1].array}: {len(explained)} of {len(runs)} runs did not end well")
+    for group in run_group.by_cause(explained):
         job, why = group[0]
-        click.echo("\n".join([_who(group), *job_end.explanation_lines(why, job)]))
-
-
-def _alike(explanations: Explained) -> list[Explained]:
-    """Group by what failed, the most frequent first; one explanation stands for its group."""
-    groups: dict[str, list[tuple[Job, Explanation]]] = {}
-    for job, why in explanations:
-        groups.setdefault(why.name, []).append((job, why))
-    return sorted(groups.values(), key=len, reverse=True)
-
-
-def _who(group: Explained) -> str:
-    ids = [job.id for job, _ in group]
-    return first_few(ids, LISTED) + ("; of the first:" if len(ids) > 1 else ":")
+        who = first_few([job.id for job, _ in group], LISTED)
+        click.echo(who + ("; of the first:" if group[1:] else ":"))
+        click.echo("\n".join(job_end.explanation_lines(why, job)))

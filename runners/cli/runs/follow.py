@@ -77,7 +77,8 @@ def attended(
                 printer.tell(left)
                 return None
             if answer == "c":
-                cancel(paths, job)
+                follow.cancel(paths, job)
+                click.echo(f"job {job.id} cancelled", err=True)
 
 
 def _asked(job: Job) -> str:
@@ -92,12 +93,6 @@ def _asked(job: Job) -> str:
         key = "d"
     click.echo(err=True)
     return key
-
-
-def cancel(paths: JobPaths, job: Job) -> None:
-    """Cancel a job and say so; raises as `launching.follow.cancel`."""
-    follow.cancel(paths, job)
-    click.echo(f"job {job.id} cancelled", err=True)
 
 
 @contextmanager

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 
-from ...core.errors import NotFound, UsageError
-from ...core.job_record import Job, JobPaths
+from ...core.errors import UsageError
 from ...jobs import job_status
-from ...launching import end
+from ...jobs.find import Runs
+from ...launching import end, run_group
 from .. import options, printer
-from . import follow, job_end, run_group, status_view
+from . import follow, group_view, job_end
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
@@ -25,7 +24,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        sys.exit(run_group.wait(meant))
+        sys.exit(group_view.wait(meant))
     paths, job_record = meant[0]
     status = follow.waited(paths, job_record)
     if status is None:
@@ -45,19 +44,15 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     meant = options.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
-    options.check_ours(meant)
+    cancelled, first = run_group.cancel(meant), meant[0][1]
     if len(meant) > 1:
-        run_group.cancel(meant)
-        return
-    paths, job_record = meant[0]
-    if job_status.status(paths, job_record).state.ended:
-        raise NotFound(
-            f"job {job_record.id} has ended already", remedy=f"runner status {job_record.id}"
-        )
-    follow.cancel(paths, job_record)
+        what = f"{first.array}: {cancelled} of {len(meant)} runs cancelled"
+    else:
+        what = f"job {first.id} cancelled"
+    click.echo(what, err=True)
 
 
-def _confirm(meant: Sequence[tuple[JobPaths, Job]]) -> None:
+def _confirm(meant: Runs) -> None:
     """Ask whether to cancel the last job; raise UsageError without a terminal."""
     job = meant[0][1]
     name = job.array or job.id
@@ -80,7 +75,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        run_group.show(meant, status_view.statuses(meant), as_json, sort)
+        group_view.show(meant, job_status.last_known(meant, printer.Console()), as_json, sort)
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)

@@ -1,23 +1,21 @@
-"""How a job ended: its explanation and its result are printed, and its exit code is chosen."""
+"""How a job ended, for who waited for it: its explanation, its result and where its files are."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from ...core import job_record
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...core.remedy import ADVICE
-from ...explain import read_facts
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
 from ...injob.run_files import harmless
 from ...jobs import wording
 from ...launching import end, suggest
-from .. import exit_codes, printer
+from ...launching.end import JobEnd
+from .. import printer
 
 WIDTH = len("first to fail: ")
 FIXED_BY = {
@@ -28,43 +26,43 @@ FIXED_BY = {
 }
 
 
-def ending(paths: JobPaths, job: Job, status: Status, shown: Collection[int] | None = ()) -> int:
-    """Print how a job ended, to stderr; return the exit code for it.
+def ending(paths: JobPaths, job: Job, status: Status) -> int:
+    """Print how a job ended, to stderr; return the exit code for it."""
+    ended = end.of_job(paths, job, status)
+    _print(ended, job, ())
+    return ended.exit_code
 
-    `shown` are the ranks (None: all) whose tracebacks are on the screen already.
-    """
-    code = exit_code(paths, job, status)
-    if status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}"):
-        lines = [f"runner: job {job.id} was cancelled, exit code {code}", *_go_on(paths, job)]
-    elif status.state == JobState.STOPPED:
-        lines = stopped(paths, job, status)
-    elif code:
-        why = end.explain(paths, job, status)
-        if shown is None or why.rank in shown or (why.rank is None and shown):
-            why = replace(why, traceback=())
-        lines = [
-            f"runner: job {job.id} ended: {wording.describe(status)}, exit code {code}",
-            *explanation_lines(why, job),
-            f"  log: {job.log} (all ranks: runner logs --all {job.id})",
-        ]
-    else:
-        lines = []
-    for line in lines:
+
+def _print(ended: JobEnd, job: Job, shown: Collection[int] | None) -> None:
+    """Print how a job ended; tracebacks of the ranks in `shown` (None: all) were printed before."""
+    for line in lines(ended, job, shown):
         click.echo(line, err=True)
-    return code
 
 
-def stopped(paths: JobPaths, job: Job, status: Status) -> list[str]:
-    why = f" ({status.reason})" if status.reason else ""
-    step = job_record.saved_step(paths)
+def lines(ended: JobEnd, job: Job, shown: Collection[int] | None = ()) -> list[str]:
+    go_on = [f"  go on: {ended.resume}"] if ended.resume else []
+    if ended.by_user:
+        return [f"runner: job {job.id} was cancelled, exit code {ended.exit_code}", *go_on]
+    if ended.status.state == JobState.STOPPED:
+        return [_stopped(ended, job), *go_on, f"  log: {job.log}"]
+    why = ended.explanation
+    if why is None:
+        return []
+    if shown is None or why.rank in shown or (why.rank is None and shown):
+        why = replace(why, traceback=())
+    how = f"{wording.describe(ended.status)}, exit code {ended.exit_code}"
+    return [
+        f"runner: job {job.id} ended: {how}",
+        *explanation_lines(why, job),
+        f"  log: {job.log} (all ranks: runner logs --all {job.id})",
+    ]
+
+
+def _stopped(ended: JobEnd, job: Job) -> str:
+    why = f" ({ended.status.reason})" if ended.status.reason else ""
+    step = ended.saved_step
     saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
-    line = f"runner: job {job.id} stopped early{why}: {saved}, exit code {status.exit_code}"
-    return [line, *_go_on(paths, job), f"  log: {job.log}"]
-
-
-def _go_on(paths: JobPaths, job: Job) -> list[str]:
-    command = end.resume_command(paths, job)
-    return [f"  go on: {command}"] if command else []
+    return f"runner: job {job.id} stopped early{why}: {saved}, exit code {ended.exit_code}"
 
 
 def tell_success(job: Job, status: Status) -> None:
@@ -72,12 +70,6 @@ def tell_success(job: Job, status: Status) -> None:
     if status.state == JobState.COMPLETED:
         after = f" after {wording.span(status.elapsed)}" if status.elapsed else ""
         printer.tell(f"job {job.id}: {wording.describe(status)}{after}")
-
-
-def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
-    """Return the exit code for a job that has ended: of a failed one its first rank's."""
-    failed = status.state == JobState.FAILED
-    return exit_codes.of_job(status, read_facts.exit_code(paths, job) if failed else None)
 
 
 def finish(
@@ -88,24 +80,40 @@ def finish(
     as_json: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Print the ending and the result of a job that was waited for; return the exit code."""
-    code = ending(paths, job, status, shown)
-    result, odd = job_record.result(paths)
-    if odd:
-        printer.tell(odd)
+    """Print the ending and the result of a job that was waited for; return the exit code.
+
+    `shown` are the ranks (None: all) whose tracebacks are on the screen already.
+    """
+    ended = end.of_job(paths, job, status, explain_all=as_json)
+    _print(ended, job, shown)
+    if ended.odd:
+        printer.tell(ended.odd)
     if as_json:
-        value = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
-        why = end.explanation_facts(end.explain(paths, job, status), job) if code else None
-        printer.print_json({**value, "exit_code": code, "explanation": why, "result": result})
-    elif result is not None and not quiet:
-        # What was asked for is known to who is looking; `runner result` shows that too.
-        facts = {name: item for name, item in result.items() if name != "arguments"}
-        printer.result_table(without_use(facts))
-    elif not odd and status.state == JobState.COMPLETED and not quiet:
-        printer.tell(end.NO_RESULT)
-    for line in end.traces(paths) if not as_json and not quiet else ():
-        printer.tell(line)
-    return code
+        _print_json(ended, paths, job)
+    elif not quiet:
+        if ended.result is not None:
+            # What was asked for is known to who is looking; `runner result` shows that too.
+            facts = {name: item for name, item in ended.result.items() if name != "arguments"}
+            printer.result_table(without_use(facts))
+        elif ended.lacks_result:
+            printer.tell(end.NO_RESULT)
+        for line in end.traces(paths):
+            printer.tell(line)
+    return ended.exit_code
+
+
+def _print_json(ended: JobEnd, paths: JobPaths, job: Job) -> None:
+    why = ended.explanation
+    printer.print_json(
+        {
+            "id": job.id,
+            "folder": str(paths.root),
+            "state": ended.status.state.name,
+            "exit_code": ended.exit_code,
+            "explanation": end.explanation_facts(why, job) if why else None,
+            "result": ended.result,
+        }
+    )
 
 
 def without_use(result: dict[str, Any]) -> dict[str, Any]:
@@ -116,8 +124,7 @@ def without_use(result: dict[str, Any]) -> dict[str, Any]:
 def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     """Return an explanation for people, one fact a line under its word."""
     if not explanation.failed:
-        lines = (explanation.cause, *explanation.evidence)
-        return [f"  {harmless(line)}" for line in lines]
+        return [f"  {harmless(x)}" for x in (explanation.cause, *explanation.evidence)]
     of_all = explanation.who and explanation.rank is None and not explanation.host
     facts = [
         ("cause", [explanation.cause]),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from ...core.errors import NotFound
 from ...core.job_record import Job
-from ...jobs.logs import JobLog, concerns, last, rank_of
+from ...jobs.logs import JobLog, last, now, rank_of
 from .. import options, printer
 from . import follow, job_end
 from .follow import Plain
@@ -59,18 +60,10 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
         raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
     log, shown = JobLog(Path(job.log)), Plain()
     spoke = ranks is None or tail is not None
-    for lines in _pieces(log, ranks, tail):
+    first = [] if tail is None else [last(log, ranks, tail)]
+    for lines in chain(first, now(log, ranks)):
         shown.show(lines)
         spoke = spoke or any(rank_of(line) is not None for line in lines)
     if not spoke:
         who = f"rank {', '.join(map(str, sorted(ranks or ())))}"
         printer.tell(f"{who} wrote nothing; --all shows what others wrote")
-
-
-def _pieces(log: JobLog, ranks: Collection[int] | None, tail: int | None) -> Iterator[list[bytes]]:
-    if tail is not None:
-        yield last(log, ranks, tail)
-    for lines in log.new():
-        yield [line for line in lines if concerns(line, ranks)]
-    if log.rest and concerns(log.rest, ranks):
-        yield [log.rest]

@@ -8,8 +8,9 @@ import click
 
 from ...core import quoting
 from ...core.job_record import Job, JobPaths
-from ...jobs import find, resource_use
-from ...jobs.find import Run
+from ...jobs import find
+from ...jobs.find import Runs
+from ...launching import run_status
 from .. import options, printer
 from . import status_view
 
@@ -28,16 +29,15 @@ def status_command(job: str | None, runs_dir: str | None, as_json: bool) -> None
 
 
 def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
-    used = resource_use.of_run(paths)
-    facts = status_view.of_one(paths, job, used)
+    known = run_status.details(paths, job, printer.Console())
     if as_json:
-        printer.print_json(facts)
+        printer.print_json(status_view.details(known))
         return
-    printer.result_table(status_view.in_words(facts))
-    if used:
+    printer.result_table(status_view.in_words(known))
+    if known.use:
         click.echo("\nuse of its nodes (means, unless it says peak):")
-        printer.table(*status_view.use_table(used))
-        for line in status_view.use_lines(used, job):
+        printer.table(*status_view.use_table(known.use))
+        for line in status_view.use_lines(known.use, job):
             click.echo(line)
 
 
@@ -64,7 +64,8 @@ def _none(folder: Path) -> None:
         click.echo(f"  try: {text}", err=True)
 
 
-def _print(meant: list[Run], as_json: bool) -> None:
-    pairs = zip(meant, status_view.statuses(meant))
-    rows = [status_view.facts(*run, status) for run, status in pairs]
-    printer.json_or_table(as_json, rows, *status_view.table(rows), status_view.SPARE)
+def _print(runs: Runs, as_json: bool) -> None:
+    statuses = run_status.of_runs(runs, printer.Console())
+    rows, headers = status_view.table(statuses)
+    facts = [status_view.facts(status) for status in statuses]
+    printer.json_or_table(as_json, facts, rows, headers, status_view.SPARE)

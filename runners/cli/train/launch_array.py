@@ -19,7 +19,7 @@ from ...settings.sweep import SweepRequest
 from ...submit import job_array
 from ...submit.launch import Draft
 from .. import invocation, printer
-from ..runs import run_group, status_view
+from ..runs import group_view, status_view
 from . import plan_view
 
 LISTED = 10
@@ -43,7 +43,7 @@ def launch(made: Plan, sweep_request: SweepRequest, values: dict[str, Any]) -> N
         runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
         _announce(made, runs, values)
     if values["waits"]:
-        sys.exit(run_group.wait(runs, values["as_json"], values["parsable"]))
+        sys.exit(group_view.wait(runs, values["as_json"], values["parsable"]))
 
 
 def _warn_of_shared_files(made: Plan) -> None:
@@ -87,7 +87,7 @@ def _announce(made: Plan, runs: Runs, values: dict[str, Any]) -> None:
     if values["parsable"]:
         click.echo("\n".join(wholes))
     elif values["as_json"]:
-        listed = [run_group.facts(*run) for run in runs]
+        listed = [group_view.facts(*run) for run in runs]
         if not values["waits"]:
             printer.print_json({"name": name, "ids": wholes, "runs": listed})
     else:

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runners.cli.runs import compare as compare_command
-from runners.cli.runs import job_end, run_group
 from runners.cli.runs.follow import PROGRESS, Plain
-from runners.core import digest, files, job_record, plan_record, shell
-from runners.core.command_line import CommandLine
-from runners.core.errors import NotFound, SystemFault
-from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core import job_record, plan_record, shell
+from runners.core.errors import SystemFault
+from runners.core.job_record import Job, JobPaths
 from runners.core.plan_record import PlanRecord
 from runners.core.shell import Result
-from runners.injob.rank import problems
 from runners.jobs import job_status, metrics_tail, wording
 from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 from runners.jobs.metrics_tail import Reading
 from runners.jobs.wording import reason_in_words
-from runners.launching import end
 from runners.launching.follow import Follower
-from runners.scale import compare
-from runners.scale.compare import Compared
 from runners.schedulers import slurm
 
-from ..failures import leave
+from ..runs import a_run
 from ..tables import each
 
 STEP = {"event": "step", "step": 100, "epoch": 1, "loss": 0.5, "samples_per_s": 80.0}
@@ -190,14 +182,6 @@ def test_times() -> None:
     assert wording.moment(now + 86400, now) == "2026-11-22 20:00"
 
 
-def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
-    paths = JobPaths(folder)
-    folder.mkdir()
-    job = Job("42", "train", "slurm", str(paths.log), 1.0)
-    replace(job, **facts).save(paths)  # type: ignore[arg-type]
-    return paths, job_record.load(paths)
-
-
 def test_history_is_asked_once_for_all_that_were_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,56 +253,6 @@ def test_a_scheduler_is_asked_less_and_less_often(
     assert clock[0] < 2401
 
 
-def test_runs_side_by_side(tmp_path: Path) -> None:
-    typed = CommandLine(trainer="torch_mnist", args=("--lr", "0.1"))
-    paths, job = a_run(
-        tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", typed=typed
-    )
-    launching = {"scheduler": "local", "runtime": "apptainer", "launcher": "local"}
-    decided = {"launching": launching, "gpus": {"data_plane": "gloo"}}
-    plan = {"version": plan_record.VERSION, **decided, "choices": [{"id": "x", "value": "y"}]}
-    paths.plan.write_text(json.dumps(plan))
-    cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
-    assert cut.settings == {
-        "image": "a.sif", "image digest": "0123456789ab", **launching, "data-plane": "gloo",
-        "arguments as typed": "--lr 0.1",
-    }  # fmt: skip
-    assert cut.measured == {"state": "failed", "elapsed_seconds": 9.0}
-    paths.result.write_text(
-        '{"world_size": 2, "arguments": {"base_lr": 0.1}, "samples_per_s": 80.0, "loss": 0.2}'
-    )
-    whole = compare.of_run(paths, job, Status(JobState.COMPLETED))
-    assert whole.settings["--base-lr"] == 0.1
-    assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
-    names = compare.names([cut.settings, whole.settings])
-    assert names == [*cut.settings, "world_size", "--base-lr"]
-    assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
-
-
-def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    image = tmp_path / "a.sif"
-    image.write_bytes(b"content")
-    paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
-    done = Status(JobState.COMPLETED)
-    assert compare.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
-    monkeypatch.setattr(digest, "sha256", lambda path, _: path.joinpath("not a folder").read_text())
-    assert "image digest" not in compare.of_run(paths, job, done).settings
-
-
-@each(
-    (112.0, 100.0, "+12 %"),
-    (50.0, 100.0, "-50 %"),
-    (100.1, 100.0, ""),
-    (1.0, 0.0, ""),
-    (8, 4, ""),
-    ("a", 1.0, ""),
-)
-def test_changes(value: object, first: object, shown: str) -> None:
-    assert compare.change(value, first) == shown
-
-
 @each(
     (b"srun: error: n2: task 1: Exited with exit code 1", True),
     (b"srun: error: n1: tasks 0,2-3: Bus error", True),
@@ -332,131 +266,9 @@ def test_what_slurm_says_of_ranks_that_ended(line: bytes, so: bool) -> None:
     assert says_end(line) is so
 
 
-def test_ones_own_cancelling_is_not_explained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, job = a_run(tmp_path / "t-1")
-    own = Status(JobState.CANCELLED, f"by {os.getuid()}")
-    assert job_end.ending(paths, job, own) == 86
-    assert "certainty" not in capsys.readouterr().err
-    assert job_end.ending(paths, job, own._replace(reason=f"by {os.getuid() + 1}")) == 86
-    assert "certainty" in capsys.readouterr().err
-
-
-def test_a_traceback_that_was_followed_is_not_shown_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, job = a_run(tmp_path / "t-1")
-    error = problems.of_exception(1, ValueError("boom"), ["Traceback", "ValueError: boom"])
-    leave(paths, 1, 1.0, error)
-    ended = Status(JobState.FAILED, "", 1)
-    for shown, count in (((), 1), ((0,), 1), ((1,), 0), (None, 0)):
-        assert job_end.ending(paths, job, ended, shown) == 1
-        assert capsys.readouterr().err.count("traceback:") == count
-
-
-def test_a_job_that_left_no_result_is_told_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, job = a_run(tmp_path / "train-1")
-    done = Status(JobState.COMPLETED)
-    assert job_end.finish(paths, job, done) == 0
-    told = capsys.readouterr().err
-    assert "no result.json in OUTPUT_DIR: write one" in told
-    assert "see docs/start/own-trainer.md" in told
-    paths.result.write_text('{"accuracy": 0.97}')
-    assert job_end.finish(paths, job, done) == 0
-    assert "no result.json" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["[1, 2]", '{"accuracy": '])
-def test_an_odd_result_is_told_and_changes_no_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    paths, job = a_run(tmp_path / "train-1")
-    paths.result.write_text(text)
-    failed = Status(JobState.FAILED, "", 7)
-    assert job_end.finish(paths, job, failed, as_json=True) == 7
-    printed = capsys.readouterr()
-    assert f"cannot read {paths.result}" in printed.err
-    assert json.loads(printed.out)["result"] is None
-    assert job_end.finish(paths, job, Status(JobState.COMPLETED)) == 0
-    assert "no result.json" not in capsys.readouterr().err
-    with pytest.raises(NotFound, match="no result") as told:
-        end.result(paths, replace(job, state="COMPLETED"))
-    assert f"cannot read {paths.result}" in told.value.evidence
-
-
-def test_the_odd_result_of_one_run_hides_no_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = [a_run(tmp_path / name) for name in ("train-1", "train-2")]
-    runs[0][0].result.write_text("[1, 2]")
-    runs[1][0].result.write_text('{"accuracy": 0.97}')
-    statuses = [Status(JobState.COMPLETED)] * 2
-    run_group.show(runs, statuses, as_json=True)
-    printed = capsys.readouterr()
-    assert [run["result"] for run in json.loads(printed.out)] == [None, {"accuracy": 0.97}]
-    assert f"cannot read {runs[0][0].result}" in printed.err
-    run_group.show(runs, statuses, as_json=False)
-    assert "0.97" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [("[1, 2]", "cannot read {}"), ('{"arguments": [1]}', "cannot compare {}: arguments is not")],
-)
-def test_runs_are_compared_without_an_odd_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str
-) -> None:
-    runs = [a_run(tmp_path / name)[0] for name in ("train-1", "train-2")]
-    runs[0].result.write_text(text)
-    runs[1].result.write_text('{"accuracy": 0.97, "arguments": null}')
-    names = [str(run.root) for run in runs]
-    compare_command.compare_command.main([*names, "--json"], standalone_mode=False)
-    printed = capsys.readouterr()
-    assert why.format(runs[0].result) in printed.err
-    facts = json.loads(printed.out)
-    assert facts["best"] == "train-2"
-    assert list(facts["runs"][0]["measured"]) == ["state"]
-
-
 def test_a_plan_in_another_form_is_refused(tmp_path: Path) -> None:
     paths, _ = a_run(tmp_path / "old-1")
     assert plan_record.read(paths) == PlanRecord()
     paths.plan.write_text('[{"what": "runtime", "value": "apptainer"}]')
     with pytest.raises(SystemFault, match="written by another version of runner"):
         plan_record.read(paths)
-
-
-def test_the_end_of_a_job_says_where_a_profile_and_a_timeline_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = JobPaths(tmp_path)
-    job = Job("7", "job", "local", str(paths.log), 1.0, "COMPLETED")
-    job_end.finish(paths, job, Status(JobState.COMPLETED))
-    assert "timeline" not in capsys.readouterr().err
-    paths.profile.mkdir()
-    files.write_json(paths.plan, {"version": plan_record.VERSION, "timeline": "t.json"})
-    job_end.finish(paths, job, Status(JobState.COMPLETED))
-    told = capsys.readouterr().err
-    assert f"profile: {tmp_path}/profile (" in told
-    assert f"timeline: {tmp_path}/t.json (" in told
-
-
-def test_a_sweep_is_compared_with_its_best_run_which_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The run that was named first may be the one that diverged."""
-    runs = [
-        Compared(f"t-{n}", {"--base-lr": lr}, {"state": "completed", "loss": loss})
-        for n, lr, loss in ((1, 0.9, 9.0), (2, 0.1, 0.5), (3, 0.2, 0.55))
-    ]
-    ordered = [runs[1], runs[2], runs[0]]
-    compare_command._print(runs, ordered, "loss", False)
-    said = capsys.readouterr()
-    rows = [line.split() for line in said.out.splitlines()[1:]]
-    assert [row[0] for row in rows] == ["t-2", "t-3", "t-1"]
-    assert "%" not in said.out.splitlines()[1]
-    assert "+10 %" in said.out.splitlines()[2]
-    assert "best loss: t-2, 0.5; changes are against it" in said.err

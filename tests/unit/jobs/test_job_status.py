@@ -7,28 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli import exit_codes
-from runners.cli.runs import job_end
 from runners.core import files, job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.progress import Listener
 from runners.core.shell import Result
 from runners.jobs import job_status, wording
-from runners.launching import end
+
+from ..runs import squeue_says
 
 
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     paths = JobPaths(folder / "train-1")
-    paths.root.mkdir()
+    paths.root.mkdir(parents=True)
     given = (Given("image", "a.sif"), Given("requeue", True))
     typed = CommandLine("launch", given, (), "train.py", ("--lr", "0.1"), str(folder))
     job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, typed=typed)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
     return paths, job_record.load(paths)
-
-
-def squeue_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, text, ""))
 
 
 def test_a_job_that_comes_back_is_pending_whatever_its_last_attempt_left(
@@ -101,17 +97,6 @@ def test_a_job_that_saved_its_work_has_not_failed(
     squeue_says(monkeypatch, f"42|{said}|10||0:07|1:00|N/A|\n")
     status = job_status.status(paths, job)
     assert (status.state, status.reason) == (JobState.STOPPED, reason)
-    assert exit_codes.of_job(status, None) == 91
-    (first, *_) = job_end.stopped(paths, job, status)
-    assert "no checkpoint of ours" in first
-    paths.checkpoints.mkdir()
-    for step in (90, 123):
-        (paths.checkpoints / f"step-{step:08d}.json").touch()
-    monkeypatch.chdir(tmp_path)
-    told = job_end.stopped(paths, job, status)
-    assert "checkpoint at step 123 saved, exit code 91" in told[0]
-    again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
-    assert told[1] == f"  go on: {again} --resume {paths.root}"
 
 
 def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
@@ -126,28 +111,31 @@ def test_a_job_killed_after_its_ranks_had_saved_has_stopped(
         assert (status.state, status.exit_code) == (JobState.STOPPED, 91)
 
 
-def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    args = ("--resume", "auto", "--resume=x", "--lr", "1")
-    elsewhere = str(tmp_path / "elsewhere")
-    typed = CommandLine("launch", (Given("nodes", 2),), (), "train.py", args, elsewhere)
-    paths, job = comes_back(tmp_path, typed=typed)
-    paths.checkpoints.mkdir()
-    (paths.checkpoints / "step-00000001.json").touch()
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    folder = str(paths.root)
-    offered = end.resume_command(paths, job).split()
-    assert offered[:4] == ["runner", "launch", "--bind", f"{folder}:{folder}:ro"]
-    assert offered[-4:] == ["--lr", "1", "--resume", folder]
-    assert offered.count("--resume") == 1
-
-
 def test_a_cancelled_job_is_cancelled_although_it_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, job = comes_back(tmp_path)
     paths.exit.write_text('{"exit_code": 91, "time": 1}')
     squeue_says(monkeypatch, "42|CANCELLED|None|1||0:07|1:00|N/A|\n")
-    assert exit_codes.of_job(job_status.status(paths, job), None) == 86
+    assert job_status.status(paths, job).state == JobState.CANCELLED
+
+
+def test_a_silent_scheduler_is_told_of_and_folders_say_what_they_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Told(Listener):
+        def tell(self, text: str) -> None:
+            told.append(text)
+
+    runs = [comes_back(tmp_path / name) for name in ("waits", "ended")]
+    runs[1][0].exit.write_text('{"exit_code": 3, "time": 1}')
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
+    waits, ended = job_status.last_known(runs, Told())
+    (warning,) = told
+    assert warning.startswith("warning: ")
+    assert "no answer" in warning
+    assert (waits.state, bool(waits.reason)) == (JobState.UNKNOWN, True)
+    assert waits.reason in warning
+    assert (ended.state, ended.exit_code, ended.reason) == (JobState.FAILED, 3, "")

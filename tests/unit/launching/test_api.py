@@ -56,6 +56,11 @@ def launch(*args: object, **settings: Any) -> Job:
 def test_a_job_from_launch_to_result(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     job = launch("--epochs", 5, env={"COLOUR": "blue"}, job_name="first", time=10)
     assert job.wait() is job.state is JobState.COMPLETED
+    status = job.status()
+    assert (status.state, status.exit_code, status.why) == (JobState.COMPLETED, 0, "")
+    assert status.elapsed is not None
+    assert status.elapsed < 60
+    assert (status.folder, status.step) == (job.folder, None), "the trainer writes no steps"
     result = job.result()
     assert result.pop("use")["nodes"][0]["ranks"] == 1
     assert result == {"accuracy": 0.5}
@@ -88,6 +93,9 @@ def test_the_command_line_reads_a_job_of_the_api_launched_in_a_thread() -> None:
 
 def test_a_failure_is_an_exception_that_says_why(capfd: pytest.CaptureFixture[str]) -> None:
     job = launch("fail")
+    job.wait()
+    assert (job.status().state, job.status().exit_code) == (JobState.FAILED, 1)
+    assert "ValueError: no such layer" in job.status().why
     with pytest.raises(JobFailed, match="ValueError: no such layer") as caught:
         job.result()
     why = job.explain()

@@ -1,0 +1,108 @@
+"""Runs that were submitted together: what is new of them, how they ended and why; cancels them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..core import trust
+from ..core.errors import NotFound
+from ..core.job_record import Job, JobState, Status
+from ..explain.explanation import Explanation
+from ..jobs import job_status
+from ..jobs.find import Run, Runs
+from ..submit import job_array
+from . import end, exit_codes, follow
+
+GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
+Explained = tuple[Job, Explanation]
+
+
+@dataclass(frozen=True)
+class GroupNews:
+    """How all runs stand, and which of them have ended since the last news."""
+
+    statuses: Sequence[Status]
+    ended: Sequence[tuple[Job, Status]]
+
+
+@dataclass(frozen=True)
+class GroupEnd:
+    """How runs ended: the first exit code that is not 0, and those that failed by themselves."""
+
+    exit_code: int
+    failed: Sequence[tuple[Run, Status]]
+
+
+def news(runs: Runs) -> Iterator[GroupNews]:
+    """Yield how runs stand, whenever their number in a state changes, until all have ended.
+
+    Raises as `job_status.until_end`.
+    """
+    last: list[Status] = []
+    for now in job_status.until_end(runs):
+        if not last or _counts(now) != _counts(last):
+            before = last or [Status(JobState.PENDING)] * len(runs)
+            ended = [
+                (job, status)
+                for (_, job), old, status in zip(runs, before, now)
+                if status.state.ended and not old.state.ended
+            ]
+            yield GroupNews(now, ended)
+        last = now
+
+
+def _counts(statuses: Sequence[Status]) -> Counter[JobState]:
+    return Counter(status.state for status in statuses)
+
+
+def ended(runs: Runs, statuses: Sequence[Status]) -> GroupEnd:
+    """Return how runs ended that have all done so."""
+    pairs = list(zip(runs, statuses))
+    codes = [exit_codes.of_run(*run, status) for run, status in pairs]
+    failed = [
+        (run, status)
+        for (run, status), code in zip(pairs, codes)
+        if code and status.state != JobState.CANCELLED
+    ]
+    return GroupEnd(next(filter(None, codes), 0), failed)
+
+
+def explained(runs: Runs) -> list[Explained]:
+    """Return why those runs ended that did not end well, with one scheduler call for all."""
+    pairs = zip(runs, job_status.statuses(runs))
+    bad = [(run, status) for run, status in pairs if status.state not in GOOD]
+    return [(job, end.explain(paths, job, status)) for (paths, job), status in bad]
+
+
+def by_cause(explained: Sequence[Explained]) -> list[list[Explained]]:
+    """Group by what failed, the most frequent first; the first of a group stands for it."""
+    groups: dict[str, list[Explained]] = {}
+    for job, why in explained:
+        groups.setdefault(why.name, []).append((job, why))
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def cancel(runs: Runs) -> int:
+    """Cancel what has not ended of one run or several; return how many were cancelled.
+
+    A run that has ended keeps its state. Raises NotFound if all have, UsageError for a run of
+    another user, whose record could name any job.
+    """
+    for paths, _ in runs:
+        trust.check(paths.root, os.environ)
+    left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
+    first = runs[0][1]
+    if not left and runs[1:]:
+        what = f"all runs of {first.array} have ended already"
+        raise NotFound(what, remedy=f"runner status {first.array}")
+    if not left:
+        what = f"job {first.id} has ended already"
+        raise NotFound(what, remedy=f"runner status {first.id}")
+    if runs[1:]:
+        job_array.cancel(left)
+    else:
+        follow.cancel(*left[0])
+    return len(left)

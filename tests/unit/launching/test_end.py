@@ -1,0 +1,131 @@
+"""How a job ended: its exit code, whether that has to be explained, how to go on, its result."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runners.core import files, plan_record
+from runners.core.command_line import CommandLine, Given
+from runners.core.errors import NotFound
+from runners.core.job_record import JobPaths, JobState, Status
+from runners.launching import end, exit_codes
+
+from ..failures import leave, words
+from ..runs import a_run
+from ..tables import each
+
+DONE = Status(JobState.COMPLETED)
+
+
+def typed(folder: Path, *args: str) -> CommandLine:
+    given = (Given("image", "a.sif"), Given("requeue", True))
+    return CommandLine("launch", given, (), "train.py", args, str(folder))
+
+
+def with_checkpoints(paths: JobPaths, *steps: int) -> None:
+    paths.checkpoints.mkdir()
+    for step in steps:
+        (paths.checkpoints / f"step-{step:08d}.json").touch()
+
+
+@each(
+    (Status(JobState.COMPLETED), None, 0),
+    (Status(JobState.FAILED, "", 143), 7, 7),
+    (Status(JobState.FAILED, "", 143), None, 143),
+    (Status(JobState.FAILED), None, 1),
+    (Status(JobState.TIMEOUT, "", 143), 7, 83),
+    (Status(JobState.CANCELLED, "", 91), None, 86),
+    (Status(JobState.STOPPED, "", 91), None, 91),
+    (Status(JobState.UNKNOWN), None, 88),
+)
+def test_the_first_ranks_code_comes_before_the_jobs_and_the_states_before_both(
+    status: Status, first: int | None, code: int
+) -> None:
+    assert exit_codes.of_status(status, first) == code
+
+
+def test_a_failed_job_ends_with_its_first_ranks_code_and_is_explained(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    leave(paths, 1, 10.0, words("ValueError: boom"), 7)
+    ended = end.of_job(paths, job, Status(JobState.FAILED, "", 143))
+    assert ended.exit_code == 7
+    assert ended.explanation
+    assert "boom" in ended.explanation.cause
+    assert (ended.resume, ended.by_user, ended.lacks_result) == ("", False, False)
+
+
+def test_ones_own_cancelling_is_explained_to_programs_alone(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    own = Status(JobState.CANCELLED, f"by {os.getuid()}")
+    other = Status(JobState.CANCELLED, f"by {os.getuid() + 1}")
+    assert end.of_job(paths, job, own).by_user
+    assert end.of_job(paths, job, own).explanation is None
+    assert end.of_job(paths, job, own, explain_all=True).explanation
+    assert not end.of_job(paths, job, other).by_user
+    assert end.of_job(paths, job, other).explanation
+
+
+def test_a_job_that_stopped_early_goes_on_from_its_newest_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, job = a_run(tmp_path / "train-1", typed=typed(tmp_path, "--lr", "0.1"))
+    stopped = Status(JobState.STOPPED, "time limit", 91)
+    assert end.of_job(paths, job, stopped).saved_step is None
+    assert end.of_job(paths, job, stopped).resume == ""
+    with_checkpoints(paths, 90, 123)
+    monkeypatch.chdir(tmp_path)
+    ended = end.of_job(paths, job, stopped)
+    assert (ended.exit_code, ended.saved_step, ended.explanation) == (91, 123, None)
+    again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"
+    assert ended.resume == f"{again} --resume {paths.root}"
+
+
+def test_going_on_elsewhere_binds_the_checkpoint_and_resumes_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    before = ("--resume", "auto", "--resume=x", "--lr", "1")
+    paths, job = a_run(tmp_path / "train-1", typed=typed(elsewhere, *before))
+    with_checkpoints(paths, 1)
+    monkeypatch.chdir(elsewhere)
+    folder = str(paths.root)
+    offered = end.resume_command(paths, job).split()
+    assert offered[:4] == ["runner", "launch", "--bind", f"{folder}:{folder}:ro"]
+    assert offered[-4:] == ["--lr", "1", "--resume", folder]
+    assert offered.count("--resume") == 1
+
+
+def test_only_a_job_that_ended_well_lacks_a_result(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    assert end.of_job(paths, job, DONE).lacks_result
+    assert not end.of_job(paths, job, Status(JobState.FAILED, "", 1)).lacks_result
+    paths.result.write_text('{"accuracy": 0.97}')
+    ended = end.of_job(paths, job, DONE)
+    assert (ended.result, ended.lacks_result) == ({"accuracy": 0.97}, False)
+
+
+@each("[1, 2]", '{"accuracy": ')
+def test_an_odd_result_is_told_and_changes_no_exit_code(tmp_path: Path, text: str) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    paths.result.write_text(text)
+    ended = end.of_job(paths, job, DONE)
+    assert (ended.exit_code, ended.result, ended.lacks_result) == (0, None, False)
+    assert ended.odd.startswith(f"cannot read {paths.result}")
+    with pytest.raises(NotFound, match="no result") as told:
+        end.result(paths, replace(job, state="COMPLETED"))
+    assert f"cannot read {paths.result}" in told.value.evidence
+
+
+def test_where_a_profile_and_a_timeline_are(tmp_path: Path) -> None:
+    paths = JobPaths(tmp_path)
+    assert list(end.traces(paths)) == []
+    paths.profile.mkdir()
+    files.write_json(paths.plan, {"version": plan_record.VERSION, "timeline": "t.json"})
+    profile, timeline = end.traces(paths)
+    assert profile.startswith(f"profile: {tmp_path}/profile (")
+    assert timeline.startswith(f"timeline: {tmp_path}/t.json (")

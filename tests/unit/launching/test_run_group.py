@@ -1,0 +1,114 @@
+"""Runs that were submitted together: what is new of them, how they ended, which are cancelled."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.core import job_record
+from runners.core.errors import NotFound
+from runners.core.job_record import JobState, Status
+from runners.jobs.find import Runs
+from runners.launching import run_group
+from runners.schedulers.slurm import SCHEDULER
+
+from ..failures import leave, words
+from ..runs import a_run, squeue_says
+
+GOOD, BAD = Status(JobState.COMPLETED), Status(JobState.FAILED, "", 1)
+
+
+def together(folder: Path, *states: str) -> Runs:
+    return [
+        a_run(folder / f"train-1_{task}", id=f"42_{task}", state=state, array="train-1")
+        for task, state in enumerate(states)
+    ]
+
+
+def squeue(*states: str) -> str:
+    return "".join(f"42_{n}|{x}|None|0|n1|0:01|1:00|1|\n" for n, x in enumerate(states))
+
+
+def test_news_are_which_runs_ended_whenever_the_states_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = together(tmp_path, "", "", "COMPLETED")
+    looks = iter([("RUNNING", "PENDING"), ("RUNNING", "PENDING"), ("FAILED", "RUNNING")])
+    squeue_says(monkeypatch, squeue("PENDING", "PENDING"))
+
+    def sleep(_: float) -> None:
+        squeue_says(monkeypatch, squeue(*next(looks, ("FAILED", "COMPLETED"))))
+        clock[0] += 60
+
+    clock = [0.0]
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    seen = [
+        (
+            [status.state.value for status in news.statuses],
+            [(job.id, status.state.value) for job, status in news.ended],
+        )
+        for news in run_group.news(runs)
+    ]
+    assert seen == [
+        (["pending", "pending", "completed"], [("42_2", "completed")]),
+        (["running", "pending", "completed"], []),
+        (["failed", "running", "completed"], [("42_0", "failed")]),
+        (["failed", "completed", "completed"], [("42_1", "completed")]),
+    ]
+
+
+def test_the_first_bad_code_is_the_groups_and_who_was_cancelled_has_not_failed(
+    tmp_path: Path,
+) -> None:
+    runs = together(tmp_path, *[""] * 4)
+    leave(runs[2][0], 0, 1.0, words("ValueError: boom"), 7)
+    statuses = [GOOD, Status(JobState.CANCELLED), BAD, BAD]
+    group = run_group.ended(runs, statuses)
+    assert group.exit_code == 86
+    assert [job.id for (_, job), _ in group.failed] == ["42_2", "42_3"]
+    assert run_group.ended(runs[2:], statuses[2:]).exit_code == 7
+    assert run_group.ended(runs[:1], [GOOD]) == run_group.GroupEnd(0, [])
+
+
+def test_failed_runs_are_grouped_by_cause_the_most_frequent_first(tmp_path: Path) -> None:
+    runs = together(tmp_path, "COMPLETED", "TIMEOUT", "FAILED", "FAILED", "STOPPED")
+    for paths, _ in runs[2:4]:
+        leave(paths, 0, 1.0, words("ModuleNotFoundError: No module named 'foo'"))
+    explained = run_group.explained(runs)
+    assert [job.id for job, _ in explained] == ["42_1", "42_2", "42_3"]
+    groups = run_group.by_cause(explained)
+    assert [[job.id for job, _ in group] for group in groups] == [["42_2", "42_3"], ["42_1"]]
+
+
+def test_what_has_not_ended_is_cancelled_and_the_rest_keeps_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[str] = []
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
+    squeue_says(monkeypatch, squeue("COMPLETED", "RUNNING", "PENDING"))
+    runs = together(tmp_path, "COMPLETED", "", "")
+    assert run_group.cancel(runs) == 2
+    assert cancelled == ["42"], "one call for the array"
+    states = [job_record.load(paths).state for paths, _ in runs]
+    assert states == ["COMPLETED", "CANCELLED", "CANCELLED"]
+    (one,) = runs[1:2]
+    with pytest.raises(NotFound, match="job 42_1 has ended already"):
+        run_group.cancel([(one[0], job_record.load(one[0]))])
+    again = [(paths, job_record.load(paths)) for paths, _ in runs]
+    with pytest.raises(NotFound, match="all runs of train-1 have ended already"):
+        run_group.cancel(again)
+
+
+def test_one_run_of_an_array_is_cancelled_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[str] = []
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
+    squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
+    first, second = together(tmp_path, "", "")
+    assert run_group.cancel([second]) == 1
+    assert cancelled == ["42_1"]
+    assert job_record.load(first[0]).state == ""

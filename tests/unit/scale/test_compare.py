@@ -1,0 +1,82 @@
+"""What runs have in common and in what they differ, read from their folders."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.core import digest, plan_record
+from runners.core.command_line import CommandLine
+from runners.core.job_record import JobState, Status
+from runners.scale import compare
+
+from ..runs import a_run
+from ..tables import each
+
+
+def test_runs_side_by_side(tmp_path: Path) -> None:
+    typed = CommandLine(trainer="torch_mnist", args=("--lr", "0.1"))
+    paths, job = a_run(
+        tmp_path / "train-1", image="a.sif", digest="sha256:0123456789abcdef", typed=typed
+    )
+    launching = {"scheduler": "local", "runtime": "apptainer", "launcher": "local"}
+    decided = {"launching": launching, "gpus": {"data_plane": "gloo"}}
+    plan = {"version": plan_record.VERSION, **decided, "choices": [{"id": "x", "value": "y"}]}
+    paths.plan.write_text(json.dumps(plan))
+    cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
+    assert cut.settings == {
+        "image": "a.sif", "image digest": "0123456789ab", **launching, "data-plane": "gloo",
+        "arguments as typed": "--lr 0.1",
+    }  # fmt: skip
+    assert cut.measured == {"state": "failed", "elapsed_seconds": 9.0}
+    paths.result.write_text(
+        '{"world_size": 2, "arguments": {"base_lr": 0.1}, "samples_per_s": 80.0, "loss": 0.2}'
+    )
+    whole = compare.of_run(paths, job, Status(JobState.COMPLETED))
+    assert whole.settings["--base-lr"] == 0.1
+    assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
+    names = compare.names([cut.settings, whole.settings])
+    assert names == [*cut.settings, "world_size", "--base-lr"]
+    assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
+
+
+def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "a.sif"
+    image.write_bytes(b"content")
+    paths, job = a_run(tmp_path / "train-1", image=str(image), submitted=time.time() + 9)
+    done = Status(JobState.COMPLETED)
+    assert compare.of_run(paths, job, done).settings["image digest"] == "ed7002b439e9"
+    monkeypatch.setattr(digest, "sha256", lambda path, _: path.joinpath("not a folder").read_text())
+    assert "image digest" not in compare.of_run(paths, job, done).settings
+
+
+@each(
+    (112.0, 100.0, "+12 %"),
+    (50.0, 100.0, "-50 %"),
+    (100.1, 100.0, ""),
+    (1.0, 0.0, ""),
+    (8, 4, ""),
+    ("a", 1.0, ""),
+)
+def test_changes(value: object, first: object, shown: str) -> None:
+    assert compare.change(value, first) == shown
+
+
+def test_runs_are_ordered_by_what_they_reached_and_keep_the_order_in_which_they_were_named(
+    tmp_path: Path,
+) -> None:
+    runs = [a_run(tmp_path / name) for name in ("t-1", "t-2", "t-3")]
+    for (paths, _), loss in zip(runs, (9.0, 0.5, 0.55)):
+        paths.result.write_text(json.dumps({"loss": loss, "samples_per_s": 10 * loss}))
+    statuses = [Status(JobState.COMPLETED)] * 3
+    by_loss = compare.of_runs(runs, statuses, None)
+    assert by_loss.metric == "loss"
+    assert [each.run for each in by_loss.runs] == ["t-1", "t-2", "t-3"]
+    assert [each.run for each in by_loss.ordered] == ["t-2", "t-3", "t-1"]
+    by_rate = compare.of_runs(runs, statuses, "samples_per_s")
+    assert [each.run for each in by_rate.ordered] == ["t-1", "t-3", "t-2"]
