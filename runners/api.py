@@ -24,8 +24,9 @@ from .core.remedy import command
 from .explain.explanation import Explanation
 from .jobs import find, job_status, logs
 from .jobs.logs import JobLog
-from .launching import end, follow, gather, run_status, submit, working_remedies
+from .launching import end, follow, gather, run_status, submit
 from .launching.run_status import RunStatus
+from .launching.submit import LaunchRequest
 from .settings import config, trainers
 from .settings.table import SETTINGS
 
@@ -52,16 +53,10 @@ def launch(
     job that cannot work, unless `force` is given; then nothing was submitted.
     """
     name, words, flags = _request(trainer, args, settings)
-    try:
-        planned = gather.plan(name, words, flags, False, Listener())
-        if not force:
-            submit.raise_if_refused(planned)
-    except RunnerError as error:
-        typed = CommandLine("launch", tuple(_given(flags)), trainer=name, args=tuple(words))
-        error.remedies = tuple(working_remedies.working(error, typed))
-        raise
     switches = (("force", True),) if force else ()
-    draft, _ = submit.one(planned, CommandLine(switches=switches, cwd=os.getcwd()))
+    typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
+    request = LaunchRequest(name, words, flags, typed, force=force)
+    draft, _ = submit.one(submit.accepted(request, Listener()), typed)
     return Job(draft.paths)
 
 

@@ -13,10 +13,12 @@ from runners.core.remedy import Remedy, advice
 class RunnerError(Exception):
     """Base of all: `what` happened, the `evidence` for it, and `remedies`, the best first.
 
-    A remedy that is a text stands for advice, line by line.
+    A remedy that is a text stands for advice, line by line. `tried` is whether they were planned,
+    each as a whole command, and work.
     """
 
     exit_code = 1
+    tried = False
 
     def __init__(
         self, what: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()

@@ -1,34 +1,81 @@
-"""Submits a plan: as one job, as the many runs of --array and --sweep, or as a session."""
+"""Accepts a launch that can work; submits it as one job, or as the runs of --array and --sweep."""
 
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import signals
-from ..core.command_line import COMMAND, CommandLine, Given
+from ..core.command_line import CommandLine, Given
+from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.plan import Plan, Variable, Where
+from ..core.plan import Caution, Plan, Variable, Where
 from ..core.progress import Listener
-from ..core.site import Site
-from ..core.trainer import Trainer
-from ..schedulers import capabilities
+from ..core.remedy import advice
 from ..script import render
-from ..settings import config, sweep, trainers
+from ..settings import sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
 from ..submit import job_array, launch
 from ..submit.launch import Draft
-from ..submit.sessions import session
 from . import gather, suggest
 
+BELOW_OUTPUT_DIR = (
+    'write below os.environ["OUTPUT_DIR"], the folder of each run, checkpoints and result.json too'
+)
 
-def raise_if_refused(made: Plan) -> None:
-    """Raise Refused for a plan that cannot work, with the changes that make it work."""
-    if made.refusals:
-        raise suggest.refused(made.refusals)
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """What is to be launched: a trainer, its arguments, settings by name.
+
+    `typed` is the command that asks for it, `several` whether the plan is for more than one run. By
+    `force` also what cannot work is accepted. A dry run neither pulls the image nor reads it whole.
+    """
+
+    trainer: str
+    args: Sequence[str]
+    flags: Mapping[str, Any]
+    typed: CommandLine
+    several: bool = False
+    dry_run: bool = False
+    force: bool = False
+
+
+def accepted(request: LaunchRequest, listener: Listener) -> Plan:
+    """Return the plan of a launch. Raises UsageError for what cannot be meant, Refused.
+
+    The remedies of an error are changes that were tried. Only by force the plan has refusals.
+    """
+    try:
+        made = gather.plan(request.trainer, request.args, request.flags, request.dry_run, listener)
+        if made.refusals and not request.force:
+            raise suggest.refused(made.refusals)
+    except RunnerError as error:
+        from . import working_remedies  # for a mistake only
+
+        working_remedies.keep(error, request.typed)
+        raise
+    return (
+        replace(made, warnings=(*made.warnings, *_shared_files(made))) if request.several else made
+    )
+
+
+def _shared_files(made: Plan) -> Iterator[Caution]:
+    """Warn that the runs of a script of one's own have one working folder, if it seems not to know.
+
+    A packaged trainer, and one that names OUTPUT_DIR, writes into its run's own folder.
+    """
+    file = made.spec.trainer.file
+    if file is None or made.spec.trainer.uses_recipes or file.suffix != ".py":
+        return
+    if "OUTPUT_DIR" not in file.read_text(encoding="utf-8", errors="replace"):
+        yield Caution(
+            f"all runs work in {os.getcwd()}, where {file.name} may overwrite one run's files with "
+            "another's",
+            (advice(BELOW_OUTPUT_DIR),),
+        )
 
 
 def one(made: Plan, typed: CommandLine) -> tuple[Draft, Job]:
@@ -88,41 +135,3 @@ def _plan(made: Plan, variant: SweepRun) -> Plan:
     settings = (*spec.settings, Given("env", f"{sweep.TASK}={variant.task}"))
     changed = replace(spec, trainer=trainer, settings=settings)
     return replace(made, spec=changed, variables=(*made.variables, number))
-
-
-@dataclass(frozen=True)
-class PreparedSession:
-    """What a session starts from: its plan, which may have refusals, the site, the run's folder."""
-
-    plan: Plan
-    site: Site
-    paths: JobPaths
-
-    def script(self, server: str, folder: str, loopback: bool) -> str:
-        """Return the script of a job that serves a folder, to its own node alone or to this one."""
-        elsewhere = capabilities(self.plan.launching.scheduler).queue and not loopback
-        towards = socket.gethostname() if elsewhere else ""
-        return session.served(self.plan, self.paths, os.getcwd(), server, folder, towards)
-
-
-def prepare_session(
-    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
-) -> PreparedSession:
-    # The site, files, variables and flags may change it.
-    preset = config.ConfigLayer(COMMAND, {"time": session.TIME}, f"runner {name}")
-    here = gather.probe_site(flags, preset)
-    trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
-    made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
-    plan = session.of(made, os.getcwd())
-    return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
-
-
-def serve(ready: PreparedSession, text: str, typed: CommandLine, runs: Sequence[JobPaths]) -> Job:
-    """Submit a session in the browser; of `runs` it shows what they write."""
-    paths = ready.paths
-    (job,) = drafted([Draft(ready.plan, paths, text, typed, private=True)])
-    if runs:
-        paths.boards.mkdir()
-    for run in runs:  # one that has written nothing yet may do so later
-        (paths.boards / run.root.name).symlink_to(run.tensorboard)
-    return job

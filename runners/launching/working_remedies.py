@@ -26,7 +26,13 @@ PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a pla
 MOST, ATTEMPTS = 3, 16
 
 
-def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
+def keep(error: RunnerError, typed: CommandLine) -> None:
+    """Keep of an error's remedies those that work."""
+    if not error.tried:
+        error.remedies, error.tried = tuple(_working(error, typed)), True
+
+
+def _working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
     """Return the remedies of an error that work, the best first; where none does, why."""
     launches = _launches(error)
     others = [each for each in error.remedies if each.kind != LAUNCH]
@@ -42,7 +48,13 @@ def working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
 
 def offer(error: RunnerError, typed: CommandLine) -> None:
     """Put the commands that work, as they are typed, in the place of an error's remedies."""
-    error.remedies = tuple(suggest.resolved(working(error, typed), typed))
+    keep(error, typed)
+    error.remedies = tuple(suggest.resolved(error.remedies, typed))
+
+
+def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
+    """Return the commands that work instead of one that is refused; none if it is not."""
+    return _working(suggest.refused(made.refusals), typed) if made.refusals else []
 
 
 def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
@@ -116,9 +128,9 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
     """Return the plan of the command that a remedy suggests. Raises RunnerError."""
     flags = _flags(remedy, typed)
     if typed.name in SESSIONS:
-        from . import submit  # no launch needs it
+        from . import sessions  # no launch needs it
 
-        return submit.prepare_session(typed.name, flags, True, Listener()).plan
+        return sessions.planned(typed.name, flags, True, Listener()).plan
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     args = list(suggest.arguments(remedy, args))
     trainers.check_arguments(trainer, args)

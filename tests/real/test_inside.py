@@ -345,7 +345,8 @@ class TestTensorBoard:
         login.runner("cancel", shown["id"])
 
     def test_a_run_without_events_is_told(self, login: Login) -> None:
-        login.sh("mkdir old")
+        """It has variables of its own, in a folder like that of a session."""
+        login.sh("mkdir -p old/private")
         login.write("old/job.json", json.dumps(OLD))
         done = succeeded(login.runner("tensorboard", "--dry-run", "old"))
         assert "warning: old has written nothing for TensorBoard so far" in done.stderr

@@ -10,8 +10,7 @@ import click
 
 from ...core import quoting
 from ...core.plan import Caution, Choice, Plan, Refusal
-from ...core.remedy import Remedy
-from ...launching import gather, suggest
+from ...launching import gather, suggest, working_remedies
 from ...submit import launch
 from .. import exit_codes, invocation, options, printer
 from ..invocation import TrainerCommand
@@ -48,7 +47,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
 
     return {
         "works": not made.refusals,
-        "remedies": [suggest.as_json(each, here) for each in _remedies(made)],
+        "remedies": [suggest.as_json(each, here) for each in working_remedies.instead(made, here)],
         "refusals": [
             {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
             for each in made.refusals
@@ -71,22 +70,14 @@ def _print(made: Plan) -> None:
         click.echo(f"warning: {plan_view.warning(caution)}")
     for refusal in made.refusals:
         click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
-    for remedy in _remedies(made):
-        click.echo(f"try: {suggest.text(remedy, invocation.command_line())}")
+    here = invocation.command_line()
+    for remedy in working_remedies.instead(made, here):
+        click.echo(f"try: {suggest.text(remedy, here)}")
     if not made.refusals:
         next_step = "to run it: runner launch"
         if made.remote_site:
             next_step = "its script: runner launch --dry-run"
         click.echo(f"this works; {next_step} with the same words")
-
-
-def _remedies(made: Plan) -> list[Remedy]:
-    """Return the commands that work instead of one that is refused."""
-    if not made.refusals:
-        return []
-    from ...launching import working_remedies
-
-    return working_remedies.working(suggest.refused(made.refusals), invocation.command_line())
 
 
 def _because(choice: Choice) -> str:

@@ -9,7 +9,7 @@ from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Res
 from ...core.plan import Caution, Choice, Plan
 from ...core.text import count
 from ...injob.rank import HOROVOD
-from ...launching import submit, suggest
+from ...launching import suggest
 from ...schedulers.base import limit_seconds
 from .. import invocation, printer
 
@@ -66,20 +66,24 @@ def value(choice: Choice) -> str:
     return WORDS.get((choice.id, choice.text), form.format(choice.text))
 
 
-def warn(made: Plan, forced: bool = False) -> None:
-    """Print the warnings; of a plan that is refused those about the command line alone."""
+def warn_of_secrets() -> None:
+    """Print a warning of each password that was typed as the value of --env."""
     for given in map(str, invocation.command_line().values("env")):
         if (name := without_secret(given)) != given:
             other = f"try: export {name}=..., and --env {name}"
             printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
-    for caution in made.warnings if forced or not made.refusals else ():
+
+
+def warn(made: Plan) -> None:
+    """Print the warnings of a plan that is accepted, also what it is refused for without force."""
+    for caution in made.warnings:
         printer.tell(f"warning: {warning(caution)}")
+    if made.refusals:
+        from ...launching import working_remedies
 
-
-def accept(made: Plan) -> None:
-    """Print the warnings; raise Refused for a plan that cannot work."""
-    warn(made)
-    submit.raise_if_refused(made)
+        error = suggest.refused(made.refusals)
+        working_remedies.offer(error, invocation.command_line())
+        printer.tell(f"warning: submitted by force, although {error}")
 
 
 def warning(caution: Caution) -> str:

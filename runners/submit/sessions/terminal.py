@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...core import quoting, shell
+from ...core import quoting, shell, trust
 from ...core.errors import NotFound, Refused, SystemFault, UsageError
 from ...core.job_record import Job, JobPaths, JobState
 from ...core.progress import Listener
@@ -20,6 +20,7 @@ from . import session
 
 SECONDS_BETWEEN_QUESTIONS = 10.0
 INTERRUPTED = 130
+SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash; fi; exec sh"]
 SCRIPT = 2  # words of the command line that are salloc's command
 
 
@@ -98,17 +99,30 @@ def chosen(nodes: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tupl
     return tuple(dict.fromkeys(wanted))
 
 
+def within(words: Sequence[str]) -> list[str]:
+    """Return the command to run in a container: a shell where there are no words."""
+    if words and words[0] in ("mpirun", "mpiexec"):
+        # Called by its full path, as Apptainer does, Open MPI's would put its own folder before
+        # the environment's on the ranks' PATH, as with --prefix.
+        return ["env", *words]
+    return list(words) or SHELL
+
+
 def run(
     paths: JobPaths,
     job: Job,
-    command: Sequence[str],
+    words: Sequence[str],
     *,
     nodelist: str | None = None,
     all_nodes: bool = False,
     pty: bool = False,
     host: bool = False,
 ) -> int:
-    """Run a command in a running job, with our own terminal; return its exit code."""
+    """Run a command in a running job, or a shell, with our own terminal; return its exit code.
+
+    Raises UsageError for a run of another user: what leads into the container lies there.
+    """
+    trust.check(paths.root, os.environ)
     if not host and not paths.enter.exists():
         raise Refused(f"{paths.root} does not say how to get into its container", "", "--host")
     steps = SCHEDULERS[job.scheduler].STEPS
@@ -118,6 +132,7 @@ def run(
         raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
     location = steps.location(job.id)
     nodes = chosen(location.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
+    command = within(words)
     inner = command if host else ["bash", str(paths.enter), *command]
     line = steps.argv(location._replace(nodes=nodes), inner, pty, labelled=True)
     return shell.hand_over(line, steps.environment())

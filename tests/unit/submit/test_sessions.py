@@ -18,14 +18,11 @@ from typing import Any
 
 import pytest
 
-from runners.cli.interactive.shell import shell_command
-from runners.cli.interactive.web_session import Visit
 from runners.core.command_line import PROJECT, Given
 from runners.core.errors import NotFound, Refused, UsageError
-from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
 from runners.core.plan import Plan
-from runners.core.site import Site
 from runners.injob import interfaces
 from runners.injob.serve import tensorboard
 from runners.injob.serve.start import REFUSED, http_status, jupyter_command, port_taken
@@ -39,7 +36,6 @@ from runners.submit.private_folder import ServerAddress
 from runners.submit.sessions import session, terminal
 
 from .. import scripts
-from ..programs import program
 
 TOKEN = "t0ken-Of_a_session"
 PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
@@ -129,32 +125,6 @@ class TestScripts:
         assert found
         assert found.group(1) == ""
 
-    def test_on_pbs_a_terminal_gets_the_nodes_shell(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        """A stand-in for qsub reads the script's directives and gives a shell."""
-        labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
-        labels.parent.mkdir(parents=True)
-        labels.write_text('{"horovod.version": "0.28.1"}')
-        (tmp_path / "bin").mkdir()
-        stand_ins = {
-            "qsub": 'grep "^#PBS" "$2"; echo "$1"; bash "$2"; exit 7',
-            "apptainer": 'echo apptainer "${@: -2}"',
-        }
-        for name, text in stand_ins.items():
-            program(tmp_path / "bin" / name, f"#!/bin/bash\n{text}\n")
-        monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-        monkeypatch.setattr("runners.planning.staging.NODE_LOCAL", ())  # the nodes see /tmp here
-        monkeypatch.chdir(tmp_path)
-        words = ["--scheduler", "pbs", "--image", "sandbox", "-N", "2", "--", "ls", "a b"]
-        with pytest.raises(SystemExit) as end:
-            shell_command.main(words)
-        said = capfd.readouterr()
-        assert end.value.code == 7, said.err
-        assert f"on the node, type: bash {tmp_path}/runs/shell-1/job.sbatch" in said.err
-        assert "#PBS -l select=2" in said.out
-        assert said.out.endswith("-I\napptainer ls a b\n")
-
     def test_without_a_scheduler_it_runs_here(self) -> None:
         made = plan()
         made = replace(made, launching=replace(made.launching, scheduler=SchedulerName.LOCAL))
@@ -199,17 +169,12 @@ class TestWay:
         assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
         assert way.url in "\n".join(way.lines)
 
-    def test_a_browser_in_the_cluster_is_told_the_nodes_name(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_browser_in_the_cluster_is_told_the_nodes_name(self) -> None:
         """By the node's IP address JupyterLab answers 403, also with the token."""
-        site, job = Site(("slurm",)), Job("42", "jupyter", "slurm", "", 1.0, "")
-        visit = Visit(JobPaths(tmp_path), job, site, "jupyter", False)
-        for way, shown in ((FOUND, 1), (replace(FOUND, address="127.0.0.1", loopback=True), 0)):
-            visit.way = private_folder.way(way, TOKEN, "login", "ada", False)
-            visit._print(way, Status(JobState.RUNNING), Path("kept"))
-            said = capsys.readouterr().out
-            assert said.count(f"within the cluster:   http://n1:43210/lab?token={TOKEN}") == shown
+        line = f"within the cluster:   http://n1:43210/lab?token={TOKEN}"
+        assert line in private_folder.way(FOUND, TOKEN, "login", "ada", False).lines
+        alone = replace(FOUND, address="127.0.0.1", loopback=True)
+        assert "within" not in str(private_folder.way(alone, TOKEN, "login", "ada", False).lines)
 
     def test_to_an_ipv6_address(self) -> None:
         way = private_folder.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)

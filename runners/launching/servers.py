@@ -1,0 +1,202 @@
+"""JupyterLab and TensorBoard on a node: their drafts, their submission, the way to them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..core import places, trust
+from ..core.command_line import CommandLine
+from ..core.errors import NotFound
+from ..core.job_record import Job, JobPaths
+from ..core.model import BindMount, RuntimeName
+from ..core.plan import Caution, Plan
+from ..core.progress import Listener
+from ..core.remedy import advice
+from ..core.site import Site
+from ..injob.serve.start import http_status
+from ..jobs import find
+from ..jobs.find import Runs
+from ..schedulers import capabilities
+from ..submit import private_folder
+from ..submit.launch import Draft
+from ..submit.private_folder import ServerAddress, Way
+from ..submit.sessions import session
+from . import gather, sessions, submit
+from .sessions import PreparedSession
+
+JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
+ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
+WRITER = 'SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
+SECONDS_TO_BE_REACHED = 10.0
+
+
+@dataclass(frozen=True)
+class ServerDraft:
+    """A server's job before anything is written; `login` is the host that ssh reaches from outside.
+
+    Of `runs` it shows what they write.
+    """
+
+    job: Draft
+    login: str
+    runs: tuple[JobPaths, ...] = ()
+
+
+def jupyter(
+    flags: Mapping[str, Any],
+    typed: CommandLine,
+    *,
+    loopback: bool,
+    dry_run: bool,
+    listener: Listener,
+) -> ServerDraft:
+    """Return the draft of JupyterLab in the current folder; raise Refused where it cannot work."""
+    ready = sessions.prepare(JUPYTER, flags, dry_run, listener)
+    return _draft(JUPYTER, ready, os.getcwd(), loopback, typed)
+
+
+def tensorboard(
+    shown: Runs,
+    flags: Mapping[str, Any],
+    typed: CommandLine,
+    *,
+    loopback: bool,
+    dry_run: bool,
+    listener: Listener,
+) -> ServerDraft:
+    """Return the draft of TensorBoard for runs, in the image of the first unless another is named.
+
+    Raises Refused where it cannot work, UsageError where that image is the choice of another user.
+    """
+    paths = [run for run, _ in shown]
+    if flags.get("image") is None:
+        trust.check(paths[0].root, os.environ)
+    ready = sessions.prepare(TENSORBOARD, _for_one_task(flags, shown[0][1]), dry_run, listener)
+    ready = replace(ready, plan=_seeing(ready.plan, paths))
+    return _draft(TENSORBOARD, ready, str(ready.paths.boards), loopback, typed, tuple(paths))
+
+
+def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
+    """Return the runs of these names, by default the last that has written for TensorBoard.
+
+    Raises NotFound.
+    """
+    if names:
+        return [find.find(name, runs_dir) for name in names]
+    runs = [run for run in find.all_runs(runs_dir) if run[0].tensorboard.is_dir()]
+    if not runs:
+        raise NotFound(f"no run in {runs_dir} has written for TensorBoard", "", "--runs-dir DIR")
+    return runs[-1:]
+
+
+def is_server(job: Job) -> bool:
+    """Whether a run is one of these servers, to which one can reconnect."""
+    return job.typed.name in (JUPYTER, TENSORBOARD)
+
+
+def _for_one_task(flags: Mapping[str, Any], first: Job) -> dict[str, Any]:
+    """Return the flags for one task, in the image of a run, unless they say otherwise."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = {**flags, **ONE_TASK, **given}
+    if "image" not in given and first.image:
+        settings["image"] = first.image
+        if "runtime" not in given and Path(first.image, "bin", "python").exists():
+            settings["runtime"] = "none"
+    return settings
+
+
+def _seeing(plan: Plan, shown: Sequence[JobPaths]) -> Plan:
+    """Bind the folders of runs into a plan, and warn of runs without events."""
+    silent = [run.root.name for run in shown if not run.tensorboard.is_dir()]
+    cautions = [
+        Caution(f"{name} has written nothing for TensorBoard so far", (advice(WRITER),))
+        for name in silent
+    ]
+    plan = replace(plan, warnings=(*cautions, *plan.warnings))
+    if plan.launching.runtime is RuntimeName.NONE:
+        return plan
+    binds = [BindMount(str(run.root), str(run.root), read_only=True) for run in shown]
+    return replace(plan, binds=(*plan.binds, *binds))
+
+
+def _draft(
+    server: str,
+    ready: PreparedSession,
+    folder: str,
+    loopback: bool,
+    typed: CommandLine,
+    runs: tuple[JobPaths, ...] = (),
+) -> ServerDraft:
+    """Return the draft of a job that serves a folder, to its own node alone or to this one."""
+    plan, paths = ready.plan, ready.paths
+    elsewhere = capabilities(plan.launching.scheduler).queue and not loopback
+    towards = socket.gethostname() if elsewhere else ""
+    text = session.served(plan, paths, os.getcwd(), server, folder, towards)
+    return ServerDraft(Draft(plan, paths, text, typed, private=True), login(ready.site), runs)
+
+
+def serve(made: ServerDraft) -> Job:
+    """Submit a server; raises as `submit.drafted`."""
+    (job,) = submit.drafted([made.job])
+    boards = made.job.paths.boards
+    if made.runs:
+        boards.mkdir()
+    for run in made.runs:  # one that has written nothing yet may do so later
+        (boards / run.root.name).symlink_to(run.tensorboard)
+    return job
+
+
+def login(site: Site) -> str:
+    """Return the host that ssh reaches from outside of the cluster."""
+    return (site.profile.login if site.profile else "") or socket.getfqdn()
+
+
+def reconnect(paths: JobPaths, flags: Mapping[str, Any]) -> str:
+    """Return the login host for a server that was started before; raise UsageError if by others."""
+    trust.check(paths.root, os.environ)
+    return login(gather.probe_site(flags, None))
+
+
+@dataclass(frozen=True)
+class ServerAccess:
+    """Where a server answers, and the way there, which `kept` has too, for its owner alone.
+
+    `reached` is whether it answers to this machine.
+    """
+
+    address: ServerAddress
+    way: Way
+    token: str
+    reached: bool
+    kept: Path
+
+
+def access(paths: JobPaths, job: Job, login: str) -> ServerAccess | None:
+    """Return the way to a server that runs, and write it down; None before it answers."""
+    address = private_folder.address(paths)
+    if address is None:
+        return None
+    token = private_folder.token(paths)
+    here = not capabilities(job.scheduler).queue
+    way = private_folder.way(address, token, login, places.user(), here)
+    reached = address.loopback or _reached(address, token)
+    text = "".join(f"{line}\n" for line in way.lines)
+    kept = private_folder.write(paths, private_folder.ACCESS, text)
+    return ServerAccess(address, way, token, reached, kept)
+
+
+def _reached(address: ServerAddress, token: str) -> bool:
+    """Whether a server answers to this machine, from where the tunnel will come."""
+    deadline = time.monotonic() + SECONDS_TO_BE_REACHED
+    while True:
+        if http_status(address.address, address.port, address.page, token) == 200:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)

@@ -1,0 +1,121 @@
+"""Sessions without ranks: their plan; a shell on nodes; a kernel for another Jupyter server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from ..core import quoting, shell
+from ..core.command_line import COMMAND, CommandLine
+from ..core.errors import Refused
+from ..core.job_record import JobPaths, next_folder
+from ..core.plan import Plan
+from ..core.progress import Listener
+from ..core.remedy import change
+from ..core.site import Site
+from ..core.trainer import Trainer
+from ..schedulers import capabilities
+from ..settings import config
+from ..submit import launch
+from ..submit.launch import Draft
+from ..submit.sessions import kernel, session, terminal
+from ..submit.sessions.kernel import Kernel
+from . import gather, suggest
+
+
+@dataclass(frozen=True)
+class PreparedSession:
+    """What a session starts from: its plan, the site, the run's folder."""
+
+    plan: Plan
+    site: Site
+    paths: JobPaths
+
+
+def prepare(
+    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
+) -> PreparedSession:
+    """Plan a session; raise Refused for one that cannot work, with what makes it work."""
+    ready = planned(name, flags, dry_run, listener)
+    if ready.plan.refusals:
+        raise suggest.refused(ready.plan.refusals)
+    return ready
+
+
+def planned(
+    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
+) -> PreparedSession:
+    """Plan a session; the plan of one that cannot work has refusals."""
+    # The site, files, variables and flags may change it.
+    preset = config.ConfigLayer(COMMAND, {"time": session.TIME}, f"runner {name}")
+    here = gather.probe_site(flags, preset)
+    trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
+    made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
+    plan = session.of(made, os.getcwd())
+    return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
+
+
+def draft_shell(
+    words: Sequence[str],
+    flags: Mapping[str, Any],
+    typed: CommandLine,
+    *,
+    pty: bool,
+    dry_run: bool,
+    listener: Listener,
+) -> Draft:
+    """Return the draft of an allocation in which one command runs, or a shell; raise Refused."""
+    ready = prepare("shell", flags, dry_run, listener)
+    command = terminal.within(words)
+    text = session.interactive(ready.plan, ready.paths, os.getcwd(), command, pty)
+    return Draft(ready.plan, ready.paths, text, typed)
+
+
+class ShellEnd(NamedTuple):
+    """How a shell ended: its exit code; where there was none, the scheduler's last words."""
+
+    code: int
+    refusal: str = ""
+
+
+def open_shell(draft: Draft, listener: Listener) -> ShellEnd:
+    """Write a shell's folder, wait for its nodes where one can, give it the terminal.
+
+    Raises Refused where the scheduler gives no shell, or no nodes.
+    """
+    scheduler = capabilities(draft.plan.launching.scheduler)
+    if scheduler.allocates:
+        allocation = terminal.TerminalAllocation(draft, listener)
+        code = allocation.run()
+        return ShellEnd(code, "" if allocation.granted else allocation.output[-1])
+    in_shell = session.in_shell(draft.paths)
+    if scheduler.queue and not scheduler.interactive:
+        raise Refused(
+            f"{scheduler.title}: runner cannot wait for nodes at a terminal",
+            "its own command gives a shell on a node",
+            "runner shell --scheduler local, there",
+        )
+    launch.write_alone(draft)
+    if scheduler.interactive:
+        listener.tell(f"on the node, type: {quoting.join(in_shell)}")
+    return ShellEnd(shell.hand_over(session.allocation(draft.plan, draft.paths)))
+
+
+def draft_kernel(
+    name: str, flags: Mapping[str, Any], typed: CommandLine, *, dry_run: bool, listener: Listener
+) -> Kernel:
+    """Return a kernel of that name, in the image; raise UsageError for the name, and Refused."""
+    folder = kernel.folder(name)
+    plan = prepare("jupyter", flags, dry_run, listener).plan
+    return kernel.draft(name, folder, plan, suggest.text(change(), _without_values(typed)))
+
+
+def _without_values(typed: CommandLine) -> CommandLine:
+    """Return what was typed, of --env the names alone: the values stand in a file of their own."""
+    settings = [
+        each._replace(value=str(each.value).partition("=")[0]) if each.name == "env" else each
+        for each in typed.settings
+    ]
+    return replace(typed, settings=tuple(settings))

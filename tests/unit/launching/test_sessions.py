@@ -1,0 +1,164 @@
+"""Sessions: which way leads to a shell, what a server's job sees, which runs TensorBoard shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.core.command_line import CommandLine, Given
+from runners.core.errors import NotFound, Refused
+from runners.core.job_record import Job, JobPaths
+from runners.core.model import BindMount
+from runners.core.progress import Listener
+from runners.launching import servers, sessions
+from runners.launching.servers import ServerDraft
+from runners.launching.sessions import ShellEnd
+from runners.submit.launch import Draft
+
+from ..programs import program
+
+HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
+
+
+class Told(Listener):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def tell(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an image and a Python environment; stand-ins for qsub and Apptainer."""
+    labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
+    labels.parent.mkdir(parents=True)
+    labels.write_text('{"horovod.version": "0.28.1"}')
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    (tmp_path / "bin").mkdir()
+    stand_ins = {
+        "qsub": 'grep "^#PBS" "$2"; echo "$1"; bash "$2"; exit 7',
+        "apptainer": 'echo apptainer "${@: -2}"',
+    }
+    for name, text in stand_ins.items():
+        program(tmp_path / "bin" / name, f"#!/bin/bash\n{text}\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("runners.planning.staging.NODE_LOCAL", ())  # the nodes see /tmp here
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shell(*words: str, **flags: Any) -> Draft:
+    typed = CommandLine("shell")
+    return sessions.draft_shell(words, flags, typed, pty=False, dry_run=False, listener=Listener())
+
+
+def test_on_pbs_a_terminal_gets_the_nodes_shell(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = Told()
+    draft = shell("ls", "a b", scheduler="pbs", image="sandbox", nodes=2)
+    assert sessions.open_shell(draft, told) == ShellEnd(7)
+    assert told.texts == [f"on the node, type: bash {folder}/runs/shell-1/job.sbatch"]
+    out = capfd.readouterr().out
+    assert "#PBS -l select=2" in out
+    assert out.endswith("-I\napptainer ls a b\n")
+
+
+def test_without_a_scheduler_a_command_runs_here(capfd: pytest.CaptureFixture[str]) -> None:
+    told = Told()
+    draft = shell("bash", "-c", "echo here; exit 5", **HERE)
+    assert sessions.open_shell(draft, told) == ShellEnd(5)
+    assert capfd.readouterr().out == "here\n"
+    assert told.texts == []
+
+
+def test_a_scheduler_without_a_terminal_gives_no_shell(folder: Path) -> None:
+    program(folder / "bin" / "cqsub", "#!/bin/bash\n")
+    program(folder / "bin" / "mpirun", "#!/bin/bash\necho 'mpirun (Open MPI) 4.1.4'\n")
+    draft = shell(scheduler="cobalt", launcher="mpirun", image="sandbox")
+    with pytest.raises(Refused, match="Cobalt: runner cannot wait for nodes at a terminal"):
+        sessions.open_shell(draft, Listener())
+    assert not draft.paths.root.exists()
+
+
+def test_what_cannot_work_is_refused_before_anything_is_written(folder: Path) -> None:
+    with pytest.raises(Refused) as refused:
+        shell(**HERE, nodes=2)
+    assert refused.value.remedies
+    assert not (folder / "runs").exists()
+
+
+def run(name: str, submitted: float = 1.0, **facts: Any) -> JobPaths:
+    """Write the record of a run."""
+    paths = JobPaths(Path("runs", name).absolute())
+    paths.root.mkdir(parents=True)
+    Job("1", name, "local", "", submitted, **facts).save(paths)
+    return paths
+
+
+def tensorboard(*names: str, **flags: Any) -> ServerDraft:
+    shown = servers.runs_to_show(names, Path("runs").absolute())
+    return servers.tensorboard(
+        shown, flags, CommandLine(), loopback=False, dry_run=True, listener=Listener()
+    )
+
+
+def test_tensorboard_shows_the_last_run_that_has_written() -> None:
+    for number in (1, 2, 3):
+        run(f"a-{number}", submitted=number)
+    with pytest.raises(NotFound, match="has written for TensorBoard"):
+        servers.runs_to_show((), Path("runs"))
+    for name in ("a-1", "a-2"):
+        JobPaths(Path("runs", name)).tensorboard.mkdir()
+    assert [paths.root.name for paths, _ in servers.runs_to_show((), Path("runs"))] == ["a-2"]
+    named = servers.runs_to_show(("a-3", "a-1"), Path("runs"))
+    assert [paths.root.name for paths, _ in named] == ["a-3", "a-1"]
+
+
+def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> None:
+    first, second = run("a-1", image=str(folder / "sandbox")), run("a-2", image="other")
+    second.tensorboard.mkdir()
+    made = tensorboard("a-1", "a-2", scheduler="pbs", cpus_per_task=None)
+    plan = made.job.plan
+    assert (plan.spec.image.path, plan.resources.tasks) == (folder / "sandbox", 1)
+    seen = {BindMount(str(paths.root), str(paths.root), read_only=True) for paths in made.runs}
+    assert made.runs == (first, second)
+    assert seen <= set(plan.binds)
+    assert [each.what for each in plan.warnings][:1] == [
+        "a-1 has written nothing for TensorBoard so far"
+    ]
+
+
+def test_options_win_over_the_first_run() -> None:
+    run("a-1", image="gone.sif")
+    plan = tensorboard("a-1", **HERE, ntasks=2).job.plan
+    assert (plan.spec.image.path.name, plan.resources.tasks) == ("env", 2)
+
+
+def test_an_environment_is_used_as_one(folder: Path) -> None:
+    run("a-1", image=str(folder / "env"))
+    plan = tensorboard("a-1", scheduler="local").job.plan
+    assert (plan.launching.runtime, plan.spec.image.path.name) == ("none", "env")
+
+
+def test_a_run_with_private_variables_is_no_server() -> None:
+    """It has a folder for its owner alone too, as a server has."""
+    assert not servers.is_server(Job("1", "t", "local", "", 1.0, private=True))
+    assert servers.is_server(Job("1", "t", "local", "", 1.0, typed=CommandLine("jupyter")))
+
+
+def test_a_kernels_command_to_write_it_again_has_no_values(folder: Path) -> None:
+    typed = CommandLine("jupyter", (Given("env", "COLOUR=blue"),), (("kernel", "k"),))
+    flags = {**HERE, "env": ["COLOUR=blue"]}
+    made = sessions.draft_kernel("k", flags, typed, dry_run=True, listener=Listener())
+    assert "runner jupyter --env COLOUR --kernel k" in made.script
+    assert "blue" not in made.script + made.spec

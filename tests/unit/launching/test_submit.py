@@ -1,0 +1,64 @@
+"""Which launches are accepted, and what is told of them before they are submitted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.core.command_line import CommandLine, Given
+from runners.core.errors import NotFound, Refused
+from runners.core.plan import Plan
+from runners.core.progress import Listener
+from runners.core.remedy import change
+from runners.launching import submit
+from runners.launching.submit import LaunchRequest
+
+from ..tables import each
+
+HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a Python environment in place of an image."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    return tmp_path
+
+
+def accepted(flags: dict[str, Any], trainer: str = "train.py", **more: Any) -> Plan:
+    typed = CommandLine(settings=tuple(Given(*flag) for flag in flags.items()), trainer=trainer)
+    return submit.accepted(LaunchRequest(trainer, (), flags, typed, **more), Listener())
+
+
+@each(
+    ("import torch\n", True, True),
+    ('print(os.environ["OUTPUT_DIR"])\n', True, False),
+    ("import torch\n", False, False),
+)
+def test_runs_of_a_script_that_share_files_are_warned_of(
+    source: str, several: bool, warned: bool
+) -> None:
+    Path("train.py").write_text(source)
+    told = [caution.what for caution in accepted(HERE, several=several).warnings]
+    assert any(f"all runs work in {Path.cwd()}, where train.py" in what for what in told) is warned
+
+
+def test_remedies_of_a_refusal_were_tried(folder: Path) -> None:
+    (folder / "train.py").touch()
+    with pytest.raises(Refused) as refused:
+        accepted({**HERE, "nodes": 2})
+    assert refused.value.remedies == (change(nodes=1, ntasks=2),)
+
+
+def test_what_cannot_work_is_accepted_by_force_alone(folder: Path) -> None:
+    (folder / "train.py").touch()
+    assert accepted({**HERE, "nodes": 2}, force=True).refusals
+    with pytest.raises(NotFound):
+        accepted(HERE, "gone.py", force=True)
