@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.errors import NotVerified
 from ...images import local_image, reference
-from .. import exit_codes, options, printer
+from .. import options, printer
 
 if TYPE_CHECKING:
     from ...images import verify
@@ -67,7 +68,7 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     if as_json:
         lines = [asdict(check) for check in checks]
         printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
-    sys.exit(exit_codes.NOT_VERIFIED if failed else 0)
+    sys.exit(NotVerified.exit_code if failed else 0)
 
 
 def _show_check(check: verify.ImageCheck) -> None:

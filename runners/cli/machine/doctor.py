@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...core.command_line import CommandLine
-from ...core.errors import UsageError
+from ...core.errors import Refused, UsageError
 from ...core.text import count
 from ...doctor.examine import examine, of_trial
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from ...launching import suggest
-from .. import exit_codes, invocation, options, printer
+from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def doctor_command(
         printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:
         show(found, here, verbose)
-    sys.exit(exit_codes.REFUSED if failed(found) else 0)
+    sys.exit(Refused.exit_code if failed(found) else 0)
 
 
 def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from ...core import signals
-from ...core.errors import UsageError
+from ...core.errors import RunnerError, UsageError
 from ...scale import results, study, study_request
 from ...scale.results import INSTALL, WrittenResults
 from ...scale.run_study import Drafts, Work
 from ...scale.study import StudyChanges, StudyPaths
 from ...scale.study_request import OWN, StudyRequest
-from .. import exit_codes, options, printer
+from .. import options, printer
 from ..invocation import TrainerCommand, was_given
 from . import scale_output
 
@@ -153,7 +153,7 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     if not written.report.failed:
         return 0
     printer.tell(again)
-    return exit_codes.FAULT
+    return RunnerError.exit_code
 
 
 def _show(written: WrittenResults, values: dict[str, Any]) -> None:

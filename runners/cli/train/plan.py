@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from ...core import quoting
+from ...core.errors import Refused
 from ...core.plan import Caution, Choice, Plan, Refusal
 from ...launching import gather, suggest, working_remedies
 from ...submit import launch
-from .. import exit_codes, invocation, options, printer
+from .. import invocation, options, printer
 from ..invocation import TrainerCommand
 from . import plan_view
 
@@ -36,7 +37,7 @@ def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
     else:
         _print(made)
     if made.refusals:
-        sys.exit(exit_codes.REFUSED)
+        sys.exit(Refused.exit_code)
 
 
 def _as_data(made: Plan) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from runners.cli import cli, exit_codes
-from runners.core.errors import RunnerError
+from runners.cli import cli
+from runners.core.errors import Refused, RunnerError, UsageError
+from runners.launching import exit_codes
 from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
@@ -253,7 +254,7 @@ def test_exit_codes_are_all_documented() -> None:
     text = (ROOT / "docs/concepts/exit-codes.md").read_text(encoding="utf-8")
     ours = map(int, re.findall(r"^EXIT_\w+ = (\d+)", sources(), re.MULTILINE))
     states = exit_codes.BY_STATE.values()
-    for code in {exit_codes.FAULT, exit_codes.USAGE, exit_codes.REFUSED, *ours, *states}:
+    for code in {RunnerError.exit_code, UsageError.exit_code, Refused.exit_code, *ours, *states}:
         assert re.search(rf"^\| {code} \|", text, re.MULTILINE), code
 
 
