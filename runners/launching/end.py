@@ -1,4 +1,9 @@
-"""The end of a job: why it failed, how to continue, its results."""
+"""The end of a job: its exit code, why it failed, how to continue, its results.
+
+Our exit codes (docs/concepts/exit-codes.md) start at 80, which the shell, `timeout` and signals
+leave free. Those of errors are theirs (core/errors.py); a job's script and shim end with some
+themselves, which runners/injob and runners/script set.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from ..core import job_record, plan_record
-from ..core.errors import NotFound
+from ..core.errors import NotFound, RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
 from ..core.remedy import change, command
+from ..explain import read_facts
 from ..explain.explanation import Certainty, Explanation
+from ..injob.rank import EXIT_STOPPED
 from ..jobs import job_status, stalls
-from . import exit_codes, stall_notice, suggest
+from . import stall_notice, suggest
 
 STACKS_SHOWN = 10
+EXIT_CODES = {
+    JobState.TIMEOUT: 83,
+    JobState.PREEMPTED: 84,
+    JobState.NODE_FAIL: 85,
+    JobState.CANCELLED: 86,
+    JobState.OUT_OF_MEMORY: 87,
+    JobState.UNKNOWN: 88,
+    JobState.STOPPED: EXIT_STOPPED,
+}
 NO_RESULT = (
     "no result.json in OUTPUT_DIR: write one from rank 0, such as "
     '{"accuracy": 0.97, "samples_per_s": 812}, for result, compare, sweeps and scale; '
@@ -52,7 +68,7 @@ class JobEnd:
 
 def of_job(paths: JobPaths, job: Job, status: Status, explain_all: bool = False) -> JobEnd:
     """Return how a job ended; with `explain_all` also why it did where its user knows that."""
-    code = exit_codes.of_run(paths, job, status)
+    code = exit_code(paths, job, status)
     by_user = status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}")
     known = by_user or status.state == JobState.STOPPED
     return JobEnd(
@@ -64,6 +80,22 @@ def of_job(paths: JobPaths, job: Job, status: Status, explain_all: bool = False)
         explain(paths, job, status) if code and (explain_all or not known) else None,
         *job_record.result(paths),
     )
+
+
+def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
+    """Return the exit code for a job that has ended: of a failed one its first rank's."""
+    failed = status.state == JobState.FAILED
+    return exit_code_of(status, read_facts.exit_code(paths, job) if failed else None)
+
+
+def exit_code_of(status: Status, first: int | None) -> int:
+    """Return the same where that of the first rank to fail is known, or None.
+
+    That rank's own code comes before the job's: srun reports how it ended the others.
+    """
+    if status.state == JobState.COMPLETED:
+        return 0
+    return EXIT_CODES.get(status.state) or first or status.exit_code or RunnerError.exit_code
 
 
 def explain(

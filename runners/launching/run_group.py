@@ -14,7 +14,7 @@ from ..explain.explanation import Explanation
 from ..jobs import job_status
 from ..jobs.find import Run, Runs
 from ..submit import job_array
-from . import end, exit_codes, follow
+from . import end, follow
 
 GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 Explained = tuple[Job, Explanation]
@@ -61,7 +61,7 @@ def _counts(statuses: Sequence[Status]) -> Counter[JobState]:
 def ended(runs: Runs, statuses: Sequence[Status]) -> GroupEnd:
     """Return how runs ended that have all done so."""
     pairs = list(zip(runs, statuses))
-    codes = [exit_codes.of_run(*run, status) for run, status in pairs]
+    codes = [end.exit_code(*run, status) for run, status in pairs]
     failed = [
         (run, status)
         for (run, status), code in zip(pairs, codes)

@@ -18,7 +18,7 @@ from ..jobs.find import Runs
 from ..jobs.resource_use import RunUse
 from ..jobs.stalls import Stall
 from ..jobs.wording import reason_in_words
-from . import end, exit_codes, stall_notice
+from . import end, stall_notice
 
 NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 
@@ -111,9 +111,9 @@ def _exit_code(paths: JobPaths, job: Job, status: Status, first: FirstFailure | 
     The log, which may be long, is read only where no rank's record tells of a cause.
     """
     if first and first.record and not first.record.follower:
-        return exit_codes.of_status(status, first.record.exit_code)
+        return end.exit_code_of(status, first.record.exit_code)
     known = status.state.ended and status.state != JobState.UNKNOWN
-    return exit_codes.of_run(paths, job, status) if known else status.exit_code
+    return end.exit_code(paths, job, status) if known else status.exit_code
 
 
 def details(paths: JobPaths, job: Job, listener: Listener) -> RunDetails:

@@ -15,7 +15,7 @@ from ...core.errors import UsageError
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...injob.serve import EXIT_NOT_SERVED
 from ...jobs import job_status, wording
-from ...launching import exit_codes, servers
+from ...launching import end, servers
 from ...launching.servers import ServerAccess, ServerDraft
 from .. import printer
 from ..runs import follow, job_end
@@ -59,7 +59,7 @@ def _attend(paths: JobPaths, job: Job, login: str, server: str, as_json: bool) -
         return follow.INTERRUPTED
     if not status.state.ended:
         return 0
-    code = exit_codes.of_status(status, None)
+    code = end.exit_code_of(status, None)
     if not visit.access:
         for line in files.read_text(Path(job.log)).splitlines()[-LAST_LINES:]:
             click.echo(f"  {line}", err=True)

@@ -35,27 +35,23 @@ def ending(paths: JobPaths, job: Job, status: Status) -> int:
 
 def _print(ended: JobEnd, job: Job, shown: Collection[int] | None) -> None:
     """Print how a job ended; tracebacks of the ranks in `shown` (None: all) were printed before."""
-    for line in lines(ended, job, shown):
-        click.echo(line, err=True)
-
-
-def lines(ended: JobEnd, job: Job, shown: Collection[int] | None = ()) -> list[str]:
     go_on = [f"  go on: {ended.resume}"] if ended.resume else []
+    lines, why = [], ended.explanation
     if ended.by_user:
-        return [f"runner: job {job.id} was cancelled, exit code {ended.exit_code}", *go_on]
-    if ended.status.state == JobState.STOPPED:
-        return [_stopped(ended, job), *go_on, f"  log: {job.log}"]
-    why = ended.explanation
-    if why is None:
-        return []
-    if shown is None or why.rank in shown or (why.rank is None and shown):
-        why = replace(why, traceback=())
-    how = f"{wording.describe(ended.status)}, exit code {ended.exit_code}"
-    return [
-        f"runner: job {job.id} ended: {how}",
-        *explanation_lines(why, job),
-        f"  log: {job.log} (all ranks: runner logs --all {job.id})",
-    ]
+        lines = [f"runner: job {job.id} was cancelled, exit code {ended.exit_code}", *go_on]
+    elif ended.status.state == JobState.STOPPED:
+        lines = [_stopped(ended, job), *go_on, f"  log: {job.log}"]
+    elif why:
+        if shown is None or why.rank in shown or (why.rank is None and shown):
+            why = replace(why, traceback=())
+        how = f"{wording.describe(ended.status)}, exit code {ended.exit_code}"
+        lines = [
+            f"runner: job {job.id} ended: {how}",
+            *explanation_lines(why, job),
+            f"  log: {job.log} (all ranks: runner logs --all {job.id})",
+        ]
+    for line in lines:
+        click.echo(line, err=True)
 
 
 def _stopped(ended: JobEnd, job: Job) -> str:
@@ -89,7 +85,10 @@ def finish(
     if ended.odd:
         printer.tell(ended.odd)
     if as_json:
-        _print_json(ended, paths, job)
+        why = end.explanation_facts(ended.explanation, job) if ended.explanation else None
+        facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
+        reached = {"explanation": why, "result": ended.result}
+        printer.print_json({**facts, "exit_code": ended.exit_code, **reached})
     elif not quiet:
         if ended.result is not None:
             # What was asked for is known to who is looking; `runner result` shows that too.
@@ -100,20 +99,6 @@ def finish(
         for line in end.traces(paths):
             printer.tell(line)
     return ended.exit_code
-
-
-def _print_json(ended: JobEnd, paths: JobPaths, job: Job) -> None:
-    why = ended.explanation
-    printer.print_json(
-        {
-            "id": job.id,
-            "folder": str(paths.root),
-            "state": ended.status.state.name,
-            "exit_code": ended.exit_code,
-            "explanation": end.explanation_facts(why, job) if why else None,
-            "result": ended.result,
-        }
-    )
 
 
 def without_use(result: dict[str, Any]) -> dict[str, Any]:

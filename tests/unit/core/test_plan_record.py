@@ -90,8 +90,10 @@ def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value
         plan_record.read(paths)
 
 
-def test_a_newer_form_is_named(paths: JobPaths) -> None:
-    paths.plan.write_text(json.dumps({"version": plan_record.VERSION + 1}))
+@pytest.mark.parametrize("written", [{"version": plan_record.VERSION + 1}, [{"what": "runtime"}]])
+def test_another_form_is_named(paths: JobPaths, written: object) -> None:
+    assert plan_record.read(paths) == plan_record.PlanRecord(), "there is no file yet"
+    paths.plan.write_text(json.dumps(written))
     with pytest.raises(SystemFault, match="written by another version"):
         plan_record.read(paths)
 

@@ -12,7 +12,7 @@ from runners.core import files, plan_record
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound
 from runners.core.job_record import JobPaths, JobState, Status
-from runners.launching import end, exit_codes
+from runners.launching import end
 
 from ..failures import leave, words
 from ..runs import a_run
@@ -45,7 +45,7 @@ def with_checkpoints(paths: JobPaths, *steps: int) -> None:
 def test_the_first_ranks_code_comes_before_the_jobs_and_the_states_before_both(
     status: Status, first: int | None, code: int
 ) -> None:
-    assert exit_codes.of_status(status, first) == code
+    assert end.exit_code_of(status, first) == code
 
 
 def test_a_failed_job_ends_with_its_first_ranks_code_and_is_explained(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, UsageError
-from runners.launching import exit_codes
+from runners.launching import end
 from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
@@ -253,7 +253,7 @@ def test_settings_in_toml_are_valid() -> None:
 def test_exit_codes_are_all_documented() -> None:
     text = (ROOT / "docs/concepts/exit-codes.md").read_text(encoding="utf-8")
     ours = map(int, re.findall(r"^EXIT_\w+ = (\d+)", sources(), re.MULTILINE))
-    states = exit_codes.BY_STATE.values()
+    states = end.EXIT_CODES.values()
     for code in {RunnerError.exit_code, UsageError.exit_code, Refused.exit_code, *ours, *states}:
         assert re.search(rf"^\| {code} \|", text, re.MULTILINE), code
 
