@@ -1,7 +1,8 @@
-"""The status of jobs that are requeued, or that stopped early with their work saved."""
+"""The status of jobs: that ended, come back, or stopped early; when a scheduler is asked for it."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from runners.core.progress import Listener
 from runners.core.shell import Result
 from runners.jobs import job_status, wording
 
-from ..runs import squeue_says
+from ..runs import a_run, squeue_says
 
 
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
@@ -139,3 +140,74 @@ def test_a_silent_scheduler_is_told_of_and_folders_say_what_they_know(
     assert (waits.state, bool(waits.reason)) == (JobState.UNKNOWN, True)
     assert waits.reason in warning
     assert (ended.state, ended.exit_code, ended.reason) == (JobState.FAILED, 3, "")
+
+
+def test_history_is_asked_once_for_all_that_were_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], env: dict[str, str] | None = None) -> Result:
+        asked.append(argv)
+        return Result(0, "41|NODE_FAIL|n1|9\n" if argv[0] == "sacct" else "", "")
+
+    monkeypatch.setattr(shell, "run", run)
+    runs = [a_run(tmp_path / id, id=id) for id in ("40", "41", "42")]
+    runs[0][0].exit.write_text('{"exit_code": 0, "time": 12, "began": 2.5}')
+    found = job_status.statuses(runs)
+    assert [status.state.name for status in found] == ["COMPLETED", "NODE_FAIL", "UNKNOWN"]
+    assert (found[0].elapsed, found[1].elapsed, found[1].nodes) == (9.5, 9, "n1")
+    assert [argv[0] for argv in asked] == ["squeue", "sacct"]
+    assert asked[1][-1] == "41,42"
+
+
+def test_an_end_stays_known_with_its_nodes_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path / "train-1")
+    line = "42|TIMEOUT|TimeLimit|0|n[1-2]|1:00:02|0:00|1|\n"
+    monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, line, ""))
+    job_status.status(*run)
+    monkeypatch.setattr(shell, "run", lambda argv, env: pytest.fail("asked again"))
+    later = job_status.status(run[0], job_record.load(run[0]))
+    assert (later.state.name, later.nodes, later.elapsed) == ("TIMEOUT", "n[1-2]", 3602)
+
+
+def test_a_cancelled_job_is_cancelled_for_who_follows_it_too(tmp_path: Path) -> None:
+    """One that finished well at the same moment has finished well."""
+    for code, state in ((143, "CANCELLED"), (0, "COMPLETED")):
+        paths, job = a_run(tmp_path / str(code), id=f"local-{2**22 + 1}-1", scheduler="local")
+        replace(job, state="CANCELLED").save(paths)
+        paths.exit.write_text(f'{{"exit_code": {code}, "time": 1}}')
+        assert job_status.status(paths, job).state.name == state
+
+
+def test_a_scheduler_is_asked_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within half an hour of waiting; at once when something in the run's folder changes."""
+    clock, asked = [0.0], []
+    paths, job = a_run(tmp_path / "train-1")
+
+    def run(argv: list[str], env: dict[str, str]) -> Result:
+        asked.append(clock[0])
+        state = "RUNNING" if paths.log.exists() else "PENDING"
+        state = "COMPLETED" if paths.exit.exists() else state
+        return Result(0, f"42|{state}|None|0|n1|0:01|1:00|1|\n", "")
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 1800 and not paths.log.exists():
+            paths.log.parent.mkdir()
+            paths.log.touch()
+        if clock[0] > 2400 and not paths.exit.exists():
+            paths.exit.write_text('{"exit_code": 0, "time": 1}')
+
+    monkeypatch.setattr(shell, "run", run)
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    (*_, (last,)) = job_status.until_end([(paths, job)])
+    assert last.state.name == "COMPLETED"
+    assert sum(when < 1800 for when in asked) < 75
+    assert sum(1800 <= when < 2400 for when in asked) < 90
+    assert clock[0] < 2401

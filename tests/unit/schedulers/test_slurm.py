@@ -40,3 +40,15 @@ def test_uid_is_what_squeue_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert slurm.SCHEDULER.states(["1", "2"]) == {}
     assert len(asked) == 1  # one call for any number of jobs
     assert f"--user={os.getuid()}" in asked[0]
+
+
+def test_places_in_the_queue() -> None:
+    """Higher priority is first, then the older; other partitions and held jobs do not count."""
+    text = "".join(
+        f"{line}|\n"
+        for line in ("5|10|cpu", "7|30|gpu", "8_[3-9]|20|gpu,cpu", "9|10|cpu", "3|0|cpu")
+    )
+    assert slurm.parse_queue(text, "9") == 2
+    assert slurm.parse_queue(text, "8_4") == 1
+    assert slurm.parse_queue(text, "7") == 0
+    assert slurm.parse_queue(text, "4") is None

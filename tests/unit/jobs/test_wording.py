@@ -1,0 +1,38 @@
+"""Reasons and times in words."""
+
+from __future__ import annotations
+
+import time
+
+from runners.jobs import wording
+from runners.jobs.wording import reason_in_words
+
+from ..tables import each
+
+
+@each(
+        ("Priority", "other jobs are before it"),
+        ("NonZeroExitCode", ""),
+        ("ReqNodeNotAvail,_UnavailableNodes:n[1-2]",
+         "a node that it needs is not available (UnavailableNodes:n[1-2])"),
+        ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority",
+         "the nodes that it needs are down, drained or kept for other jobs"),
+        ("QOSMaxJobsPerUserLimit", "its QOS allows no more for now: QOSMaxJobsPerUserLimit"),
+        ("AssocGrpCPUMinutesLimit",
+         "your account allows no more for now: AssocGrpCPUMinutesLimit"),
+        ("RaisedSignal:9(Killed)", "ended by signal 9"),
+        ("Not Running: no nodes", "Not Running: no nodes"),
+        ("SomethingNew", "SomethingNew"),
+        ("", ""),
+    )  # fmt: skip
+def test_reasons_in_words(reason: str, words: str) -> None:
+    assert reason_in_words(reason) == words
+
+
+def test_times() -> None:
+    assert [wording.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+        "", "0:07", "1:00:00", "1-01:01:01",
+    ]  # fmt: skip
+    now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
+    assert wording.moment(now + 600, now) == "20:10"
+    assert wording.moment(now + 86400, now) == "2026-11-22 20:00"
