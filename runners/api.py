@@ -78,9 +78,7 @@ def _request(
     if trainers.source(name) and not {"-h", "--help"}.isdisjoint(words):
         shows = command("runner", "recipes", "show", name)
         raise UsageError(f"{name} --help trains nothing", remedy=shows)
-    flags = _flags(settings)
-    trainers.check_arguments(name, words)
-    return name, words, flags
+    return name, words, _flags(settings)
 
 
 def _given(flags: Mapping[str, Any]) -> Iterator[Given]:

@@ -127,7 +127,7 @@ def _long(words: list[str]) -> str:
 
 
 class TrainerCommand(SettingsCommand):
-    """Says where the trainer's arguments belong, and asks a packaged one whether it takes them."""
+    """Says where the trainer's arguments belong, and shows the help of a packaged one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; raise UsageError for an option of the trainer's before `--`."""
@@ -135,7 +135,7 @@ class TrainerCommand(SettingsCommand):
         try:
             rest = super().parse_args(ctx, args)
             if not ctx.resilient_parsing:
-                _ask_the_trainer(ctx)
+                _show_trainers_help(ctx)
             return rest
         except click.NoSuchOption as error:
             import difflib  # for a mistake only
@@ -153,17 +153,16 @@ class TrainerCommand(SettingsCommand):
             ) from None
 
 
-def _ask_the_trainer(ctx: click.Context) -> None:
-    """Answer a packaged trainer's --help, and refuse its wrong options, before there is a job."""
-    name, args = ctx.params.get("trainer"), ctx.params.get("args")
-    if not name or not args:
+def _show_trainers_help(ctx: click.Context) -> None:
+    """Answer --help after a packaged trainer: there is no job then."""
+    name, args = ctx.params.get("trainer"), ctx.params.get("args") or ()
+    if not name or {"-h", "--help"}.isdisjoint(args):
         return
     from ..settings import trainers
 
-    if {"-h", "--help"} & set(args) and (path := trainers.source(name)):
+    if path := trainers.source(name):
         click.echo(trainers.parser(path).format_help(), nl=False)
         ctx.exit()
-    trainers.check_arguments(name, args)
 
 
 def _offers(

@@ -17,7 +17,6 @@ from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
 from ..images.local_image import ImageMissing
-from ..settings import trainers
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
@@ -132,9 +131,7 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
 
         return sessions.planned(typed.name, flags, True, Listener()).plan
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
-    args = list(suggest.arguments(remedy, args))
-    trainers.check_arguments(trainer, args)
-    return gather.plan(trainer, args, flags, True, Listener())
+    return gather.plan(trainer, list(suggest.arguments(remedy, args)), flags, True, Listener())
 
 
 def _changes(remedy: Remedy) -> tuple[object, ...]:

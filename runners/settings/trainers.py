@@ -74,7 +74,8 @@ def _presets() -> dict[str, Path]:
 def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer | None]:
     """Return the trainer and its preset as a layer of settings.
 
-    Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file.
+    Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file,
+    UsageError for arguments that a recipe would refuse.
     """
     if PYTHON.fullmatch(name) and args and args[0].endswith(".py"):
         name, args = args[0], args[1:]  # as it is typed elsewhere; -u is usual here
@@ -89,6 +90,7 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     path = _presets().get(name)
     if path is None:
         raise _unknown(name, args)
+    check_arguments(name, args)
     preset = config.read_toml(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
@@ -226,7 +228,7 @@ def shared_modules(path: Path) -> list[Path]:
 def check_arguments(name: str, args: Sequence[str]) -> None:
     """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
     path = source(name)
-    if path is None:
+    if path is None or not args:
         return
     from recipes.ranks import UserError  # with the parser 10 ms that no other launch need pay
 

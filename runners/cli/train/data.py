@@ -96,8 +96,9 @@ def check_command(path: str, as_json: bool) -> None:
     Its files are compared with the checksums that `fetch` and `pack` wrote, or with published ones.
     """
     from ...data import check
+    from ...launching import gather
 
-    place = _place(path)
+    place = gather.dataset(path)
     with progress.display() as display:
         report = check.examine(place, display)
     if as_json:
@@ -109,19 +110,6 @@ def check_command(path: str, as_json: bool) -> None:
         for file, what in report.faults:
             click.echo(f"damaged: {file}: {what}")
     sys.exit(1 if report.faults else 0)
-
-
-def _place(path: str) -> Path:
-    """Return the dataset of a path or a name, damaged or not."""
-    from ...data import find
-
-    if Path(path).expanduser().exists():
-        return find.dataset_path(path, None, os.environ)[0]
-    from ...launching import gather
-
-    here = gather.probe_site({}, None)
-    gather.only_here(here)
-    return find.dataset_path(path, here.profile, os.environ)[0]
 
 
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
@@ -149,10 +137,11 @@ def synth_command(
     """
     from ...data import synth
 
-    synth.write(kind, folder, synth.SyntheticSpec(samples, classes, size, vocabulary))
+    spec = synth.SyntheticSpec(samples, classes, size, vocabulary)
+    synth.write(kind, folder, spec)
     what = "tokens" if kind == "tokens" else "samples"
-    testing = max(1, samples // 5)
-    text = f"wrote {samples:,} {what} for training and {testing:,} for testing, in the format of"
+    training, testing = spec.parts
+    text = f"wrote {training:,} {what} for training and {testing:,} for testing, in the format of"
     click.echo(f"{text} {kind}", err=True)
     click.echo(folder.absolute())
     click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)
