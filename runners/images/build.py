@@ -1,24 +1,40 @@
-"""Builds an image and records its digest and bill of materials, or an environment and its labels.
+"""Builds images and environments, and records what they have become.
 
-All raise RunnerError.
+An image is a packaged one, that of a definition, or another image with one thing added: a
+definition, the packages of a requirements file, or Horovod. Its digest and its bill of materials
+are recorded, the labels of an environment. All raise RunnerError.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from containers import build, build_definition, build_record, host_environment, plan
+from containers import (
+    added_packages,
+    apptainer,
+    build,
+    build_definition,
+    build_record,
+    foreign_horovod,
+    host_environment,
+    plan,
+)
+from containers.added_packages import AddedPackages
 from containers.build_definition import RECIPES_LABEL, DefinitionBuild
 from containers.build_steps import BuildProgress
+from containers.definition import Base
 from containers.host_environment import EnvironmentOptions, Made
+from containers.pip import PackageSource
 from containers.plan import BuildOptions, BuildPlan
 
-from ..core import disk_space
-from ..core.errors import NotVerified, RunnerError
+from ..core import disk_space, machine
+from ..core.errors import NotVerified, Refused, RunnerError, UsageError
 from ..core.progress import Listener
-from . import pull
-from .facts import environment, probe_image
+from . import local_image, pull
+from .facts import environment, image_labels, probe_image
 from .release import prebuilt
 from .trust import recorded_digest
 
@@ -37,6 +53,66 @@ def packaged_image(made: BuildPlan, options: BuildOptions, progress: BuildProgre
     build.build(made, options, progress)
     recorded_digest.remember(made.output)
     return probe_image.extract_bill(made.output)
+
+
+def find_base(name: str) -> Base:
+    """Return the base image. Raises Refused for one that this machine cannot build on."""
+    image = image_labels.read(local_image.find(name))
+    if image.path.is_dir():
+        raise UsageError(f"--from {name} is a folder; name an image file")
+    if image.architecture not in ("", machine.architecture()):
+        raise Refused(
+            f"{name} is for {image.architecture}, and this machine is"
+            f" {machine.architecture()}.\nBuild on a machine of the image's kind."
+        )
+    return Base.read(image.path, image.labels)
+
+
+def with_definition(
+    origin: str | None,
+    path: Path,
+    build_args: Mapping[str, str],
+    output: Path | None,
+    ca: Path | None,
+) -> DefinitionBuild:
+    """Return the build of a definition, on top of the image `origin` if there is one."""
+    base = find_base(origin) if origin else None
+    output = _output(base, output or Path(f"{path.stem}.sif"))
+    return build_definition.with_definition(base, path, build_args, output, ca)
+
+
+def with_packages(
+    origin: str,
+    requirements: Path | None,
+    source: PackageSource,
+    output: Path | None,
+    ca: Path | None,
+) -> DefinitionBuild:
+    """Return the build that adds the packages of a requirements file; without one, Horovod.
+
+    Horovod is compiled for the frameworks of the image `origin`.
+    """
+    base = find_base(origin)
+    added = requirements.stem if requirements else "horovod"
+    output = _output(base, output or Path(f"{base.path.stem}-{added}.sif"))
+    apptainer.require()
+    python = added_packages.find_python(base)
+    if requirements:
+        packages = AddedPackages(base, python, requirements.absolute(), source, ca)
+        return build_definition.with_packages(packages, output)
+    horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
+    packages = AddedPackages(base, python, horovod, source, ca)
+    labels = {**probe_image.versions(base.path), **horovod.labels()}
+    return replace(build_definition.with_packages(packages, output), labels=labels)
+
+
+def _output(base: Base | None, path: Path) -> Path:
+    """Return it absolute; raise UsageError for the base itself, or what cannot be written."""
+    path = path.absolute()
+    if base and path.exists() and path.samefile(base.path):
+        raise UsageError(f"--output {path} is the base image; name another file")
+    disk_space.check_output(path)
+    return path
 
 
 def of_definition(definition: DefinitionBuild, progress: BuildProgress) -> Path | None:

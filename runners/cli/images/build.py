@@ -14,7 +14,7 @@ from containers.catalogue import IMAGES
 from containers.plan import BuildOptions
 
 from ...core.errors import UsageError
-from ...images import build, derived_build
+from ...images import build
 from ..invocation import was_given
 from ..progress import phases
 from . import build_host, build_options
@@ -154,10 +154,10 @@ def _definition(
 ) -> None:
     origin, output, ca = values["origin"], values["output"], values["ca"]
     if path := target or values["def_file"]:
-        definition = derived_build.with_definition(origin, Path(path), build_args, output, ca)
+        definition = build.with_definition(origin, Path(path), build_args, output, ca)
     else:
         wanted, source = values["requirements"], pip.PackageSource.of(values)
-        definition = derived_build.with_packages(origin, wanted, source, output, ca)
+        definition = build.with_packages(origin, wanted, source, output, ca)
     if dry_run:
         click.echo(build_definition.describe(definition))
         return

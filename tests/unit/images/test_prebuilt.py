@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import build_record, plan
-from containers.plan import BuildOptions
 from runners import __version__
 from runners.cli.images.registry import pull_command
-from runners.core.errors import NotFound, NotVerified, RunnerError, SystemFault, UsageError
-from runners.core.progress import Listener
-from runners.images import build, local_image
-from runners.images.release import prebuilt, release
+from runners.core.errors import NotFound, UsageError
+from runners.images import local_image
+from runners.images.release import prebuilt
 
 
 @pytest.fixture
@@ -95,66 +92,6 @@ def test_a_missing_image_is_pulled_or_built(
         with pytest.raises(NotFound) as missing:
             local_image.find(name)
         assert list(map(str, missing.value.remedies)) == [f"runner {v} {short}" for v in verbs]
-
-
-# runner pull cpu --or-build
-
-
-class Told(Listener):
-    """Keeps what is told."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def tell(self, text: str) -> None:
-        self.texts.append(text)
-
-
-@pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A source of images, and no image of this checkout."""
-    monkeypatch.setenv("RUNNER_IMAGES_SOURCE", "oras://example.org/kit")
-    monkeypatch.setenv("RUNNER_SITE", "none")
-    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
-
-
-def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def verified(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(release, "verified", verified)
-
-
-@pytest.mark.usefixtures("source")
-@pytest.mark.parametrize("error", [SystemFault("it is down"), NotFound("it is behind")])
-def test_what_cannot_be_pulled_is_to_be_built(
-    error: RunnerError, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_with(error, monkeypatch)
-    told = Told()
-    assert build.pull_unless_current("cpu", told) is None
-    assert told.texts == [str(error), "building instead"]
-
-
-@pytest.mark.usefixtures("source")
-def test_a_wrong_signature_is_no_reason_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(NotVerified("altered"), monkeypatch)
-    with pytest.raises(NotVerified, match="altered"):
-        build.pull_unless_current("cpu", Told())
-
-
-@pytest.mark.usefixtures("source")
-def test_a_current_build_is_not_replaced_by_a_prebuilt_image(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fail_with(SystemFault("it was asked"), monkeypatch)
-    made = plan.make("cpu", BuildOptions())
-    made.output.parent.mkdir()
-    made.output.write_text("an image")
-    build_record.write(made.output, made.key)
-    told = Told()
-    assert build.pull_unless_current("cpu", told) is None
-    assert told.texts == []
 
 
 def test_or_build_is_for_our_images_as_they_are() -> None:
