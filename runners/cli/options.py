@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Callable
 
 import click
 
-from ..core import trust
 from ..core.job_record import Job, JobPaths
 from ..jobs import find as lookup
 from ..settings import config
@@ -48,12 +47,6 @@ def folder(runs_dir: str | None) -> Path:
 def find(job: str | None, runs_dir: str | None) -> tuple[JobPaths, Job]:
     """Return the run that `job` means, the last by default; raise NotFound."""
     return lookup.find(job, folder(runs_dir))
-
-
-def check_ours(runs: Sequence[tuple[JobPaths, Job]]) -> None:
-    """Raise UsageError for a run of other users: its record could name any job, and any program."""
-    for paths, _ in runs:
-        trust.check(paths.root, os.environ)
 
 
 def find_all(job: str | None, runs_dir: str | None) -> list[tuple[JobPaths, Job]]:

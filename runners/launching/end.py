@@ -47,8 +47,8 @@ class JobEnd:
     """How a job ended. `result` is what its trainer wrote, `odd` why that cannot be read.
 
     `by_user` says that its user cancelled it. Of such a job, and of one that stopped early with its
-    work saved, `saved_step` is that of the newest checkpoint and `resume` the launch that
-    resumes from it; why they ended is known. `explanation` says it of others that did not end well.
+    work saved, `saved_step` is the newest checkpoint's and `resume` the launch that resumes there;
+    why they ended is known. Of others that did not end well `explanation` says it.
     """
 
     status: Status
