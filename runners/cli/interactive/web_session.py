@@ -47,7 +47,8 @@ def reconnect(paths: JobPaths, job: Job, flags: dict[str, Any], server: str, as_
             "a command in the container of a running job has another name",
             f"runner exec {shlex.quote(printer.from_here(paths.root))} -- COMMAND",
         )
-    return _attend(paths, job, servers.reconnect(paths, flags), server, as_json)
+    login = servers.reconnect(paths, flags)
+    return _attend(paths, job, login, job.typed.name, as_json)
 
 
 def _attend(paths: JobPaths, job: Job, login: str, server: str, as_json: bool) -> int:

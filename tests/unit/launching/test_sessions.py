@@ -127,9 +127,10 @@ def test_tensorboard_shows_the_last_run_that_has_written() -> None:
 def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> None:
     first, second = run("a-1", image=str(folder / "sandbox")), run("a-2", image="other")
     second.tensorboard.mkdir()
-    made = tensorboard("a-1", "a-2", scheduler="pbs", cpus_per_task=None)
-    plan = made.job.plan
-    assert (plan.spec.image.path, plan.resources.tasks) == (folder / "sandbox", 1)
+    made = tensorboard("a-1", "a-2", scheduler="pbs", **{"cpus-per-task": None, "image": None})
+    plan, resources = made.job.plan, made.job.plan.resources
+    assert plan.spec.image.path == folder / "sandbox"
+    assert (resources.nodes, resources.tasks, resources.cpus_per_task) == (1, 1, 1)
     seen = {BindMount(str(paths.root), str(paths.root), read_only=True) for paths in made.runs}
     assert made.runs == (first, second)
     assert seen <= set(plan.binds)
