@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
+from runners.core.command_line import CommandLine, as_json
 from tests.real.conftest import IMAGE, Login, on_cluster
 
 from ..conftest import ended, succeeded
@@ -47,10 +48,12 @@ def test_nothing_of_it_is_run_and_no_job_ended(login: Login, bob: Stranger) -> N
         ["exec", "--host", folder, "--", "true"],
         ["exec", folder, "--", "true"],
         ["cancel", folder],
-        ["jupyter", folder],
         ["tensorboard", folder],
     ):
         ended(login.runner(*words), 2, "belongs to bob", "runner config trust")
+    for server in ("jupyter", "tensorboard"):
+        folder = trap(bob, mark, id, typed=as_json(CommandLine(server)))
+        ended(login.runner(server, folder), 2, "belongs to bob", "runner config trust")
     assert state(login, id) == "RUNNING"
     assert login.run("test", "-e", mark).returncode == 1
     login.sh(f"scancel {id}")
@@ -76,7 +79,6 @@ def test_its_image_is_not_taken(login: Login, bob: Stranger) -> None:
     """The environment that a record names would be the program that runs."""
     bob.sh("mkdir -p env/bin; printf '#!/bin/sh\\n' > env/bin/python; chmod -R a+rX .")
     folder = trap(bob, f"{login.folder}/mark", "1", image=f"{bob.folder}/env")
-    bob.sh(f"rmdir {folder}/private")
     ended(login.runner("tensorboard", folder, "--dry-run"), 2, "belongs to bob")
 
 
