@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core import places, trust
-from ..core.command_line import CommandLine
 from ..core.errors import NotFound
 from ..core.job_record import Job, JobPaths
 from ..core.model import BindMount, RuntimeName
@@ -28,7 +27,7 @@ from ..submit.launch import Draft
 from ..submit.private_folder import ServerAddress, Way
 from ..submit.sessions import session
 from . import gather, sessions, submit
-from .sessions import PreparedSession
+from .sessions import PreparedSession, SessionRequest
 
 JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
 ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
@@ -48,38 +47,24 @@ class ServerDraft:
     runs: tuple[JobPaths, ...] = ()
 
 
-def jupyter(
-    flags: Mapping[str, Any],
-    typed: CommandLine,
-    *,
-    loopback: bool,
-    dry_run: bool,
-    listener: Listener,
-) -> ServerDraft:
+def jupyter(request: SessionRequest, listener: Listener) -> ServerDraft:
     """Return the draft of JupyterLab in the current folder; raise Refused where it cannot work."""
-    ready = sessions.prepare(JUPYTER, flags, dry_run, listener)
-    return _draft(JUPYTER, ready, os.getcwd(), loopback, typed)
+    ready = sessions.prepare(JUPYTER, request, listener)
+    return _draft(JUPYTER, request, ready, os.getcwd())
 
 
-def tensorboard(
-    shown: Runs,
-    flags: Mapping[str, Any],
-    typed: CommandLine,
-    *,
-    loopback: bool,
-    dry_run: bool,
-    listener: Listener,
-) -> ServerDraft:
+def tensorboard(request: SessionRequest, shown: Runs, listener: Listener) -> ServerDraft:
     """Return the draft of TensorBoard for runs, in the image of the first unless another is named.
 
     Raises Refused where it cannot work, UsageError where that image is the choice of another user.
     """
     paths = [run for run, _ in shown]
-    if flags.get("image") is None:
+    if request.flags.get("image") is None:
         trust.check(paths[0].root, os.environ)
-    ready = sessions.prepare(TENSORBOARD, _for_one_task(flags, shown[0][1]), dry_run, listener)
+    request = replace(request, flags=_for_one_task(request.flags, shown[0][1]))
+    ready = sessions.prepare(TENSORBOARD, request, listener)
     ready = replace(ready, plan=_seeing(ready.plan, paths))
-    return _draft(TENSORBOARD, ready, str(ready.paths.boards), loopback, typed, tuple(paths))
+    return _draft(TENSORBOARD, request, ready, str(ready.paths.boards), tuple(paths))
 
 
 def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
@@ -127,18 +112,18 @@ def _seeing(plan: Plan, shown: Sequence[JobPaths]) -> Plan:
 
 def _draft(
     server: str,
+    request: SessionRequest,
     ready: PreparedSession,
     folder: str,
-    loopback: bool,
-    typed: CommandLine,
     runs: tuple[JobPaths, ...] = (),
 ) -> ServerDraft:
     """Return the draft of a job that serves a folder, to its own node alone or to this one."""
     plan, paths = ready.plan, ready.paths
-    elsewhere = capabilities(plan.launching.scheduler).queue and not loopback
+    elsewhere = capabilities(plan.launching.scheduler).queue and not request.loopback
     towards = socket.gethostname() if elsewhere else ""
     text = session.served(plan, paths, os.getcwd(), server, folder, towards)
-    return ServerDraft(Draft(plan, paths, text, typed, private=True), login(ready.site), runs)
+    draft = Draft(plan, paths, text, request.typed, private=True)
+    return ServerDraft(draft, login(ready.site), runs)
 
 
 def serve(made: ServerDraft) -> Job:

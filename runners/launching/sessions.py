@@ -26,6 +26,20 @@ from . import gather, suggest
 
 
 @dataclass(frozen=True)
+class SessionRequest:
+    """Settings by name, and the command that asks for them.
+
+    A server listens to its own node alone where `loopback`. A dry run neither pulls the image nor
+    reads it whole.
+    """
+
+    flags: Mapping[str, Any]
+    typed: CommandLine
+    dry_run: bool = False
+    loopback: bool = False
+
+
+@dataclass(frozen=True)
 class PreparedSession:
     """What a session starts from: its plan, the site, the run's folder."""
 
@@ -34,11 +48,9 @@ class PreparedSession:
     paths: JobPaths
 
 
-def prepare(
-    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
-) -> PreparedSession:
+def prepare(name: str, request: SessionRequest, listener: Listener) -> PreparedSession:
     """Plan a session; raise Refused for one that cannot work, with what makes it work."""
-    ready = planned(name, flags, dry_run, listener)
+    ready = planned(name, request.flags, request.dry_run, listener)
     if ready.plan.refusals:
         raise suggest.refused(ready.plan.refusals)
     return ready
@@ -58,19 +70,13 @@ def planned(
 
 
 def draft_shell(
-    words: Sequence[str],
-    flags: Mapping[str, Any],
-    typed: CommandLine,
-    *,
-    pty: bool,
-    dry_run: bool,
-    listener: Listener,
+    request: SessionRequest, words: Sequence[str], pty: bool, listener: Listener
 ) -> Draft:
     """Return the draft of an allocation in which one command runs, or a shell; raise Refused."""
-    ready = prepare("shell", flags, dry_run, listener)
+    ready = prepare("shell", request, listener)
     command = terminal.within(words)
     text = session.interactive(ready.plan, ready.paths, os.getcwd(), command, pty)
-    return Draft(ready.plan, ready.paths, text, typed)
+    return Draft(ready.plan, ready.paths, text, request.typed)
 
 
 class ShellEnd(NamedTuple):
@@ -103,13 +109,11 @@ def open_shell(draft: Draft, listener: Listener) -> ShellEnd:
     return ShellEnd(shell.hand_over(session.allocation(draft.plan, draft.paths)))
 
 
-def draft_kernel(
-    name: str, flags: Mapping[str, Any], typed: CommandLine, *, dry_run: bool, listener: Listener
-) -> Kernel:
+def draft_kernel(request: SessionRequest, name: str, listener: Listener) -> Kernel:
     """Return a kernel of that name, in the image; raise UsageError for the name, and Refused."""
     folder = kernel.folder(name)
-    plan = prepare("jupyter", flags, dry_run, listener).plan
-    return kernel.draft(name, folder, plan, suggest.text(change(), _without_values(typed)))
+    plan = prepare("jupyter", request, listener).plan
+    return kernel.draft(name, folder, plan, suggest.text(change(), _without_values(request.typed)))
 
 
 def _without_values(typed: CommandLine) -> CommandLine:

@@ -9,6 +9,7 @@ import click
 
 from ...core.errors import UsageError
 from ...launching import servers, sessions
+from ...launching.sessions import SessionRequest
 from ...submit.sessions import kernel as kernels
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
@@ -70,9 +71,8 @@ def jupyter_command(
         run = options.find(job, values["runs_dir"])
         sys.exit(web_session.reconnect(*run, flags, servers.JUPYTER, as_json))
     plan_view.warn_of_secrets()
-    made = servers.jupyter(
-        flags, invocation.again(), loopback=loopback, dry_run=dry_run, listener=printer.Console()
-    )
+    request = SessionRequest(flags, invocation.again(), dry_run, loopback)
+    made = servers.jupyter(request, printer.Console())
     web_session.start(made, servers.JUPYTER, dry_run, as_json)
 
 
@@ -90,22 +90,20 @@ def tensorboard_command(
     It runs in a separate small job, in the image of the first run, protected by a token that only
     you can read, until the job ends: without --time after one hour.
     """
-    flags, typed = options.flags(values), invocation.again()
+    flags = options.flags(values)
     shown = servers.runs_to_show(job, options.folder(values["runs_dir"]))
     if len(job) == 1 and servers.is_server(shown[0][1]):
         sys.exit(web_session.reconnect(*shown[0], flags, servers.TENSORBOARD, as_json))
     plan_view.warn_of_secrets()
-    made = servers.tensorboard(
-        shown, flags, typed, loopback=loopback, dry_run=dry_run, listener=printer.Console()
-    )
+    request = SessionRequest(flags, invocation.again(), dry_run, loopback)
+    made = servers.tensorboard(request, shown, printer.Console())
     web_session.start(made, servers.TENSORBOARD, dry_run, as_json)
 
 
 def _write_kernel(name: str, flags: dict[str, Any], dry_run: bool) -> None:
     plan_view.warn_of_secrets()
-    made = sessions.draft_kernel(
-        name, flags, invocation.again(), dry_run=dry_run, listener=printer.Console()
-    )
+    request = SessionRequest(flags, invocation.again(), dry_run)
+    made = sessions.draft_kernel(request, name, printer.Console())
     plan_view.warn(made.plan)
     if dry_run:
         click.echo(f"{made.spec}\n\n{made.script}", nl=False)

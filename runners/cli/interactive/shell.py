@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ...launching import sessions
+from ...launching.sessions import SessionRequest
 from ...submit.sessions import terminal
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
@@ -38,13 +39,9 @@ def shell_command(command: tuple[str, ...], dry_run: bool, **values: Any) -> Non
     The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
     plan_view.warn_of_secrets()
-    flags, listener = options.flags(values), printer.Console()
-    draft = sessions.draft_shell(
-        *(command, flags, invocation.again()),
-        pty=_at_terminal(),
-        dry_run=dry_run,
-        listener=listener,
-    )
+    request = SessionRequest(options.flags(values), invocation.again(), dry_run)
+    listener = printer.Console()
+    draft = sessions.draft_shell(request, command, _at_terminal(), listener)
     plan_view.warn(draft.plan)
     if dry_run:
         click.echo(draft.text, nl=False)

@@ -15,7 +15,7 @@ from runners.core.model import BindMount
 from runners.core.progress import Listener
 from runners.launching import servers, sessions
 from runners.launching.servers import ServerDraft
-from runners.launching.sessions import ShellEnd
+from runners.launching.sessions import SessionRequest, ShellEnd
 from runners.submit.launch import Draft
 
 from ..programs import program
@@ -57,8 +57,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shell(*words: str, **flags: Any) -> Draft:
-    typed = CommandLine("shell")
-    return sessions.draft_shell(words, flags, typed, pty=False, dry_run=False, listener=Listener())
+    request = SessionRequest(flags, CommandLine("shell"))
+    return sessions.draft_shell(request, words, False, Listener())
 
 
 def test_on_pbs_a_terminal_gets_the_nodes_shell(
@@ -107,9 +107,7 @@ def run(name: str, submitted: float = 1.0, **facts: Any) -> JobPaths:
 
 def tensorboard(*names: str, **flags: Any) -> ServerDraft:
     shown = servers.runs_to_show(names, Path("runs").absolute())
-    return servers.tensorboard(
-        shown, flags, CommandLine(), loopback=False, dry_run=True, listener=Listener()
-    )
+    return servers.tensorboard(SessionRequest(flags, CommandLine(), True), shown, Listener())
 
 
 def test_tensorboard_shows_the_last_run_that_has_written() -> None:
@@ -159,7 +157,7 @@ def test_a_run_with_private_variables_is_no_server() -> None:
 
 def test_a_kernels_command_to_write_it_again_has_no_values(folder: Path) -> None:
     typed = CommandLine("jupyter", (Given("env", "COLOUR=blue"),), (("kernel", "k"),))
-    flags = {**HERE, "env": ["COLOUR=blue"]}
-    made = sessions.draft_kernel("k", flags, typed, dry_run=True, listener=Listener())
+    request = SessionRequest({**HERE, "env": ["COLOUR=blue"]}, typed, True)
+    made = sessions.draft_kernel(request, "k", Listener())
     assert "runner jupyter --env COLOUR --kernel k" in made.script
     assert "blue" not in made.script + made.spec
