@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -58,6 +59,25 @@ def test_the_list_has_the_exit_code_of_wait_and_why_a_run_failed(tmp_path: Path)
     assert "ValueError: boom" in row
     (row,) = [line for line in text.splitlines() if line.startswith("42")]
     assert row.split() == ["42", "off-1", "cancelled", "86"]
+
+
+NAMES = (
+    "id name state reason why restarts exit_code submitted start_expected nodes elapsed left "
+    "folder varied step steps epoch loss rate unit"
+)
+
+
+def test_programs_find_the_same_names_in_json_whatever_is_known(tmp_path: Path) -> None:
+    stopped = a_run(tmp_path / "job-1", "41", "STOPPED", 91)
+    done = CliRunner().invoke(list_command, ["--runs-dir", str(tmp_path), "--json"])
+    (listed,) = json.loads(done.stdout)
+    assert " ".join(listed) == NAMES
+    assert listed["folder"] == str(stopped.root)
+    assert (listed["state"], listed["exit_code"], listed["loss"]) == ("STOPPED", 91, None)
+    done = CliRunner().invoke(status_command, [str(stopped.root), "--json"])
+    one = json.loads(done.stdout)
+    assert " ".join(one) == f"{NAMES} saved_step go_on first_to_fail"
+    assert {name: one[name] for name in listed} == listed
 
 
 @pytest.fixture
