@@ -20,7 +20,6 @@ from ..core.text import first_few
 from ..jobs import find, job_status
 from ..launching import gather, submit
 from ..script import render
-from ..settings import trainers
 from ..submit.launch import Draft
 from . import study, study_request
 from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
@@ -81,15 +80,15 @@ class Drafts:
     def _solve(self, point: Point) -> Plan:
         question = self.record.question
         flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
-        trainer, preset = trainers.find(question.trainer_of(point), question.args)
-        here = gather.probe_site(flags, preset)
-        made = gather.plan_for(trainer, preset, flags, here, self.dry_run, self.listener)
+        trainer = question.trainer_of(point)
+        made = gather.plan(trainer, question.args, flags, self.dry_run, self.listener)
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
             raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
         args = question.args_of(made.resources.tasks)
-        return replace(made, spec=replace(made.spec, trainer=replace(trainer, args=args)))
+        own = replace(made.spec.trainer, args=args)
+        return replace(made, spec=replace(made.spec, trainer=own))
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""Programs that stand in for real ones."""
+"""Programs that stand in for real ones; a Python environment in place of an image."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 
@@ -11,4 +12,13 @@ def program(path: Path, *lines: str) -> Path:
     first = [] if lines[0].startswith("#!") else ["#!/bin/sh"]
     path.write_text("\n".join((*first, *lines, "")), encoding="utf-8")
     path.chmod(0o755)
+    return path
+
+
+def environment(path: Path) -> Path:
+    """Make a folder look like the environment of the Python that runs; return its path."""
+    own = Path(sys.executable).resolve()
+    (path / "bin").mkdir(parents=True)
+    (path / "bin/python").symlink_to(own)
+    (path / "pyvenv.cfg").write_text(f"home = {own.parent}\n", encoding="utf-8")
     return path

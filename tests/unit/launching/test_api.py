@@ -16,6 +16,8 @@ from runners.core.command_line import FLAG
 from runners.core.job_record import JobPaths, load
 from runners.settings import config
 
+from ..programs import environment
+
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 TRAINER = """
 import json, os, sys, time
@@ -43,9 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "train.py").write_text(TRAINER)
-    (tmp_path / "env/bin").mkdir(parents=True)
-    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
-    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    environment(tmp_path / "env")
     return tmp_path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from runners.launching.servers import ServerDraft
 from runners.launching.sessions import SessionRequest, ShellEnd
 from runners.submit.launch import Draft
 
-from ..programs import program
+from ..programs import environment, program
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
@@ -39,9 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
     labels.parent.mkdir(parents=True)
     labels.write_text('{"horovod.version": "0.28.1"}')
-    (tmp_path / "env/bin").mkdir(parents=True)
-    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
-    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    environment(tmp_path / "env")
     (tmp_path / "bin").mkdir()
     stand_ins = {
         "qsub": 'grep "^#PBS" "$2"; echo "$1"; bash "$2"; exit 7',

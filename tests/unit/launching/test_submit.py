@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from runners.core.remedy import change
 from runners.launching import submit
 from runners.launching.submit import LaunchRequest
 
+from ..programs import environment
 from ..tables import each
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
@@ -26,9 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a Python environment in place of an image."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "env/bin").mkdir(parents=True)
-    (tmp_path / "env/bin/python").symlink_to(Path(sys.executable).resolve())
-    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    environment(tmp_path / "env")
     return tmp_path
 
 
