@@ -34,7 +34,8 @@ class Surroundings:
     are the commands that read its output, `inputs` its redirected files, `document` its
     here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...) and
     "test" in the condition of an `if`. `facts` are variables that the directives fix, equal on all
-    ranks. `joined`: it is in a && b or a | b. `rounds` are those of unrolled loops, `depth` is that
+    ranks. `joined`: it is in a && b or a | b. `chosen`: it is in an `if` whose condition holds as
+    the script stands. `rounds` are those of unrolled loops, `depth` is that
     of functions.
     """
 
@@ -49,6 +50,7 @@ class Surroundings:
     within: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     joined: bool = False
+    chosen: bool = False
     rounds: int = 1
     depth: int = 0
 

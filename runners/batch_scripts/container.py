@@ -10,7 +10,7 @@ from .script import Script
 from .step import Layer
 from .words import Word, join, literal, made
 
-EMPTY = "the script leaves its name empty"
+EMPTY = "the script names none"
 SAVED = "`docker save` it, then `apptainer build FILE.sif docker-archive:FILE.tar`"
 OF_IMAGES = re.compile(
     r"\bdocker (?:image |buildx |container )?(build|load|import|tag|commit|push)\b(.*)"
@@ -22,6 +22,8 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
     """Add image, binds and GPUs of a container; what the launch has no option for is lost."""
     if layer.name not in (*DOCKERS, *APPTAINER):
         draft.add("runtime", layer.name)
+    if image.text == OF_DIRECTIVE:
+        image = script.job.get("image") or literal("", layer.line)
     own = layer.name in DOCKERS and _is_own(script, image.text)
     if own or not image.pieces:
         why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
@@ -29,11 +31,11 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
         image = literal("<image>", layer.line)
     elif layer.name in DOCKERS:
         image = made(("docker://", *image.pieces), image.line)
-    draft.add("image", script.job.text("image") if image.text == OF_DIRECTIVE else image)
+    draft.add("image", image)
     if modules := script.job.text("module"):
         text = f"--module={modules}: the site's profile decides it"
         draft.leave_out(script.job.line_of("module"), text)
-    elif image.text.startswith("<image of ") and image.text != OF_DIRECTIVE:
+    elif image.text.startswith("<image of "):
         text = f"{image.text}: the image, mounts and variables that this file names"
         draft.open.append(Note(image.line, text))
     of_shifter = script.job.all("volume") if layer.name == "shifter" else ()

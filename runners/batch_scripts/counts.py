@@ -78,12 +78,12 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         if (total.number or job.nodes or 1) < (job.nodes or 1):
             draft.add("nodes", total.number)
     depth = mpirun.get("cpus-per-task")
-    ranks = each.number if each else job.count("ntasks-per-node")
-    ranks = ranks or (mpirun.count("ntasks") or 1) // (job.nodes or 1) or 1
+    ranks = each.number if each else (mpirun.count("ntasks") or 0) // (job.nodes or 1)
+    ranks, tasks = ranks or job.count("ntasks-per-node") or 1, job.tasks_per_node or ranks or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
     own = job.count("cpus-per-task") or 0
-    if mpirun.name == "horovodrun" and own and not any(given):  # those of all its ranks
-        own = own // ranks or 1
+    if own and ranks > tasks:  # those of a task, which several ranks share
+        own = own * tasks // ranks or 1
     if depth is not None or own:
         draft.add("cpus-per-task", depth or own)
     elif share > 1:

@@ -29,7 +29,7 @@ from .programs import (
 from .purpose import hidden_agents, runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
-from .simple_commands import HARMLESS
+from .simple_commands import HARMLESS, refuses
 from .step import JobStep
 from .unwrap import does_more, unwrap
 from .words import BRANCH, COMMAND, FILE, RUN, Word
@@ -81,7 +81,9 @@ def _blanks(draft: LaunchLine) -> None:
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
-    blanks = [(word.line, blank) for word in words for blank in BLANK.findall(word.known or "")]
+    blanks = [
+        (word.line, blank) for word in words for blank in BLANK.findall(word.text * word.portable)
+    ]
     draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
 
 
@@ -89,7 +91,7 @@ def _of_agent(draft: LaunchLine, step: JobStep) -> None:
     agent, direct = step.agent, not draft.has("launcher")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
-    for each in step.inner if agent and step.shell and not direct else ():
+    for each in step.inner if agent and not direct else ():
         own = unwrap(each).agent or environment.activated(each)
         if does_more(each) and each.name != "cd" and not own:
             draft.lose(each.line, f"{each.text}: not run on each node")
@@ -191,7 +193,7 @@ def _instead(command: Command, script: Script) -> str:
         return SILENT[command.name]
     if first in ("sbatch", "qsub"):
         return "the job that it submits is one of its own: convert its script"
-    if first in CLUSTERS:
+    if first in CLUSTERS and script.clusters:
         return "the training uses what it starts, and no launch does"
     local = any(word.start.startswith(LOCAL) for word in step.program)
     if (step.starter or local) and first in HELPERS:
@@ -258,6 +260,10 @@ def of_loops(script: Script) -> Iterator[Note]:
     steps = script.steps
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
+    for each in filter(refuses, script.content.commands):
+        yield Note(
+            each.line, f"{each.text}: as it stands the script ends here: fill in what it tests"
+        )
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"

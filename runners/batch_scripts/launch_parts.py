@@ -15,6 +15,8 @@ def is_part(step: JobStep) -> bool:
     So does an ssh in a loop, whatever it starts.
     """
     numbered = step.agent.has("node-rank", "machine-rank")
+    if not step.starter:  # on the script's own node, beside those by ssh
+        return bool(numbered and step.command.loops and step.command.background)
     if step.starter.name == "ssh":
         return bool(step.command.loops) or numbered
     told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
@@ -32,8 +34,9 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
             kept.append(step)
-        same = [word.text for word in _told(first)] == [word.text for word in _told(step)]
-        if is_part(step) and (_varies(step) or not same) and not first.problems:
+        here = first.remote == step.remote  # ssh passes no variables on
+        told, first_told = ([word.text for word in _told(each, here)] for each in (step, first))
+        if is_part(step) and (_varies(step) or told != first_told) and not first.problems:
             text = "it is started by hand on each node, with other words or variables on each"
             first.problems.append((first.line, text))
     return kept
@@ -51,8 +54,8 @@ def _varies(step: JobStep) -> bool:
     return any(p.kind == BRANCH and p.line >= step.command.loops for p in pieces)
 
 
-def _told(step: JobStep) -> list[Word]:
+def _told(step: JobStep, exported: bool = True) -> list[Word]:
     """All that tells the trainer what to do, but not which rank it is."""
-    variables = {**step.outside.exports, **step.env}
+    variables = {**(step.outside.exports if exported else {}), **step.env}
     own = [value for name, value in variables.items() if name not in PLACE]
     return [*step.program, *(() if step.agent else step.shell), *own]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,8 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
         if word.text == "--":
             return Options(options, left[1:], "", decided)
         if word.unknown and not word.start and "/" not in word.text:
+            if is_python(word.text):
+                break
             piece = word.unknown[0]
             if known.kind in STARTING and (names := _in_variable(piece, known)):
                 placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
@@ -224,6 +227,11 @@ PLACE, BEFORE = NAMES["place"], NAMES["before"]
 GIVEN = tuple(NAMES["given"])
 
 
+# Also a variable by its name or default: $PYTHON_BIN, ${PY:-python3}.
+PYTHON = re.compile(
+    r"(?:.*/|\$\{\w+:?-)?python[\d.]*\}?|\$\{?(?i:\w*python\d*(?:_?(?:bin|exe|cmd))?)\}?"
+)
+
+
 def is_python(text: str) -> bool:
-    name = text.rpartition("/")[2]
-    return name.startswith("python") and not name[len("python") :].strip("0123456789.")
+    return PYTHON.fullmatch(text) is not None

@@ -57,9 +57,10 @@ class Script:
 
     @cached_property
     def clusters(self) -> list[Command]:
-        """The commands that start a cluster of their own, as Ray's."""
-        commands = self.content.commands
-        return [each for each in commands if programs.CLUSTERS & {*unwrap(each).names[:1]}]
+        """The commands that start a cluster of their own, as Ray's, or give it work."""
+        named = [(each, unwrap(each).names) for each in self.content.commands]
+        of_clusters = [(each, name) for each, name in named if programs.CLUSTERS & {*name[:1]}]
+        return [each for each, name in of_clusters if name[1:2] not in (["stop"], ["status"])]
 
     @property
     def commands(self) -> Iterator[Command]:

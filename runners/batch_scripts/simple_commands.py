@@ -122,7 +122,8 @@ class SimpleReader:
         self.content.commands.append(command)
         self._obey(command, around)
         ends = words[0].text == "exit" or (words[0].text == "exec" and words[1:])
-        self.scope.ended = bool(ends) and not (around.joined or around.conditions or around.within)
+        around_it = around.joined or around.conditions or around.within or refuses(command)
+        self.scope.ended = bool(ends) and not around_it
 
     def _command(self, around: Surroundings, **own: Any) -> Command:
         shell = {name: getattr(self.scope, name) for name in ("folder", "pipefail", "functions")}
@@ -278,6 +279,12 @@ def assigned(nodes: Sequence[Node]) -> set[str]:
         elif node.type in sums and _assigns(node):
             names.add(syntax.source(next(syntax.below(node, "variable_name", "word"), node)))
     return names
+
+
+def refuses(command: Command) -> bool:
+    """Whether a command ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
+    fails = command.name == "exit" and command.words[-1].text.strip("0") not in ("exit", "")
+    return command.chosen and fails
 
 
 def _below(folder: Word | None, target: Word) -> Word:

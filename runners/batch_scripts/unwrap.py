@@ -116,6 +116,10 @@ class _Reader(JobStep):
     def _agent(self, name: str, used: int) -> bool:
         line = self.program[0].line
         read_ = programs.read(self.program[used:], programs.AGENTS[name])
+        first, *more = [*read_.rest, literal("")]
+        scripts = any(word.unknown or word.text.endswith((".py", "-m")) for word in more)
+        if read_.problem and not (first.start or scripts):
+            read_ = replace(read_, problem="")  # a variable before words that are no script: it is
         self._add("agent", name, line, read_)
         self.bare = name == "composer"
         if self.agent.has("module", "m"):
@@ -132,6 +136,9 @@ class _Reader(JobStep):
         module = read_.get("m")
         name = programs.LAUNCHERS.get(module.text, module.text) if module else ""
         if module and name in programs.AGENTS:
+            if (python := self.program[0]).unknown:
+                text = f"{python.text}: the launch takes the Python of its environment"
+                self.dropped.append((python.line, text))
             self.program = [module, *read_.rest]
             return self._agent(name, 1)
         if read_.problem or module or read_.has("c") or not read_.rest:

@@ -405,6 +405,10 @@ LINES = {
         f"{RUN} bash -c 'source e; python t.py $1' _ 5",
         "--image image.sif -- bash -c 'source e; python t.py $1' _ 5",
     ),
+    "Python in a variable": (
+        "srun apptainer exec image.sif ${PYTHON_BIN:-python3} t.py",
+        '--image image.sif -- "${PYTHON_BIN:-python3}" t.py',
+    ),
     "what stands before": (
         f"time -p {RUN} env A=1 nice python t.py",
         "--image image.sif --env A=1 t.py",
@@ -899,6 +903,17 @@ WHOLE = {
         " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=2 t.py &\ndone\nwait",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
     ),
+    "CPUs of a task that ranks of mpirun share": (
+        "#SBATCH -N 2 --ntasks-per-node=1 -c 8 --gpus-per-node=4\nmpirun -np 8 python t.py",
+        "--gpus-per-node 4 --nodes 2 --cpus-per-task 2 --runtime none t.py",
+    ),
+    "an agent here and by ssh on the other nodes": (
+        "#PBS -l select=2:ncpus=8:ngpus=4\nexport A=1\nn=0\nfor h in $(sort -u $PBS_NODEFILE); do\n"
+        'R="torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$n t.py"\n'
+        "if [ $h == $HOSTNAME ]; then $R & else ssh $h $R & fi\nn=$((n+1))\ndone\nwait",
+        "--scheduler pbs --gpus-per-node 4 --nodes 2 --ntasks-per-node 4 --cpus-per-task 2"
+        " --launcher torchrun --runtime none --env A=1 t.py",
+    ),
     "Cobalt": (
         "#!/bin/bash\n#COBALT -n 2 -t 60 -q full-node -A me\n"
         "mpirun -n 16 -npernode 8 singularity exec --nv i.sif python t.py",
@@ -963,6 +978,8 @@ def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
         "while read x; do exit; done",
         "(exit 1)",
         "if a; then exit; fi",
+        'A=\nif [ -z "$A" ]; then exit 1; fi',
+        'fail() { exit 2; }\nA=""\nif [ -z "$A" ]; then fail; fi',
         "X=$(exit 1)",
         "{ sleep 1; exit 1; } &",
         "f() { exit; }; f > log &",
@@ -1115,6 +1132,20 @@ def test_a_cluster_of_another_branch_is_not_needed() -> None:
     assert read(text).drafts[-1].possible
 
 
+def test_a_cluster_that_is_only_ended_is_not_needed() -> None:
+    assert line(f"srun ray stop\n{RUN} python t.py\nray status") == "--image image.sif t.py"
+
+
+def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
+    notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
+    assert "2: exit 1: as it stands the script ends here: fill in what it tests" in notes
+
+
+def test_a_python_that_an_agent_leaves_is_told() -> None:
+    notes = said("$PYTHON -m torch.distributed.run t.py", "lost")
+    assert notes == ["1: $PYTHON: the launch takes the Python of its environment"]
+
+
 def test_a_pattern_of_files_needs_no_job() -> None:
     notes = said(f"module is-loaded x\nmv *.old old/\n{RUN} python t.py", "lost")
     assert notes == ["2: mv *.old old/: no training; do it before the launch, where it is needed"]
@@ -1164,7 +1195,22 @@ OPEN = {
     "an image without a name": (
         'SIF=""\nsrun apptainer exec "$SIF" python t.py',
         "--image '<image>'",
-        "2: <image>: the script leaves its name empty",
+        "2: <image>: the script names none",
+    ),
+    "no image of shifter": (
+        "srun shifter python t.py",
+        "--image '<image>'",
+        "1: <image>: the script names none",
+    ),
+    "a blank beside a variable": (
+        "{run} python $HOME/<me>/t.py",
+        '"$HOME/<me>/t.py"',
+        "1: <me>: the script leaves it open",
+    ),
+    "an argument that names the trainer": (
+        "srun torchrun --nproc_per_node=2 $1 8",
+        "-- '<$1>' 8",
+        "1: $1: it is an argument of the script",
     ),
     "a long list": (
         "for i in {{0..279}}; do {run} python t.py $i; done",
