@@ -11,15 +11,17 @@ from itertools import accumulate, takewhile
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import plain
 from .facts import Facts, Line
+from .findings import CHAINED
 from .first_failure import LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 LONGEST_MESSAGE = 4000  # and of a line of the error: expressions may take the square of its length
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
-# what it does without, tries again or handles; not so what an operation of Horovod reports
+# what it does without, tries again or handles; not so what an operation of Horovod reports, or XLA
+# of a GPU that it cannot use
 HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |(?:- )?(?:INFO|DEBUG)\b|\[(?:INFO|DEBUG|WARN\w*)\]"
-    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*OP_REQUIRES failed at mpi_ops))"
+    r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*(?:OP_REQUIRES failed at mpi_ops|to create StreamExec)))"
     r"|NCCL INFO(?!.*no socket interface)"
     r"|accepting this combination|(?<!error: )Warning: |register cu\w+ factory|cuda_diagnostics"
     r"|[Ff]ailed call to cuInit"
@@ -32,12 +34,13 @@ HARMLESS = re.compile(
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
+NEAR = 6  # lines from an exception's message to what says that another follows
 # Errors that only pass on that something failed: what did is told by a library, in the log
 VAGUE = re.compile(
     r"HorovodInternalError|NCCL|nccl|MPI|CalledProcessError|ChildFailedError|ProcessExitedException"
     r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
-    r"|exited unexpectedly|device-side assert"
+    r"|exited unexpectedly|device-side assert|no supported devices found"
 )
 ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
 FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv)\()')
@@ -111,7 +114,7 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
 
 
 def _from_error(lines: list[str], error: str) -> list[str]:
-    """Return the part of a log that is this error: its traceback, those it came of, its message.
+    """Return the part of a log that is this error: its chain of tracebacks, its messages.
 
     Below torchrun the lines of several ranks may stand between each other's, with a label.
     """
@@ -121,9 +124,21 @@ def _from_error(lines: list[str], error: str) -> list[str]:
     label = label_of(lines[at])
     before = [line for line in lines[: at + 1] if label_of(line) == label]
     start = start_of_chain(before, len(before) - 1)
-    rest = lines[at + 1 :]
+    end = _end_of_chain(lines, at)
+    before += [line for line in lines[at + 1 : end + 1] if label_of(line) == label]
+    rest = lines[end + 1 :]
     after = takewhile(lambda line: not ENDS.search(line) and label_of(line) == label, rest)
     return [*before[start:], *after]
+
+
+def _end_of_chain(lines: list[str], at: int) -> int:
+    """Return where the last exception stands that came while the one at `at` was handled."""
+    texts = [LABEL.sub("", line) for line in lines[at + 1 :]]
+    chained = any(text.startswith(CHAINED) for text in texts[:NEAR])
+    begin = next((number for number, text in enumerate(texts) if TRACEBACK in text), 0)
+    rest = enumerate(texts[begin + 1 :], at + begin + 2)
+    message = next((number for number, text in rest if text and not text[0].isspace()), at)
+    return _end_of_chain(lines, message) if chained and message > at else at
 
 
 def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -337,3 +337,44 @@ def test_an_assertion_without_words_is_told_by_its_condition(tmp_path: Path) -> 
     leave(paths, 0, 1.0, problems.of_exception(1, AssertionError(), [*lines, "AssertionError"]))
     why = explain(paths, job, FAILED)
     assert (why.name, "batch % size == 0" in why.cause) == ("assertion", True), why
+
+
+CHAIN = "\nDuring handling of the above exception, another exception occurred:\n\n"
+JAX = "RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for"
+BUSY = (
+    "W external/xla/xla/service/platform_util.cc:199] unable to create StreamExecutor for CUDA:0: "
+)
+
+
+# Lines of public logs, shortened, that were told another cause
+PUBLIC = {
+    "miopen-failed": 'what():  boost: No such file or directory: "/home/u/.config/miopen//g.udb"',
+    "ompi-gave-up": f"{'-' * 74}\nmpirun was unable to find the specified executable file, and\n"
+    f"Node:       n1\nExecutable: -mca\n{'-' * 74}\n",
+    "nccl-cuda-oom": "n1:1:2 [0] NCCL WARN a: Connection closed by remote peer n2<4>\n"
+    "n1:1:3 [1] NCCL WARN Cuda failure 'out of memory'\n"
+    "n1:1:3 [1] NCCL WARN [Proxy Service 1] Failed to execute operation Setup from rank 1",
+    "nccl-says": "n1:1:2 [0] NCCL WARN Error : ring 0 does not loop back to start (9 != 0)",
+    "lightning-gpu-numbers": "a.MisconfigurationException: \n    You requested GPUs: [0, 1]\n"
+    "    But your machine only has: [0]\n",
+    "tls-unknown-authority": "HTTP Error 403: Forbidden\nFailed to download (trying next):\n"
+    "<urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get "
+    "local issuer certificate (_ssl.c:1002)>\nRuntimeError: Error downloading train-images.gz",
+    "horovod-shut-down": "a.errors_impl.UnknownError: Horovod has been shut down. This was caused "
+    "by an exception on one of the ranks or an attempt to allreduce, allgather or broadcast a "
+    "tensor after one of the ranks finished. If by an exception, you should see it in the log",
+    "container-failed": "FATAL:   While performing build: packer failed to pack: while "
+    "unpacking tmpfs: error unpacking rootfs: unpack rootfs: config blob is not correct mediatype",
+    "cuda-device-busy": f"{BUSY}CUDA-capable device(s) is/are busy or unavailable\n{JAX} x",
+    "jax-no-gpu": f"{BUSY}CUDA_ERROR_INVALID_DEVICE: invalid device ordinal\n{JAX} x",
+    "collectives-differ": f'{TRACEBACK}\n  File "/x/u.py", line 1, in f\n_pickle.UnpicklingError: '
+    f"invalid load key, 'k'.\n{CHAIN}{TRACEBACK}\n  File \"/x/u.py\", line 2, in f\nException: "
+    "all_list requires all workers to enter the function together, so this error\n",
+    "removed-by-another": f'{TRACEBACK}\n  File "/x/stream.py", line 317, in f\n    os.remove(a)\n'
+    "FileNotFoundError: [Errno 2] No such file or directory: '/data/c/shard.00085.mds.zstd'\n",
+}
+
+
+@each(*((log, name) for name, log in PUBLIC.items()))
+def test_public_logs_that_were_told_another_cause(tmp_path: Path, log: str, name: str) -> None:
+    assert explained(tmp_path, log).name == name
