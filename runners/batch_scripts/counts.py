@@ -43,7 +43,9 @@ def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
     own = {name: srun.get(name) for name in COUNTS}
     values: dict[str, Word | str] = {name: own[name] or job.text(name) for name in COUNTS}
     total, given = srun.get("ntasks"), job.text("ntasks")
-    if own["ntasks-per-node"]:
+    if each := own["ntasks-per-node"]:
+        if not own["nodes"] and not job.has("nodes"):
+            _few_nodes(draft, job, total or job.get("ntasks"), each)
         total, values["ntasks"] = None, ""
     elif total and total.text != given and total.number and total.number == job.tasks:
         total, values["ntasks"] = None, given
@@ -91,10 +93,10 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
 
 
 def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:
-    """Take as many of the job's nodes as mpirun's ranks need."""
+    """Take as many nodes as the ranks need, of those that the job has if it says how many."""
     if total and total.number and each.number:
         nodes, odd = -(-total.number // each.number), total.number % each.number
-        if nodes < (job.nodes or 1):
+        if nodes < (job.nodes or 1) or (nodes > 1 and not job.has("nodes", "nodelist")):
             draft.add("nodes", nodes)
         if odd:
             draft.add("ntasks", total)
@@ -102,9 +104,14 @@ def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Wor
     elif total and total is not each and total.has(BRANCH):
         draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
         draft.note(total)
-    elif total and not total.number and each.text.strip("${}").split(":")[0] not in total.text:
+    elif total and not total.number and not _multiplied(each, total):
         text = f"{total.text} ranks in all: the line starts {each.text} on each of its nodes"
         draft.notes.append(Note(total.line, text))
+
+
+def _multiplied(each: Word, total: Word) -> bool:
+    """Whether ranks in all are those of a node times the nodes, as $((N * SLURM_NNODES))."""
+    return "NODES" in total.text or each.text.strip("${}").split(":")[0] in total.text
 
 
 def _alone(draft: LaunchLine, job: Directives) -> None:

@@ -235,4 +235,5 @@ def _resources(text: str, line: int) -> Iterator[Option]:
                 name = OF_CHUNKS.get(key, key) if number else "property"
                 yield _option(name, number or key, line)
         else:
-            yield _option("time" if name == "walltime" else name, value, line)
+            own = "time" if name == "walltime" else OF_CHUNKS.get(name, name)  # of one chunk
+            yield _option(own, value, line)

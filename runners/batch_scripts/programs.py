@@ -112,6 +112,10 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
             if is_python(word.text):
                 break
             piece = word.unknown[0]
+            if known.kind in STARTING and word.text.endswith("-}"):  # ${OPTIONS:-}
+                decided.append(f"{word.text}: your shell may have options in it")
+                left = left[1:]
+                continue
             if known.kind in STARTING and (names := _in_variable(piece, known)):
                 placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
                 kept = [name for name in names if placing or name in COUNTS]

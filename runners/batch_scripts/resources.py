@@ -17,6 +17,7 @@ from .words import Word, literal
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}
 OF_GPUS = ("gpus", "gpus-per-node")
 OF_PART = ("nodelist", "relative", "exclude", "gpus")  # of one node's agent
+OF_JOB = ("job-name", "partition", "account", "time")
 OF_SHIFTER = ("image", "volume", "module")
 OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
@@ -46,6 +47,9 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
             draft.lose(job.line_of("gres", *OF_GPUS, "gpus-per-task"), text)
     for option in options:
         _srun(draft, _of_type(option, job.gpu_type) if option in own else option)
+    if not job.scheduler:  # srun itself asks for the job
+        for option in (each for each in options if each.name in OF_JOB):
+            _setting(draft, option.name, option.value, option.line)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
         draft.notes.append(Note(0, text))

@@ -524,7 +524,7 @@ WHOLE = {
     ),
     "aprun's own options": (
         "aprun -n 8 -N 4 -S 2 -b -cc depth python t.py",
-        "--ntasks-per-node 4 --runtime none t.py",
+        "--ntasks-per-node 4 --nodes 2 --runtime none t.py",
     ),
     "a work folder of the container": (
         "srun apptainer exec --workdir /w i.sif python t.py",
@@ -859,8 +859,15 @@ WHOLE = {
     ),
     "PBS with the resources of the whole job": (
         "#PBS -l ncpus=24,ngpus=2\n#PBS -l wd\nmpirun -np 2 apptainer exec i.sif python t.py",
-        "--scheduler pbs --sbatch-arg=-lngpus=2 --sbatch-arg=-lwd --ntasks 2 --cpus-per-task 12"
-        " --image i.sif t.py",
+        "--scheduler pbs --gpus-per-node 2 --sbatch-arg=-lwd --cpus-per-task 12 --image i.sif t.py",
+    ),
+    "tasks whose nodes the step's own count tells": (
+        "#SBATCH --ntasks=16 --ntasks-per-node=8\nsrun --ntasks-per-node=8 python t.py",
+        "--nodes 2 --ntasks-per-node 8 --runtime none t.py",
+    ),
+    "Torque's GPUs of each node": (
+        "#PBS -l nodes=2:ppn=8:gpus=4\nmpirun -np 16 python t.py",
+        "--scheduler pbs --gpus-per-node 4 --nodes 2 --ntasks-per-node 8 --runtime none t.py",
     ),
     "an agent for each node": (
         "#SBATCH -N 2\n#SBATCH --gres=gpu:4\nnodes=($(scontrol show hostnames))\n"
@@ -1144,6 +1151,21 @@ def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
 def test_a_python_that_an_agent_leaves_is_told() -> None:
     notes = said("$PYTHON -m torch.distributed.run t.py", "lost")
     assert notes == ["1: $PYTHON: the launch takes the Python of its environment"]
+
+
+def test_a_job_that_srun_asks_for_is_the_launchs() -> None:
+    made = line("srun -p $P -J a -t 5 -n 16 --ntasks-per-node=8 ${OPTIONS:-} python t.py")
+    counts = "--nodes 2 --ntasks-per-node 8"
+    assert made == f"--partition $P --job-name a --time 5 {counts} --runtime none t.py"
+    lost = said("srun ${OPTIONS:-} python t.py", "lost")
+    assert lost == ["1: srun ${OPTIONS:-}: your shell may have options in it"]
+
+
+def test_ranks_in_all_that_srun_is_told_of_need_their_nodes() -> None:
+    text = "srun -n ${N:-16} --ntasks-per-node=${M:-8} python t.py"
+    assert "1: ${N:-16} ranks in all: the line starts ${M:-8} on each of its nodes" in said(
+        text, "notes"
+    )
 
 
 def test_a_pattern_of_files_needs_no_job() -> None:
