@@ -7,7 +7,7 @@ import os
 import re
 from shlex import quote
 
-from ..core.remedy import Remedy, change, shell_line
+from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
@@ -40,6 +40,11 @@ HOME = re.compile(r"/\.local/lib/python")  # one of conda's is a Python of its o
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
 NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
+BY_FOLDER = (
+    "Run in the environment without activating it: `--image ENVIRONMENT --runtime none`, "
+    "ENVIRONMENT being its folder"
+)
+NOT_ACTIVATED = LogPattern("has not been properly configured to use 'conda activate'")
 
 
 GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found \(required by ((?!/\.sing)[^)]+)\)")
@@ -117,6 +122,10 @@ def python_module(facts: Facts) -> Explanation | None:
         return None
     name = match["name"].partition(".")[0]
     cause = f"Python in the {facts.environment} {facts.image} has no module {match['name']}"
+    not_activated = facts.line(NOT_ACTIVATED)
+    if not_activated:
+        cause += ": the script's `conda activate` failed, so that it was not the environment's"
+        return certain(facts, cause, advice(BY_FOLDER), not_activated)
     if name != match["name"]:  # Python would name the package alone if that was not there
         cause += f": its {name} is another one, or of another version, than the code expects, "
         cause += f"or {match['name']} is a package of its own that is not installed"
@@ -158,13 +167,14 @@ def environment_module(facts: Facts) -> Explanation | None:
 
 # Where a package is in the user's home, the home is the cause, whatever the import says; where the
 # job's script names the module, Lmod's words are only its evidence.
+LEAK = Signature("import-leak", import_leak)
 FROM_OUTSIDE = (
-    Signature("import-leak", import_leak),
+    LEAK,
     Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
     Signature("glibc-mismatch", glibc),
 )
 SIGNATURES = (
     Signature("driver-mismatch", driver, kind=kinds.DRIVER),
     Signature("cpu-too-old", old_cpu, kind=kinds.CPU),
-    Signature("python-module-missing", python_module),
+    Signature("python-module-missing", python_module, (NOT_ACTIVATED,)),
 )

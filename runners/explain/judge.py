@@ -50,6 +50,7 @@ SIGNATURES: tuple[Signature, ...] = (
 PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
 # What goes by the rank's own error, which for a log without records is its first exception
 BY_ERROR = (
+    import_errors.LEAK,
     *import_errors.SIGNATURES,
     *file_errors.SIGNATURES,
     *trainer_errors.SIGNATURES,

@@ -34,6 +34,7 @@ HARMLESS = re.compile(
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
 NUMBER = re.compile(r"\d+")
 ERROR, LOG = "error", "log"
+WITHIN = "Original Traceback"  # of a data loader's worker, within the message of the error
 NEAR = 6  # lines from an exception's message to what says that another follows
 # Errors that only pass on that something failed: what did is told by a library, in the log
 VAGUE = re.compile(
@@ -134,7 +135,7 @@ def _from_error(lines: list[str], error: str) -> list[str]:
 def _end_of_chain(lines: list[str], at: int) -> int:
     """Return where the last exception stands that came while the one at `at` was handled."""
     texts = [LABEL.sub("", line) for line in lines[at + 1 :]]
-    chained = any(text.startswith(CHAINED) for text in texts[:NEAR])
+    chained = any(text.startswith((*CHAINED, WITHIN)) for text in texts[:NEAR])
     begin = next((number for number, text in enumerate(texts) if TRACEBACK in text), 0)
     rest = enumerate(texts[begin + 1 :], at + begin + 2)
     message = next((number for number, text in rest if text and not text[0].isspace()), at)

@@ -372,9 +372,35 @@ PUBLIC = {
     "all_list requires all workers to enter the function together, so this error\n",
     "removed-by-another": f'{TRACEBACK}\n  File "/x/stream.py", line 317, in f\n    os.remove(a)\n'
     "FileNotFoundError: [Errno 2] No such file or directory: '/data/c/shard.00085.mds.zstd'\n",
+    "nccl-duplicate-gpu": "[E socket.cpp:472] [c10d] The server socket has failed to listen on any "
+    f"local network address.\n{TRACEBACK}\n"
+    "torch.distributed.DistBackendError: NCCL error in: a.cpp:1, invalid usage\nLast error:\n"
+    "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 21000",
+    "oneccl": "(1) |CCL_ERROR| atl_ofi_helper.cpp:1204 atl_ofi_prov_init: fi_scalable_ep(a)\n"
+    " fails with ret: -12, strerror: Cannot allocate memory\n"
+    "(1) |CCL_ERROR| atl_ofi.cpp:237 init: can't find suitable provider",
+    "cancelled-in-log": "slurmstepd: error: *** JOB 608 ON n1 CANCELLED AT 2022-08-12T02:06:12 DUE "
+    "TO JOB REQUEUE ***\nslurmstepd: error: Failed to send MESSAGE_TASK_EXIT: Connection refused",
+    "cuda-initialization": "RuntimeError: Caught RuntimeError in DataLoader worker process 2.\n"
+    f'Original {TRACEBACK}\n  File "/x/worker.py", line 178, in _worker_loop\n'
+    "RuntimeError: cuda runtime error (3) : initialization error at THCGeneral.cpp:50",
+    "import-leak": f'{TRACEBACK}\n  File "/home/u/.local/lib/python3.7/site-packages/scanpy/'
+    "__init__.py\", line 3, in <module>\nModuleNotFoundError: No module named 'packaging'",
+    "hydra-unknown-option": "/bin/sh: numactl: command not found\n"
+    "[mpiexec@n1] match_arg (hydra_arg.c:91): unrecognized argument x",
 }
 
 
 @each(*((log, name) for name, log in PUBLIC.items()))
 def test_public_logs_that_were_told_another_cause(tmp_path: Path, log: str, name: str) -> None:
     assert explained(tmp_path, log).name == name
+
+
+def test_a_module_is_missing_where_conda_did_not_activate(tmp_path: Path) -> None:
+    log = (
+        "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'."
+        f"\nTo initialize your shell, run\n\n    $ conda init <SHELL_NAME>\n\n{TRACEBACK}\n"
+        "  File \"/x/t.py\", line 1, in f\nModuleNotFoundError: No module named 'torch'"
+    )
+    why = explained(tmp_path, log)
+    assert (why.name, "`conda activate` failed" in why.cause) == ("python-module-missing", True)
