@@ -163,6 +163,9 @@ def ranks_of_agent(agent: Layer, job: Directives) -> Word | None:
     if agent.name == "accelerate":
         return _accelerate(agent, job)
     asked = agent.get("num-gpus", "nproc-per-node")
+    slots = agent.text("include").partition(":")[2]  # deepspeed --include localhost:0,1
+    if slots.replace(",", "").isdecimal():
+        return literal(str(slots.count(",") + 1))
     if asked is None and agent.name.startswith("torch"):
         asked = literal("1")
     if asked is None or asked.text in ("gpu", "auto"):

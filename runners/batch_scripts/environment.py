@@ -11,6 +11,7 @@ from . import container, trainer
 from .commands import Command, exclude
 from .draft import MOVED, LaunchLine, Note
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
+from .purpose import runs_python
 from .script import CHANGING, MODULES, UNLOADING, Script, module_command
 from .simple_commands import HARMLESS
 from .step import JobStep
@@ -181,7 +182,10 @@ def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
     cpus = (script.job.text("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
     for name, value in given.items():
         line = value.line if value else step.line
-        if name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):
+        if name in UNSET and value and not runs_python(step):
+            text = f"{name}={value.text}: runner sets no such variable; {step.names[0]} may read it"
+            draft.lose(line, text)
+        elif name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):
             verb = "needs no" if name in UNSET else "sets"
             placed.setdefault((line, verb), []).append(name)
         elif reason := _left_out(step, name, value):

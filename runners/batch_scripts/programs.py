@@ -181,7 +181,7 @@ def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]
 
 
 def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Option | None, int]:
-    """Read -n 4, -n4, -n=4, flags such as -lu, and -ln4."""
+    """Read -n 4, -n4, -n=4, flags such as -lu and -K1, and -ln4."""
     letters = word.start[1:]
     name = known.short.get(letters[:1])
     if name is None:
@@ -190,6 +190,8 @@ def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Opt
     if name in known.values:
         if not rest.pieces:
             return Option(name, following, word.line), 2
+        return Option(name, rest, word.line), 1
+    if rest.number is not None and name in known.flags:
         return Option(name, rest, word.line), 1
     if rest.pieces and name in known.flags:
         return _short(made(("-", *rest.pieces), word.line), following, known)

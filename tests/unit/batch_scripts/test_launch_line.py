@@ -405,6 +405,18 @@ LINES = {
         f"{RUN} bash -c 'source e; python t.py $1' _ 5",
         "--image image.sif -- bash -c 'source e; python t.py $1' _ 5",
     ),
+    "a flag with a number": (
+        "srun -lK1 apptainer exec image.sif python t.py",
+        "--image image.sif t.py",
+    ),
+    "a training that is tried again": (
+        f"until {RUN} python t.py; do sleep 5; done",
+        "--image image.sif t.py",
+    ),
+    "a file that a loop reads": (
+        f"while read -r lr; do {RUN} python t.py --lr $lr; done < rates.txt",
+        "--image image.sif t.py -- --lr '<$lr>'",
+    ),
     "Python in a variable": (
         "srun apptainer exec image.sif ${PYTHON_BIN:-python3} t.py",
         '--image image.sif -- "${PYTHON_BIN:-python3}" t.py',
@@ -910,6 +922,10 @@ WHOLE = {
         " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=2 t.py &\ndone\nwait",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
     ),
+    "GPUs that deepspeed is to take": (
+        "#SBATCH --gpus-per-node=8 -N 1\ndeepspeed --include localhost:4,5 t.py",
+        "--gpus-per-node 8 --nodes 1 --ntasks-per-node 2 --launcher deepspeed --runtime none t.py",
+    ),
     "CPUs of a task that ranks of mpirun share": (
         "#SBATCH -N 2 --ntasks-per-node=1 -c 8 --gpus-per-node=4\nmpirun -np 8 python t.py",
         "--gpus-per-node 4 --nodes 2 --cpus-per-task 2 --runtime none t.py",
@@ -1166,6 +1182,13 @@ def test_ranks_in_all_that_srun_is_told_of_need_their_nodes() -> None:
     assert "1: ${N:-16} ranks in all: the line starts ${M:-8} on each of its nodes" in said(
         text, "notes"
     )
+
+
+def test_what_a_program_that_starts_ranks_may_read_is_lost() -> None:
+    text = "FORCE_TORCHRUN=1 NNODES=2 srun llamafactory-cli train c.yaml"
+    lost = "1: NNODES=2: runner sets no such variable; llamafactory-cli may read it"
+    assert said(text, "lost") == [lost]
+    assert said("NNODES=2 srun python t.py", "lost") == []
 
 
 def test_a_pattern_of_files_needs_no_job() -> None:
