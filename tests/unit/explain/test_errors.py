@@ -386,6 +386,10 @@ PUBLIC = {
     "RuntimeError: cuda runtime error (3) : initialization error at THCGeneral.cpp:50",
     "import-leak": f'{TRACEBACK}\n  File "/home/u/.local/lib/python3.7/site-packages/scanpy/'
     "__init__.py\", line 3, in <module>\nModuleNotFoundError: No module named 'packaging'",
+    "checkpoint-into-sharded": "RuntimeError: Error(s) in loading state_dict for M:\n"
+    "\tsize mismatch for l.weight: copying a param with shape torch.Size([2, 32]) from checkpoint, "
+    "the shape in current model is torch.Size([1]).",
+    "crashed-below": "zsh: illegal hardware instruction  python",
     "hydra-unknown-option": "/bin/sh: numactl: command not found\n"
     "[mpiexec@n1] match_arg (hydra_arg.c:91): unrecognized argument x",
 }
