@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -145,7 +146,8 @@ class Converter(Runs):
         here, values = self.stage, {}
         for name, value in pairs(item.flat):
             values[name] = self.in_shell(item, value)  # with the variables from before this line
-        for name, text in values.items():
+        for name in sorted(values, key=lambda each: _is_named(each, values)):
+            text = values[name]
             if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
                 continue
@@ -201,6 +203,12 @@ class Converter(Runs):
     def read_cmd(self, item: Instruction) -> None:
         self.stage.command = item.command(self.stage.shell)
         self.stage.has_command = True
+
+
+def _is_named(name: str, values: Mapping[str, str]) -> bool:
+    """Whether another value names a variable; it is exported before, with the value of before."""
+    named = re.compile(rf"(?<!\\)\$\{{?{re.escape(name)}\b")
+    return any(named.search(text) for other, text in values.items() if other != name)
 
 
 def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[str, list[Note]]:
