@@ -16,6 +16,7 @@ from .files import DAMAGED, entries, from_json, read_json, read_versioned, write
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
+LIMIT = "restarts"  # the name of Job.requeue_limit in job.json
 # A job's number goes to programs of the scheduler, for which it must not look like an option.
 ID = re.compile(r"\w[\w.+\[\]-]*")
 
@@ -160,6 +161,7 @@ class Job:
 
     def save(self, paths: JobPaths) -> None:
         record = {**vars(self), "typed": command_line.as_json(self.typed)}
+        record[LIMIT] = record.pop("requeue_limit")
         write_versioned(paths.job, JOB_FORM, record, self.private)
 
 
@@ -183,8 +185,7 @@ def load(paths: JobPaths) -> Job:
     if record is None:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
     try:
-        # Its name until 2026-11-28; a job that was submitted before may still wait in the queue.
-        record.setdefault("requeue_limit", record.pop("restarts", 0))
+        record["requeue_limit"] = record.pop(LIMIT, 0)
         job = from_json(Job, record, {"CommandLine": command_line.read})
         if not ID.fullmatch(job.id):
             raise ValueError(f"{job.id!r} is no job's number")

@@ -2,7 +2,7 @@
 
 An image is a packaged one, that of a definition, or another image with one thing added: a
 definition, the packages of a requirements file, or Horovod. Its digest and its bill of materials
-are recorded, the labels of an environment. All raise RunnerError.
+are recorded, and so are the labels of an environment. All raise RunnerError.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plan_image(name: str, options: BuildOptions) -> BuildPlan:
     return made
 
 
-def packaged_image(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Path | None:
+def build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Path | None:
     """Build the planned image; return its bill of materials, None if the image is current."""
     if build_record.is_current(made.output, made.key):
         return None
@@ -115,7 +115,7 @@ def _output(base: Base | None, path: Path) -> Path:
     return path
 
 
-def of_definition(definition: DefinitionBuild, progress: BuildProgress) -> Path | None:
+def build_defined(definition: DefinitionBuild, progress: BuildProgress) -> Path | None:
     """Build it; return the bill of materials, None for an image without one. Raises RunnerError."""
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)

@@ -2,6 +2,6 @@
 
 `study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
 reads one run; `confidence`, `summary`, `cautions` and `report` are the statistics, all pure;
-`results` writes the tables. `page` draws (by `plot` and `style`) and needs the extra packages:
-import it late.
+`references` has published results, `results` writes the tables. `page` draws (by `plot` and
+`style`) and needs the extra packages: import it late. `compare` is for any runs, without a study.
 """

@@ -18,7 +18,6 @@ from ..core.job_record import Job, JobPaths, Status
 from ..core.plan_record import PlanRecord
 from ..images.facts import digest_cache
 from ..jobs import resource_use
-from ..jobs.find import Runs
 from ..jobs.metrics_tail import RATE
 
 Facts = dict[str, Any]
@@ -82,9 +81,8 @@ class Comparison:
     differing: Sequence[str]
 
 
-def of_runs(runs: Runs, statuses: Sequence[Status], sort: str | None) -> Comparison:
-    """Compare runs that stand so; raises UsageError for a `sort` that none of them has."""
-    compared = [of_run(*run, status) for run, status in zip(runs, statuses)]
+def compare(compared: Sequence[Compared], sort: str | None) -> Comparison:
+    """Compare runs; raises UsageError for a `sort` that none of them has."""
     ranking = rank([each.measured for each in compared], sort)
     ordered = [compared[place] for place in ranking.order]
     return Comparison(compared, ordered, ranking.metric, differing(compared))

@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from ..core import atomic, disk_space
@@ -27,19 +27,8 @@ EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
 INSTALL = shlex.join([sys.executable, "-m", "pip", "install", *EXTRA])
 
 
-@dataclass(frozen=True)
-class WrittenResults:
-    """What was written of a study; `missing` names the packages without which there is no page."""
-
-    paths: StudyPaths
-    report: StudyReport
-    missing: tuple[str, ...]
-
-
-def write(
-    paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]
-) -> WrittenResults:
-    """Write the tables, and the page if its packages are there.
+def write(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
+    """Write results.csv and results.json of a study; return what they show.
 
     Raises SystemFault for what cannot be written; each file is whole, the old one or the new one.
     """
@@ -48,18 +37,26 @@ def write(
     with disk_space.writing(paths.csv):
         atomic.write_text(paths.csv, csv_text(report))
         atomic.write_text(paths.json, text + "\n")
+    return report
+
+
+def write_page(report: StudyReport, paths: StudyPaths) -> tuple[str, ...]:
+    """Write the page of a study; return the names of the packages without which there is none.
+
+    Raises SystemFault as `write`.
+    """
     missing = missing_packages()
     if not missing:
         from . import page
 
         page.write(report, paths)
-    return WrittenResults(paths, report, missing)
+    return missing
 
 
-def write_again(paths: StudyPaths, changes: StudyChanges) -> WrittenResults:
-    """Write the results of a study that is there, without running anything.
+def write_again(paths: StudyPaths, changes: StudyChanges) -> StudyReport:
+    """Write the tables of a study that is there, without running anything.
 
-    Raises Refused where the extra packages are missing, and as `study.load`.
+    Raises Refused where the packages for its page are missing, and as `study.load`.
     """
     if missing := missing_packages():
         what = f"--render-only needs {', '.join(missing)}, which this Python does not have"

@@ -52,7 +52,10 @@ class Drafts:
         return drafts
 
     def check(self) -> list[str]:
-        """Plan every run, and raise what one of them is refused for; return all warnings, once."""
+        """Plan every run; return all warnings, once.
+
+        Raises what one of them is refused for, and UsageError where no epoch is left to measure.
+        """
         question = self.record.question
         study_request.check_epochs(question.args, question.drop)
         made = [self.plan(point) for point in question.points()]

@@ -22,8 +22,8 @@ from ..core.errors import NotFound, SystemFault, UsageError
 from ..core.job_record import Folder, JobPaths, PathBelow
 from ..explain import read_facts
 from . import measure
+from . import references as published
 from .measure import Measured, NotMeasured
-from .references import references
 from .study_request import Point, StudyRequest, as_json, from_json
 
 SCHEMA = 2  # of study.json
@@ -103,16 +103,16 @@ def load(paths: StudyPaths) -> StudyRecord:
 
 @dataclass(frozen=True)
 class StudyChanges:
-    """What may change of a study afterwards; None leaves it as it is."""
+    """What may change of a study afterwards; None and () leave it as it is."""
 
     drop: int | None = None
-    references: tuple[str, ...] | None = None
+    references: tuple[str, ...] = ()
 
 
 def changed(record: StudyRecord, changes: StudyChanges) -> StudyRecord:
     """Return a study with changes. Raises UsageError for a reference that there is not."""
     if changes.references:
-        references(changes.references)
+        published.references(changes.references)
         record = replace(record, references=changes.references)
     if changes.drop is not None:
         record = replace(record, question=replace(record.question, drop=changes.drop))
@@ -120,13 +120,13 @@ def changed(record: StudyRecord, changes: StudyChanges) -> StudyRecord:
 
 
 def new(
-    question: StudyRequest, words: tuple[str, ...], names: tuple[str, ...], folder: str | None
+    question: StudyRequest, words: tuple[str, ...], references: tuple[str, ...], folder: str | None
 ) -> tuple[StudyPaths, StudyRecord]:
     """Return a study that starts here, `words` being its command; nothing is written.
 
     Raises UsageError for a reference that there is not, and for one trace file of all runs.
     """
-    references(names)
+    published.references(references)
     flags = dict(question.flags)
     trace = str(flags.get("timeline-filename", ""))
     if "/" in trace:
@@ -136,7 +136,7 @@ def new(
         )
     name = flags.get("job-name") or Path(question.trainer).stem
     root = Path(folder or os.path.join("studies", name)).absolute()
-    return StudyPaths(root), StudyRecord(question, words, os.getcwd(), names)
+    return StudyPaths(root), StudyRecord(question, words, os.getcwd(), references)
 
 
 def reopen(folder: str, changes: StudyChanges) -> tuple[StudyPaths, StudyRecord]:

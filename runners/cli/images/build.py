@@ -143,7 +143,7 @@ def packaged(name: str, options: BuildOptions, dry_run: bool = False) -> None:
     if dry_run:
         click.echo(describe(made, options, progress))
         return
-    bill = build.packaged_image(made, options, progress)
+    bill = build.build_packaged(made, options, progress)
     progress.say(f"bill of materials: {bill}" if bill else "nothing changed")
     click.echo(build_record.digest(made.output), err=True)
     click.echo(made.output)
@@ -162,6 +162,6 @@ def _definition(
         click.echo(build_definition.describe(definition))
         return
     progress = phases()
-    if bill := build.of_definition(definition, progress):
+    if bill := build.build_defined(definition, progress):
         progress.say(f"bill of materials: {bill}")
     click.echo(definition.output)

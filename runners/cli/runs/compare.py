@@ -39,8 +39,9 @@ def compare_command(
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
     statuses = job_status.last_known(meant, printer.Console())
-    compared = compare.of_runs(meant, statuses, sort)
-    printer.tell_first([each.odd for each in compared.runs if each.odd])
+    runs = [compare.of_run(*run, status) for run, status in zip(meant, statuses)]
+    printer.tell_first([each.odd for each in runs if each.odd])
+    compared = compare.compare(runs, sort)
     if not as_json:
         _print(compared, every)
         return

@@ -14,7 +14,8 @@ import click
 from ...core import signals
 from ...core.errors import RunnerError, UsageError
 from ...scale import results, study, study_request
-from ...scale.results import INSTALL, WrittenResults
+from ...scale.report import StudyReport
+from ...scale.results import INSTALL
 from ...scale.run_study import Drafts, Work
 from ...scale.study import StudyChanges, StudyPaths
 from ...scale.study_request import OWN, StudyRequest
@@ -94,7 +95,8 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     )
     if values["render_only"]:
         _refuse_others("--render-only", ("render_only", "drop", "reference", "as_json"))
-        _show(results.write_again(StudyPaths(Path(values["render_only"])), changes), values)
+        paths = StudyPaths(Path(values["render_only"]))
+        _show(results.write_again(paths, changes), paths, values)
         return
     if values["go_on"]:
         _refuse_others("--continue", ("go_on", *HOW, "drop", "reference"))
@@ -148,22 +150,22 @@ def _run(drafts: Drafts, values: dict[str, Any]) -> int:
     again = f"Go on: runner scale --continue {os.path.relpath(drafts.paths.root)}"
     with signals.saying(f"jobs in the queue go on. {again}"):
         statuses = scale_output.follow(Work(drafts, values["at_once"] or 0).to_the_end())
-    written = results.write(drafts.paths, drafts.record, statuses)
-    _show(written, values)
-    if not written.report.failed:
+    report = results.write(drafts.paths, drafts.record, statuses)
+    _show(report, drafts.paths, values)
+    if not report.failed:
         return 0
     printer.tell(again)
     return RunnerError.exit_code
 
 
-def _show(written: WrittenResults, values: dict[str, Any]) -> None:
-    scale_output.report(written.report, values["as_json"])
-    folder = os.path.relpath(written.paths.root)
-    if written.missing:
-        later = shlex.join(["runner", "scale", "--render-only", str(written.paths.root)])
-        names = ", ".join(written.missing)
+def _show(report: StudyReport, paths: StudyPaths, values: dict[str, Any]) -> None:
+    scale_output.report(report, values["as_json"])
+    folder = os.path.relpath(paths.root)
+    if missing := results.write_page(report, paths):
+        later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
+        names = ", ".join(missing)
         printer.tell(f"no figures, no page: {names} not installed\n  {INSTALL}\n  {later}")
     elif not values["as_json"]:
-        click.echo(f"page: {written.paths.page}")
-    if written.report.failed:
-        printer.tell(scale_output.next_step(folder, written.report.failed[0]))
+        click.echo(f"page: {paths.page}")
+    if report.failed:
+        printer.tell(scale_output.next_step(folder, report.failed[0]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.cli.runs import compare as compare_command
+from runners.core.errors import UsageError
 from runners.scale.compare import Compared, Comparison
 
 from ..runs import a_run
@@ -30,6 +31,9 @@ def test_runs_are_compared_without_an_odd_result(
     facts = json.loads(printed.out)
     assert facts["best"] == "train-2"
     assert list(facts["runs"][0]["measured"]) == ["state"]
+    with pytest.raises(UsageError, match="--sort nope"):
+        compare_command.compare_command.main([*names, "--sort", "nope"], standalone_mode=False)
+    assert why.format(runs[0].result) in capsys.readouterr().err
 
 
 def test_a_sweep_is_compared_with_its_best_run_which_is_named(

@@ -73,15 +73,15 @@ def test_a_good_end_is_one_although_slurm_starts_the_job_once_more(
     assert job_status.status(paths, job).state == JobState.COMPLETED
 
 
-@pytest.mark.parametrize("restarts", [0, 10])
+@pytest.mark.parametrize("limit", [0, 10])
 def test_only_a_job_that_may_come_back_is_waited_for_while_slurm_is_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    paths, job = comes_back(tmp_path, requeue_limit=restarts)
+    paths, job = comes_back(tmp_path, requeue_limit=limit)
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
     (now,) = next(job_status.until_end([(paths, job)]))
-    assert now.state == (JobState.PENDING if restarts else JobState.FAILED)
+    assert now.state == (JobState.PENDING if limit else JobState.FAILED)
     assert not (files.read_json(paths.job) or {}).get("state"), (
         "Slurm knows the cause: ask it again"
     )

@@ -73,10 +73,10 @@ def test_runs_are_ordered_by_what_they_reached_and_keep_the_order_in_which_they_
     runs = [a_run(tmp_path / name) for name in ("t-1", "t-2", "t-3")]
     for (paths, _), loss in zip(runs, (9.0, 0.5, 0.55)):
         paths.result.write_text(json.dumps({"loss": loss, "samples_per_s": 10 * loss}))
-    statuses = [Status(JobState.COMPLETED)] * 3
-    by_loss = compare.of_runs(runs, statuses, None)
+    compared = [compare.of_run(*run, Status(JobState.COMPLETED)) for run in runs]
+    by_loss = compare.compare(compared, None)
     assert by_loss.metric == "loss"
     assert [each.run for each in by_loss.runs] == ["t-1", "t-2", "t-3"]
     assert [each.run for each in by_loss.ordered] == ["t-2", "t-3", "t-1"]
-    by_rate = compare.of_runs(runs, statuses, "samples_per_s")
+    by_rate = compare.compare(compared, "samples_per_s")
     assert [each.run for each in by_rate.ordered] == ["t-1", "t-3", "t-2"]
