@@ -408,3 +408,12 @@ def test_a_module_is_missing_where_conda_did_not_activate(tmp_path: Path) -> Non
     )
     why = explained(tmp_path, log)
     assert (why.name, "`conda activate` failed" in why.cause) == ("python-module-missing", True)
+
+
+def test_the_deepest_line_of_mpich_s_stack_is_told(tmp_path: Path) -> None:
+    log = (
+        "Fatal error in PMPI_Finalize:\nInternal MPI error!, error stack:\nMPI_Finalize(234).:\n"
+        "MPID_Finalize(9).: failed\nMPIDI_x(1059): [ch3:sock] rank 2 unable to connect to rank 3"
+    )
+    why = explained(tmp_path, log)
+    assert (why.name, "rank 2 unable to connect" in why.cause) == ("mpi-abort", True), why
