@@ -59,8 +59,13 @@ def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
     for name, value in values.items():
         if value:
             draft.add(name, value)
-    if not values["ntasks"] and not values["ntasks-per-node"] and (job.gpus_per_node or 0) > 1:
-        draft.add("ntasks-per-node", 1)  # Slurm's default; runner's is one rank for each GPU
+    _one_rank(draft, job)
+
+
+def _one_rank(draft: LaunchLine, job: Directives) -> None:
+    """Say the scheduler's default, a task a node; runner's is one rank for each GPU."""
+    if not draft.has("ntasks", "ntasks-per-node") and job.wants_gpus and job.gpus_per_node != 1:
+        draft.add("ntasks-per-node", 1)
 
 
 def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
@@ -75,17 +80,20 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         for name, value in zip(("ntasks-per-node", "ntasks"), given):
             if value:
                 draft.add(name, value)
+        _one_rank(draft, job)
     elif total.number != on_gpus or not on_gpus:
         draft.add("ntasks", total)
         if (total.number or job.nodes or 1) < (job.nodes or 1):
             draft.add("nodes", total.number)
+    elif not draft.has("nodes") and (job.nodes or 1) > 1:
+        draft.add("nodes", job.nodes)
     depth = mpirun.get("cpus-per-task")
     ranks = each.number if each else (mpirun.count("ntasks") or 0) // (job.nodes or 1)
-    ranks, tasks = ranks or job.count("ntasks-per-node") or 1, job.tasks_per_node or ranks or 1
+    ranks = ranks or job.tasks_per_node or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
-    own = job.count("cpus-per-task") or 0
-    if own and ranks > tasks:  # those of a task, which several ranks share
-        own = own * tasks // ranks or 1
+    own, in_all = job.count("cpus-per-task") or 0, ranks * (job.nodes or 1)
+    if own and in_all > (job.tasks or in_all):  # those of a task, which several ranks share
+        own = own * (job.tasks or 1) // in_all or 1
     if depth is not None or own:
         draft.add("cpus-per-task", depth or own)
     elif share > 1:
@@ -104,14 +112,11 @@ def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Wor
     elif total and total is not each and total.has(BRANCH):
         draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
         draft.note(total)
-    elif total and not total.number and not _multiplied(each, total):
+        return
+    factors = ("NODES", each.text.strip("${}").split(":")[0])  # of $((N * SLURM_NNODES))
+    if total and not total.number and not any(name in total.text for name in factors):
         text = f"{total.text} ranks in all: the line starts {each.text} on each of its nodes"
         draft.notes.append(Note(total.line, text))
-
-
-def _multiplied(each: Word, total: Word) -> bool:
-    """Whether ranks in all are those of a node times the nodes, as $((N * SLURM_NNODES))."""
-    return "NODES" in total.text or each.text.strip("${}").split(":")[0] in total.text
 
 
 def _alone(draft: LaunchLine, job: Directives) -> None:
@@ -121,7 +126,7 @@ def _alone(draft: LaunchLine, job: Directives) -> None:
         draft.notes.append(Note(job.line_of("nodes"), text))
     draft.add("nodes", 1)
     draft.add("ntasks", 1)
-    cpus, tasks = job.count("cpus-per-task") or 1, job.tasks_per_node
+    cpus, tasks = job.count("cpus-per-task") or 1, job.first_tasks
     if chunk := job.count("ncpus"):  # PBS's, whatever mpiprocs
         draft.add("cpus-per-task", chunk)
     elif tasks and (job.text("cpus-per-task") or tasks > 1):
@@ -190,7 +195,8 @@ def _accelerate(agent: Layer, job: Directives) -> Word | None:
 def _cpus(draft: LaunchLine, job: Directives, ranks: int | None, starter: Layer) -> None:
     """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
     own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
-    total = chunk or (own or (0 if starter else 1)) * (job.tasks_per_node or 0)
+    tasks = job.tasks_per_node if starter else job.first_tasks
+    total = chunk or (own or (0 if starter else 1)) * (tasks or 0)
     if total and ranks and (chunk or total % ranks == 0):
         if own or total // ranks > 1:
             draft.add("cpus-per-task", total // ranks)

@@ -64,13 +64,18 @@ class Directives(Lookup):
     def tasks_per_node(self) -> int | None:
         """The tasks of each node, None where Slurm decides; 1 where the script says nothing."""
         each, tasks, nodes = self.count("ntasks-per-node"), self.count("ntasks"), self.nodes
-        if each:
+        if each and not (tasks and nodes and tasks < each * nodes):  # else it is the most
             return each
         if tasks and nodes:
             return tasks // nodes if tasks % nodes == 0 else None
         if tasks or self.has("ntasks-per-gpu", "ntasks-per-socket"):
             return None
         return 1
+
+    @property
+    def first_tasks(self) -> int | None:
+        """The tasks of the first node: all where nothing tells the nodes; Slurm packs them."""
+        return self.tasks_per_node or (None if self.nodes else self.count("ntasks"))
 
     @property
     def tasks(self) -> int | None:

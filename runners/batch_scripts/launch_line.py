@@ -81,9 +81,8 @@ def _blanks(draft: LaunchLine) -> None:
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
-    blanks = [
-        (word.line, blank) for word in words for blank in BLANK.findall(word.text * word.portable)
-    ]
+    texts = [(word.line, word.text) for word in words if word.portable]
+    blanks = [(line, blank) for line, text in texts for blank in BLANK.findall(text)]
     draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
 
 
@@ -261,9 +260,7 @@ def of_loops(script: Script) -> Iterator[Note]:
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
     for each in filter(refuses, script.content.commands):
-        yield Note(
-            each.line, f"{each.text}: as it stands the script ends here: fill in what it tests"
-        )
+        yield Note(each.line, f"{each.text}: the script ends here until it is filled in")
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"

@@ -709,7 +709,7 @@ WHOLE = {
     ),
     "no launcher": (
         "#SBATCH --ntasks=4\n#SBATCH --gres=gpu:2\napptainer exec --nv i.sif python t.py",
-        "--gres gpu:2 --nodes 1 --ntasks 1 --image i.sif t.py",
+        "--gres gpu:2 --nodes 1 --ntasks 1 --cpus-per-task 4 --image i.sif t.py",
     ),
     "torchrun": (
         "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=32\n"
@@ -921,6 +921,31 @@ WHOLE = {
         "for ((i=0; i<SLURM_NNODES; i++)); do\nsrun -n1 -N1 -w ${nodes[i]} --gpus=2"
         " torchrun --nnodes=2 --node_rank=$i --nproc_per_node=2 t.py &\ndone\nwait",
         "--gpus-per-node 2 --nodes 2 --ntasks-per-node 2 --launcher torchrun --runtime none t.py",
+    ),
+    "one rank a node by mpirun alone": (
+        "#SBATCH -N 2 --gpus-per-node=4\nmpirun python t.py",
+        "--gpus-per-node 4 --nodes 2 --ntasks-per-node 1 --runtime none t.py",
+    ),
+    "one rank of a job of GPUs": (
+        "#SBATCH --gpus=8\nsrun python t.py",
+        "--gpus 8 --ntasks-per-node 1 --runtime none t.py",
+    ),
+    "a rank for each GPU of nodes that the tasks tell": (
+        "#SBATCH -n 2 --ntasks-per-node=1 --gres=gpu:4\nmpirun -np 8 python t.py",
+        "--gres gpu:4 --nodes 2 --runtime none t.py",
+    ),
+    "fewer tasks than a node may have": (
+        "#SBATCH -N 1 -n 1 --ntasks-per-node=4 -c 8\ntorchrun --nproc_per_node=4 t.py",
+        "--nodes 1 --ntasks-per-node 4 --cpus-per-task 2 --launcher torchrun --runtime none t.py",
+    ),
+    "CPUs of tasks on nodes that nothing tells": (
+        "#SBATCH -n 8 --gres=gpu:2\ntorchrun --nproc_per_node=2 t.py",
+        "--gres gpu:2 --ntasks-per-node 2 --cpus-per-task 4 --launcher torchrun"
+        " --runtime none t.py",
+    ),
+    "CPUs of such tasks that more ranks share": (
+        "#SBATCH -n 2 -c 8\nmpirun -np 8 python t.py",
+        "--ntasks 8 --cpus-per-task 2 --runtime none t.py",
     ),
     "GPUs that deepspeed is to take": (
         "#SBATCH --gpus-per-node=8 -N 1\ndeepspeed --include localhost:4,5 t.py",
@@ -1161,7 +1186,7 @@ def test_a_cluster_that_is_only_ended_is_not_needed() -> None:
 
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
     notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
-    assert "2: exit 1: as it stands the script ends here: fill in what it tests" in notes
+    assert "2: exit 1: the script ends here until it is filled in" in notes
 
 
 def test_a_python_that_an_agent_leaves_is_told() -> None:
