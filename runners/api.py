@@ -161,7 +161,7 @@ class Job:
         Lines of Slurm and of the runner itself belong to no rank and are always there.
         """
         log = JobLog(Path(self._run[1].log))
-        pieces = logs.now(log, None if rank is None else {rank})
+        pieces = logs.so_far(log, None if rank is None else {rank})
         lines = [line + b"\n" for piece in pieces for line in piece]
         return b"".join(lines).decode("utf-8", "replace")
 

@@ -17,6 +17,7 @@ from ..core.errors import NotFound, Refused, UsageError, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
 from ..core.site import Profile
+from ..sites import find as sites
 from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
@@ -63,6 +64,16 @@ def dataset_path(text: str, profile: Profile | None, env: Mapping[str, str]) -> 
     if not fits:
         raise _missing(text, path, known)
     return known[fits[0]]
+
+
+def named(text: str, env: Mapping[str, str]) -> Path:
+    """Return the path of a dataset that is named by it or by a name of this site, damaged or not.
+
+    Raises NotFound.
+    """
+    exists = Path(text).expanduser().exists()  # then the site need not be asked
+    profile = None if exists else sites.here(env)[0]
+    return dataset_path(text, profile, env)[0]
 
 
 def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:

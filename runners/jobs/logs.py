@@ -94,7 +94,7 @@ def says_end(line: bytes) -> bool:
     return SAYS_END.match(line) is not None
 
 
-def now(log: JobLog, ranks: Collection[int] | None) -> Iterator[list[bytes]]:
+def so_far(log: JobLog, ranks: Collection[int] | None) -> Iterator[list[bytes]]:
     """Yield the lines of these ranks to the log's present end, also the one being written."""
     for lines in log.new():
         yield [line for line in lines if concerns(line, ranks)]

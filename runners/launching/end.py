@@ -89,7 +89,7 @@ def exit_code(paths: JobPaths, job: Job, status: Status) -> int:
 
 
 def exit_code_of(status: Status, first: int | None) -> int:
-    """Return the same where that of the first rank to fail is known, or None.
+    """Return the exit code for a job that has ended; `first` is its first rank's to fail, or None.
 
     That rank's own code comes before the job's: srun reports how it ended the others.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from .. import planning
@@ -229,20 +228,6 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     datasets = find.all_of(texts, profile, os.environ)
     auto = settings.get("stage-data") == "auto"
     return tuple(map(find.measured, datasets)) if auto else datasets
-
-
-def dataset(text: str) -> Path:
-    """Return the path of a dataset that is named by it or by a name of this site, damaged or not.
-
-    Raises NotFound, and UsageError for a site that is not here.
-    """
-    from ..data import find
-
-    if Path(text).expanduser().exists():  # then the site need not be asked
-        return find.dataset_path(text, None, os.environ)[0]
-    here = probe_site({}, None)
-    only_here(here)
-    return find.dataset_path(text, here.profile, os.environ)[0]
 
 
 def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:

@@ -77,10 +77,10 @@ def explained(runs: Runs) -> list[Explained]:
     return [(job, end.explain(paths, job, status)) for (paths, job), status in bad]
 
 
-def by_cause(explained: Sequence[Explained]) -> list[list[Explained]]:
+def by_cause(explanations: Sequence[Explained]) -> list[list[Explained]]:
     """Group by what failed, the most frequent first; the first of a group stands for it."""
     groups: dict[str, list[Explained]] = {}
-    for job, why in explained:
+    for job, why in explanations:
         groups.setdefault(why.name, []).append((job, why))
     return sorted(groups.values(), key=len, reverse=True)
 

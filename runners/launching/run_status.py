@@ -28,10 +28,11 @@ class RunStatus:
     """How a run stands; what is not known is None or empty.
 
     `reason` is the scheduler's, `why` says in words why the run waits or how it ended. `restarts`
-    counts how often the job came back. `exit_code` is that of `runner wait`. `submitted` and
-    `start_expected` are Unix times, `elapsed` and `left`, to the time limit, seconds. `varied` are
-    the arguments in which it differs from the other runs of its array. `step` of `steps`, `epoch`
-    and `loss` are the newest of its training, and `rate` is its `unit`, such as samples, a second.
+    counts how often the job came back. `exit_code` is that of `runner wait`, or the last attempt's
+    of a job that comes back. `submitted` and `start_expected` are Unix times, `elapsed` and `left`,
+    to the time limit, seconds. `varied` are the arguments in which it differs from the other runs
+    of its array. `step` of `steps`, `epoch` and `loss` are the newest of its training, and `rate`
+    is its `unit`, such as samples, a second.
     """
 
     id: str

@@ -37,13 +37,10 @@ SECONDS_TO_BE_REACHED = 10.0
 
 @dataclass(frozen=True)
 class ServerDraft:
-    """A server's job before anything is written; `login` is the host that ssh reaches from outside.
-
-    Of `runs` it shows what they write.
-    """
+    """A server's job before anything is written, at a site; of `runs` it shows what they write."""
 
     job: Draft
-    login: str
+    site: Site
     runs: tuple[JobPaths, ...] = ()
 
 
@@ -123,7 +120,7 @@ def _draft(
     towards = socket.gethostname() if elsewhere else ""
     text = session.served(plan, paths, os.getcwd(), server, folder, towards)
     draft = Draft(plan, paths, text, request.typed, private=True)
-    return ServerDraft(draft, login(ready.site), runs)
+    return ServerDraft(draft, ready.site, runs)
 
 
 def serve(made: ServerDraft) -> Job:
@@ -138,7 +135,7 @@ def serve(made: ServerDraft) -> Job:
 
 
 def login(site: Site) -> str:
-    """Return the host that ssh reaches from outside of the cluster."""
+    """Return the host that ssh reaches from outside; without a profile's name DNS is asked."""
     return (site.profile.login if site.profile else "") or socket.getfqdn()
 
 
@@ -162,14 +159,14 @@ class ServerAccess:
     kept: Path
 
 
-def access(paths: JobPaths, job: Job, login: str) -> ServerAccess | None:
+def access(paths: JobPaths, job: Job, login_host: str) -> ServerAccess | None:
     """Return the way to a server that runs, and write it down; None before it answers."""
     address = private_folder.address(paths)
     if address is None:
         return None
     token = private_folder.token(paths)
     here = not capabilities(job.scheduler).queue
-    way = private_folder.way(address, token, login, places.user(), here)
+    way = private_folder.way(address, token, login_host, places.user(), here)
     reached = address.loopback or _reached(address, token)
     text = "".join(f"{line}\n" for line in way.lines)
     kept = private_folder.write(paths, private_folder.ACCESS, text)

@@ -80,10 +80,10 @@ def draft_shell(
 
 
 class ShellEnd(NamedTuple):
-    """How a shell ended: its exit code; where there was none, the scheduler's last words."""
+    """How a shell ended: its exit code, and the scheduler's last line where it got no nodes."""
 
     code: int
-    refusal: str = ""
+    last_words: str = ""
 
 
 def open_shell(draft: Draft, listener: Listener) -> ShellEnd:

@@ -47,8 +47,8 @@ def shell_command(command: tuple[str, ...], dry_run: bool, **values: Any) -> Non
         click.echo(draft.text, nl=False)
         return
     end = sessions.open_shell(draft, listener)
-    if end.refusal:
-        click.echo(f"\n{end.refusal}", err=True)
+    if end.last_words:
+        click.echo(f"\n{end.last_words}", err=True)
     sys.exit(end.code)
 
 

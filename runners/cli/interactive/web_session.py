@@ -36,7 +36,7 @@ def start(made: ServerDraft, server: str, dry_run: bool, as_json: bool) -> None:
     if not as_json:
         plan_view.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
-    sys.exit(_attend(draft.paths, job, made.login, server, as_json))
+    sys.exit(_attend(draft.paths, job, servers.login(made.site), server, as_json))
 
 
 def reconnect(paths: JobPaths, job: Job, flags: dict[str, Any], server: str, as_json: bool) -> int:

@@ -11,7 +11,7 @@ import click
 
 from ...core.errors import NotFound
 from ...core.job_record import Job
-from ...jobs.logs import JobLog, last, now, rank_of
+from ...jobs.logs import JobLog, last, rank_of, so_far
 from .. import options, printer
 from . import follow, job_end
 from .follow import Plain
@@ -61,7 +61,7 @@ def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
     log, shown = JobLog(Path(job.log)), Plain()
     spoke = ranks is None or tail is not None
     first = [] if tail is None else [last(log, ranks, tail)]
-    for lines in chain(first, now(log, ranks)):
+    for lines in chain(first, so_far(log, ranks)):
         shown.show(lines)
         spoke = spoke or any(rank_of(line) is not None for line in lines)
     if not spoke:

@@ -95,10 +95,9 @@ def check_command(path: str, as_json: bool) -> None:
 
     Its files are compared with the checksums that `fetch` and `pack` wrote, or with published ones.
     """
-    from ...data import check
-    from ...launching import gather
+    from ...data import check, find
 
-    place = gather.dataset(path)
+    place = find.named(path, os.environ)
     with progress.display() as display:
         report = check.examine(place, display)
     if as_json:

@@ -27,6 +27,7 @@ from runners.data import find, pack
 from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import command_lines
+from runners.sites import find as sites
 
 from ..tables import each
 
@@ -67,6 +68,18 @@ def test_a_path_a_fetched_name_and_a_name_of_the_site(here: Path) -> None:
     )
     assert (shared.path, shared.found) == (here / "site/ImageNet", "a dataset of alvis")
     assert (packed.path, packed.squashfs, packed.entry) == (here / "site/coco.sqsh", True, "d.sqsh")
+
+
+def test_what_is_checked_is_named_or_lies_at_its_path(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one in which no trainer would find anything."""
+    env = {"HOME": str(here), "RUNNER_SITE": "none"}
+    assert find.named("MNIST", env) == here / "scratch/data/mnist"
+    with pytest.raises(NotFound, match="mnsit is neither a folder nor"):
+        find.named("mnsit", env)
+    monkeypatch.setattr(sites, "here", lambda _: pytest.fail("the site was asked for a path"))
+    assert find.named("empty", env) == here / "empty"
 
 
 def test_of_two_with_one_name_the_later_counts(here: Path) -> None:

@@ -13,11 +13,11 @@ from containers.pip import PackageSource
 from containers.plan import BuildOptions
 from runners.core import sif
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.core.progress import Listener
 from runners.images import build
 from runners.images.release import release
 
 from ..core.test_sif import make_sif
+from ..listener import Told
 from ..programs import program
 
 DEFINITION = "Bootstrap: docker\nFrom: x\n"
@@ -78,16 +78,6 @@ def test_an_output_that_cannot_be_written(base: str, output: str, message: str) 
 
 
 # runner pull cpu --or-build
-
-
-class Told(Listener):
-    """Keeps what is told."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def tell(self, text: str) -> None:
-        self.texts.append(text)
 
 
 @pytest.fixture

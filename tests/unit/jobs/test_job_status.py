@@ -11,10 +11,10 @@ import pytest
 from runners.core import files, job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.progress import Listener
 from runners.core.shell import Result
 from runners.jobs import job_status, wording
 
+from ..listener import Told
 from ..runs import a_run, squeue_says
 
 
@@ -124,17 +124,12 @@ def test_a_cancelled_job_is_cancelled_although_it_saved(
 def test_a_silent_scheduler_is_told_of_and_folders_say_what_they_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-
-    class Told(Listener):
-        def tell(self, text: str) -> None:
-            told.append(text)
-
+    told = Told()
     runs = [comes_back(tmp_path / name) for name in ("waits", "ended")]
     runs[1][0].exit.write_text('{"exit_code": 3, "time": 1}')
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(1, "", "no answer"))
-    waits, ended = job_status.last_known(runs, Told())
-    (warning,) = told
+    waits, ended = job_status.last_known(runs, told)
+    (warning,) = told.texts
     assert warning.startswith("warning: ")
     assert "no answer" in warning
     assert (waits.state, bool(waits.reason)) == (JobState.UNKNOWN, True)

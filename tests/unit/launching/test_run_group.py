@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.core import job_record
-from runners.core.errors import NotFound
+from runners.core.errors import NotFound, UsageError
 from runners.core.job_record import JobState, Status
 from runners.jobs.find import Runs
 from runners.launching import run_group
@@ -112,3 +112,17 @@ def test_one_run_of_an_array_is_cancelled_without_the_others(
     assert run_group.cancel([second]) == 1
     assert cancelled == ["42_1"]
     assert job_record.load(first[0]).state == ""
+
+
+def test_runs_of_an_array_that_others_may_write_are_not_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their records could name any job."""
+    cancelled: list[str] = []
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
+    squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
+    runs = together(tmp_path, "", "")
+    runs[1][0].root.chmod(0o777)
+    with pytest.raises(UsageError, match="other users"):
+        run_group.cancel(runs)
+    assert cancelled == []

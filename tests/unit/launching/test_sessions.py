@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runners.core.command_line import CommandLine, Given
-from runners.core.errors import NotFound, Refused
+from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import BindMount
 from runners.core.progress import Listener
@@ -17,19 +17,10 @@ from runners.launching.servers import ServerDraft
 from runners.launching.sessions import SessionRequest, ShellEnd
 from runners.submit.launch import Draft
 
+from ..listener import Told
 from ..programs import environment, program
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
-
-
-class Told(Listener):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def tell(self, text: str) -> None:
-        self.texts.append(text)
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +125,14 @@ def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> 
     ]
 
 
+def test_another_users_run_does_not_choose_the_image(folder: Path) -> None:
+    theirs = run("a-1", image=str(folder / "sandbox"))
+    theirs.root.chmod(0o777)
+    with pytest.raises(UsageError, match="other users"):
+        tensorboard("a-1", scheduler="pbs")
+    assert tensorboard("a-1", **HERE).job.plan.spec.image.path.name == "env"
+
+
 def test_options_win_over_the_first_run() -> None:
     run("a-1", image="gone.sif")
     plan = tensorboard("a-1", **HERE, ntasks=2).job.plan
@@ -144,6 +143,7 @@ def test_an_environment_is_used_as_one(folder: Path) -> None:
     run("a-1", image=str(folder / "env"))
     plan = tensorboard("a-1", scheduler="local").job.plan
     assert (plan.launching.runtime, plan.spec.image.path.name) == ("none", "env")
+    assert plan.binds == (), "nothing is bound without a container"
 
 
 def test_a_run_with_private_variables_is_no_server() -> None:

@@ -36,23 +36,26 @@ def accepted(flags: dict[str, Any], trainer: str = "train.py", **more: Any) -> P
 
 
 @each(
-    ("import torch\n", True, True),
-    ('print(os.environ["OUTPUT_DIR"])\n', True, False),
-    ("import torch\n", False, False),
+    ("train.py", "import torch\n", True, True),
+    ("train.py", 'print(os.environ["OUTPUT_DIR"])\n', True, False),
+    ("train.py", "import torch\n", False, False),
+    ("train.py", "from recipes import options\n", True, False),
+    ("./train.sh", "#!/bin/sh\n", True, False),
 )
 def test_runs_of_a_script_that_share_files_are_warned_of(
-    source: str, several: bool, warned: bool
+    trainer: str, source: str, several: bool, warned: bool
 ) -> None:
-    Path("train.py").write_text(source)
-    told = [caution.what for caution in accepted(HERE, several=several).warnings]
+    Path(trainer).write_text(source)
+    Path(trainer).chmod(0o755)
+    told = [caution.what for caution in accepted(HERE, trainer, several=several).warnings]
     assert any(f"all runs work in {Path.cwd()}, where train.py" in what for what in told) is warned
 
 
 def test_remedies_of_a_refusal_were_tried(folder: Path) -> None:
     (folder / "train.py").touch()
     with pytest.raises(Refused) as refused:
-        accepted({**HERE, "nodes": 2})
-    assert refused.value.remedies == (change(nodes=1, ntasks=2),)
+        accepted({**HERE, "nodes": 2, "launcher": "srun"})
+    assert refused.value.remedies == (change(nodes=1, ntasks=2, launcher="local"),)
 
 
 def test_what_cannot_work_is_accepted_by_force_alone(folder: Path) -> None:
