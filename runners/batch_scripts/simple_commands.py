@@ -283,7 +283,7 @@ def assigned(nodes: Sequence[Node]) -> set[str]:
 
 def refuses(command: Command) -> bool:
     """Whether a command ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
-    fails = command.name == "exit" and command.words[-1].text.strip("0") not in ("exit", "")
+    fails = command.name == "exit" and command.words[-1].text.strip("-0").isdecimal()
     return command.chosen and fails
 
 

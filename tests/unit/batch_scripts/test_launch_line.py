@@ -1009,7 +1009,16 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
     assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
 
 
-@pytest.mark.parametrize("end", ["exit 0", "exec python a.py", "f() { exit; }; f", "exit; X=$(a)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "exit 0",
+        "exec python a.py",
+        "f() { exit; }; f",
+        "exit; X=$(a)",
+        "A=1; if [ $A = 1 ]; then exit $?; fi",
+    ],
+)
 def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
     text = f"python a.py\n{end}\npython b.py"
     assert {each[-4:] for each in lines(text)} == {"a.py"}
@@ -1027,6 +1036,7 @@ def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
         "(exit 1)",
         "if a; then exit; fi",
         'A=\nif [ -z "$A" ]; then exit 1; fi',
+        'A=\nif [ -z "$A" ]; then exit -1; fi',
         'fail() { exit 2; }\nA=""\nif [ -z "$A" ]; then fail; fi',
         "X=$(exit 1)",
         "{ sleep 1; exit 1; } &",
