@@ -93,8 +93,8 @@ def _docker_bind(draft: LaunchLine, value: Word, runtime: str) -> None:
 
 
 def binds(draft: LaunchLine, value: Word, runtime: str) -> None:
-    """Add binds but for the current folder, which runner binds itself."""
+    """Add binds but for the current folder, which runner binds itself, and for none."""
     for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
         alone = len(bind.split(":")) == 1
-        if not (alone and bind.text.strip("{}$") in ("PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
+        if not (alone and bind.text.strip("{}$") in ("", "PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
             draft.add("bind", bind)

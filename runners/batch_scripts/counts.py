@@ -47,7 +47,7 @@ def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
         if not own["nodes"] and not job.has("nodes"):
             _few_nodes(draft, job, total or job.get("ntasks"), each)
         total, values["ntasks"] = None, ""
-    elif total and total.text != given and total.number and total.number == job.tasks:
+    elif total and total.text != given and total.number == job.tasks and not own["nodes"]:
         total, values["ntasks"] = None, given
     elif total and total.text != given:
         values["ntasks-per-node"] = ""

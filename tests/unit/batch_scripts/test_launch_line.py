@@ -947,6 +947,14 @@ WHOLE = {
         "#SBATCH -n 2 -c 8\nmpirun -np 8 python t.py",
         "--ntasks 8 --cpus-per-task 2 --runtime none t.py",
     ),
+    "as many ranks on one node as the job has nodes": (
+        "#SBATCH -N 3\nsrun -N 1 -n 3 python t.py",
+        "--nodes 1 --ntasks 3 --runtime none t.py",
+    ),
+    "a bind that the script leaves empty": (
+        "#SBATCH -n 2\nD=\nsrun apptainer exec --bind=$D -B /x i.sif python t.py",
+        "--ntasks 2 --image i.sif --bind /x t.py",
+    ),
     "GPUs that deepspeed is to take": (
         "#SBATCH --gpus-per-node=8 -N 1\ndeepspeed --include localhost:4,5 t.py",
         "--gpus-per-node 8 --nodes 1 --ntasks-per-node 2 --launcher deepspeed --runtime none t.py",
