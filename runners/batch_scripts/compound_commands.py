@@ -10,7 +10,7 @@ from itertools import count
 from . import conditions, syntax
 from .command_substitution import printed
 from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, decided, hidden
-from .simple_commands import FACTS, SimpleReader, assigned
+from .simple_commands import FACTS, SimpleReader
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
 
@@ -191,7 +191,7 @@ class _Reader(SimpleReader):
         self, node: Node, around: Surroundings, names: Sequence[str], kind: str = BRANCH
     ) -> None:
         line, body = self._line(node), node.children_by_field_name("body")
-        for name in assigned(body) - {*names}:  # what the round before left
+        for name in syntax.assigned(body) - {*names}:  # what the round before left
             before = hidden(self.scope.variables.get(name, literal("")), name, BRANCH)
             pieces = tuple(replace(piece, line=line) for piece in before.unknown)
             self.scope.variables[name] = Word(pieces, line)

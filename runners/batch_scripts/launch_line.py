@@ -26,12 +26,12 @@ from .programs import (
     TOOLS,
     is_python,
 )
-from .purpose import hidden_agents, runs_python, shell_scripts
+from .purpose import does_more, hidden_agents, runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple_commands import HARMLESS, refuses
 from .step import JobStep
-from .unwrap import does_more, unwrap
+from .unwrap import unwrap
 from .words import BRANCH, COMMAND, FILE, RUN, Word
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open

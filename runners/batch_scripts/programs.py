@@ -241,3 +241,10 @@ PYTHON = re.compile(
 
 def is_python(text: str) -> bool:
     return PYTHON.fullmatch(text) is not None
+
+
+def agent_at(words: Sequence[Word]) -> int:
+    """Return where an agent begins, as torchrun or `python -m torch.distributed.run`; else -1."""
+    names = [word.text.rpartition("/")[2] for word in words]
+    place = next((n for n, name in enumerate(names) if name in AGENTS), -1)
+    return place - 2 if place > 0 and names[place - 1] == "-m" else place

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .commands import Command
 from .launch_parts import is_part
-from .programs import AGENTS, HELPERS, LOOKING, PREPARING, SHELLS, TOOLS, WRAPPERS, is_python
+from .programs import AGENTS, HELPERS, LOOKING, PREPARING, SAID, SHELLS, TOOLS, WRAPPERS, is_python
 from .step import JobStep
 
 
@@ -39,3 +40,8 @@ def starts_training(step: JobStep) -> bool:
         within = step.container or sum(layer.kind == "starter" for layer in step.layers) > 1
         return bool(step.program and is_part(step) and not helps and (runs_python(step) or within))
     return bool(step.program and not helps and (step.layers or runs_python(step)))
+
+
+def does_more(command: Command) -> bool:
+    """Whether a command in `bash -c` does what a launch line does not say."""
+    return not command.within and command.name not in SAID | LOOKING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -166,7 +166,7 @@ class SimpleReader:
     def _sums(self, node: Node, line: int, around: Surroundings) -> None:
         """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
         kinds = ("binary_expression", "postfix_expression", "unary_expression")
-        for each in filter(_assigns, syntax.below(node, *kinds)):
+        for each in filter(syntax.assigns, syntax.below(node, *kinds)):
             name = syntax.source(next(syntax.below(each, "variable_name", "word"), each))
             plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
             number = self._expander(around).number(each.children[2]) if plain else None
@@ -267,20 +267,6 @@ class SimpleReader:
         self.substitute(node, around)
 
 
-def assigned(nodes: Sequence[Node]) -> set[str]:
-    """Return the names of the variables that commands set, but not for one command alone."""
-    names, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
-    for node in (each for top in nodes for each in syntax.below(top)):
-        text, above = syntax.source(node), node.parent.type if node.parent else ""
-        if node.type == "variable_assignment" and above != "command":
-            names.add(syntax.field(node, "name").partition("[")[0])
-        elif node.type == "command" and text.startswith("let "):
-            names |= assigned([syntax.parse(f"(({text[4:]}))")])
-        elif node.type in sums and _assigns(node):
-            names.add(syntax.source(next(syntax.below(node, "variable_name", "word"), node)))
-    return names
-
-
 def refuses(command: Command) -> bool:
     """Whether a command ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
     fails = command.name == "exit" and command.words[-1].text.strip("-0").isdecimal()
@@ -292,10 +278,3 @@ def _below(folder: Word | None, target: Word) -> Word:
     if folder is not None and not target.text.startswith(("/", "$", "~")):
         target = join((folder, target), "/", target.line)
     return literal(posixpath.normpath(target.text), target.line) if target.known else target
-
-
-def _assigns(node: Node) -> bool:
-    """Whether an arithmetic expression sets a variable, as `n = 1`, `n += 1` and `n++` do."""
-    signs = [syntax.source(child) for child in node.children if not child.is_named]
-    compares = ("==", "!=", "<=", ">=")
-    return any(sign.endswith(("++", "--", "=")) and sign not in compares for sign in signs)

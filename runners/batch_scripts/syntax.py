@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.errors import Refused
@@ -191,3 +191,24 @@ def pieces(node: Node) -> Iterator[Node | str]:
             yield text[at - begin : child.start_byte + own - begin].decode()
         yield child
         at = child.end_byte
+
+
+def assigned(nodes: Sequence[Node]) -> set[str]:
+    """Return the names of the variables that commands set, but not for one command alone."""
+    names, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
+    for node in (each for top in nodes for each in below(top)):
+        text, above = source(node), node.parent.type if node.parent else ""
+        if node.type == "variable_assignment" and above != "command":
+            names.add(field(node, "name").partition("[")[0])
+        elif node.type == "command" and text.startswith("let "):
+            names |= assigned([parse(f"(({text[4:]}))")])
+        elif node.type in sums and assigns(node):
+            names.add(source(next(below(node, "variable_name", "word"), node)))
+    return names
+
+
+def assigns(node: Node) -> bool:
+    """Whether an arithmetic expression sets a variable, as `n = 1`, `n += 1` and `n++` do."""
+    signs = [source(child) for child in node.children if not child.is_named]
+    compares = ("==", "!=", "<=", ">=")
+    return any(sign.endswith(("++", "--", "=")) and sign not in compares for sign in signs)

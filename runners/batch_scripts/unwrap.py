@@ -10,9 +10,22 @@ from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
 from .expansion import restored
 from .programs import Options
-from .purpose import starts_training
+from .purpose import does_more, starts_training
 from .step import JobStep, Layer
-from .words import ADDRESS, BRANCH, RUN, Piece, Unknown, Word, join, literal, made, on_rank, root_of
+from .words import (
+    ADDRESS,
+    BRANCH,
+    RUN,
+    Piece,
+    Unknown,
+    Word,
+    join,
+    literal,
+    made,
+    named,
+    on_rank,
+    root_of,
+)
 
 
 def unwrap(command: Command) -> JobStep:
@@ -192,7 +205,7 @@ class _Reader(JobStep):
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
-        text, names = _named(word)
+        text, names = named(word)
         known = {**self.outside.exports, **self.env}
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
@@ -242,7 +255,7 @@ class _Reader(JobStep):
         elif name == "timeout" and len(rest) > 1:
             limit, *rest = programs.read(rest, programs.OPTIONS["timeout"]).rest or [first]
             self.dropped.append((first.line, f"timeout {limit.text}: --time limits the job"))
-        elif name in programs.WRAPPERS and (place := _of_agent(rest)) >= 0:
+        elif name in programs.WRAPPERS and (place := programs.agent_at(rest)) >= 0:
             text = " ".join(word.text for word in (first, *rest[:place]))
             what = "not around the agent, which runner starts; --profile-with is for each rank"
             self.dropped.append((first.line, f"{text}: {what}"))
@@ -253,28 +266,9 @@ class _Reader(JobStep):
         return bool(rest)
 
 
-def _of_agent(words: Sequence[Word]) -> int:
-    """Return where an agent begins, as torchrun or `python -m torch.distributed.run`; else -1."""
-    names = [word.text.rpartition("/")[2] for word in words]
-    place = next((n for n, name in enumerate(names) if name in programs.AGENTS), -1)
-    return place - 2 if place > 0 and names[place - 1] == "-m" else place
-
-
-def _named(word: Word) -> tuple[str, dict[str, Word]]:
-    """Return a text with variables for its unknown pieces, and what these stand for."""
-    names, parts = dict[str, Word](), list[str]()
-    for piece in word.pieces:
-        if isinstance(piece, Unknown):
-            names[f"PIECE_{len(names)}"] = made([piece], word.line)
-            parts.append(f"${{PIECE_{len(names) - 1}}}")
-        else:
-            parts.append(piece)
-    return "".join(parts), names
-
-
 def _for_ranks(word: Word) -> Word:
     """Return a text in which the shell of each rank expands what it knows too."""
-    text, names = _named(word)
+    text, names = named(word)
     fixed = " ".join(map(syntax.source, syntax.below(syntax.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
     own = {p: p.source for p in word.unknown if p.kind == RUN and on_rank(p) and p not in kept}
@@ -291,11 +285,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
 
 def _is_flag(word: Word) -> bool:
     return word.start.startswith(("-", "+"))
-
-
-def does_more(command: Command) -> bool:
-    """Whether a command in `bash -c` does what a launch line does not say."""
-    return not command.within and command.name not in programs.SAID | programs.LOOKING
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:

@@ -169,3 +169,15 @@ def join(words: Iterable[Word], separator: str, line: int) -> Word:
     for word in words:
         pieces += [separator, *word.pieces] if pieces else word.pieces
     return made(pieces, line)
+
+
+def named(word: Word) -> tuple[str, dict[str, Word]]:
+    """Return a text with variables for its unknown pieces, and what these stand for."""
+    names, parts = dict[str, Word](), list[str]()
+    for piece in word.pieces:
+        if isinstance(piece, Unknown):
+            names[f"PIECE_{len(names)}"] = made([piece], word.line)
+            parts.append(f"${{PIECE_{len(names) - 1}}}")
+        else:
+            parts.append(piece)
+    return "".join(parts), names
