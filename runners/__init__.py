@@ -1,7 +1,7 @@
 """Plans, writes, submits and follows Horovod jobs in containers: the command, and the Python API.
 
-Imports click, spython and the standard library; never torch, tensorflow or horovod. The API is
-loaded by its first use: `import runners.core` needs the standard library alone.
+Imports click, rich, spython and the standard library; never torch, tensorflow or horovod. The API
+is loaded by its first use: `import runners.core` needs the standard library alone.
 """
 
 from __future__ import annotations

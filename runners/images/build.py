@@ -55,6 +55,12 @@ def build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgre
     return probe_image.extract_bill(made.output)
 
 
+def wheel(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Path:
+    """Compile Horovod for a packaged image; return the wheel, in the images folder by default."""
+    folder = options.output or made.output.parent
+    return build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+
+
 def find_base(name: str) -> Base:
     """Return the base image. Raises Refused for one that this machine cannot build on."""
     image = image_labels.read(local_image.find(name))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import planning
 from ..core import gpus
 from ..core.disk_space import mount_type
 from ..core.errors import NotFound
@@ -28,7 +27,7 @@ from ..core.site import Profile, Site
 from ..core.trainer import Trainer
 from ..images import container_runtime, local_image, reference
 from ..images.trust import recorded_digest
-from ..planning import execution, site_limits, staging
+from ..planning import execution, site_limits, solver, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_queries
 from ..script import environment
@@ -89,7 +88,7 @@ def plan_for(
         settings.unasked,
         {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
     )
-    plan = planning.solve(_waiting(case) if spec.resources.dependency else case)
+    plan = solver.solve(_waiting(case) if spec.resources.dependency else case)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
 
 

@@ -58,12 +58,15 @@ class Drafts:
         """
         question = self.record.question
         study_request.check_epochs(question.args, question.drop)
-        made = [self.plan(point) for point in question.points()]
-        warnings = [one.what for plan in made for one in plan.warnings]
+        warnings = [one.what for _, plan in self.planned() for one in plan.warnings]
         return [
             *study_request.may_be_short(question.args, question.drop),
             *dict.fromkeys(warnings),
         ]
+
+    def planned(self) -> list[tuple[Point, Plan]]:
+        """Return all runs, each with its plan; raise Refused when one of them cannot work."""
+        return [(point, self.plan(point)) for point in self.record.question.points()]
 
     @contextmanager
     def begun(self) -> Iterator[None]:

@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runners import planning
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     Controller,
@@ -32,6 +31,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import HostMpi, Site
 from runners.core.trainer import Trainer, Tuning
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
 from runners.sites import load
@@ -81,7 +81,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
-    return planning.solve(
+    return solver.solve(
         Case(replace(replace(spec, **asked), image=ImageInfo(Path(image), facts)), here)
     )
 

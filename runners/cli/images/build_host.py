@@ -9,7 +9,7 @@ from typing import Any, Callable
 import click
 
 from containers import pip, plan
-from containers.build import build_wheel, copy_wheel, describe
+from containers.build import describe
 from containers.catalogue import IMAGES
 from containers.host_environment import EnvironmentOptions
 
@@ -50,8 +50,7 @@ def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
         if dry_run:
             click.echo(describe(made, options, progress, alone=True))
             return
-        folder = options.output or made.output.parent
-        wheel = copy_wheel(build_wheel(made, options, progress), folder.absolute())
+        wheel = build.wheel(made, options, progress)
         progress.say(wheel.with_name(f"{wheel.name}.sha256").read_text(encoding="utf-8").rstrip())
         click.echo(wheel)
 

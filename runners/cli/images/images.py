@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from ...core.text import human_size
 from ...images import local_image
 from ...images.release import prebuilt
 from ...images.store import in_use, store
+from ...images.store.in_use import NamedImage
 from .. import options, printer, progress
 
 
@@ -30,7 +30,7 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
     if site:
         _of_site(site, as_json)
         return
-    rows = [*_pulled(), *map(_built, store.others())]
+    rows = [*map(_pulled, in_use.named_images()), *map(_built, store.others())]
     if as_json:
         printer.print_json(rows)
         return
@@ -48,18 +48,10 @@ def _of_site(name: str, as_json: bool) -> None:
         click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
 
 
-def _pulled() -> list[dict[str, Any]]:
-    """Return the facts of each stored image, once for each of its names."""
-    names, users = defaultdict(list), defaultdict(list)
-    for name, digest in store.names().items():
-        names[digest].append(name)
-    for digest, holder in in_use.holders(ask=False):
-        users[digest].append(str(holder))
-    return [
-        {"name": name, **vars(stored), "path": str(stored.path), "used_by": users[stored.digest]}
-        for stored in store.everything()
-        for name in names[stored.digest] or [""]
-    ]
+def _pulled(image: NamedImage) -> dict[str, Any]:
+    users = [str(user) for user in image.users]
+    facts = {"name": image.name, **vars(image.stored)}
+    return {**facts, "path": str(image.stored.path), "used_by": users}
 
 
 def _built(path: Path) -> dict[str, Any]:
@@ -69,9 +61,7 @@ def _built(path: Path) -> dict[str, Any]:
 
 def _row(facts: dict[str, Any]) -> list[str]:
     digest = facts["digest"].partition(":")[2][:12]
-    users = ", ".join(
-        printer.from_here(Path(each)) for each in dict.fromkeys(facts.get("used_by", ()))
-    )
+    users = ", ".join(printer.from_here(Path(each)) for each in facts.get("used_by", ()))
     columns = [facts["name"], digest, human_size(facts["size"]), facts.get("pulled", ""), users]
     return [text or "-" for text in (*columns, facts["source"])]
 

@@ -107,7 +107,7 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
         paths, record = study.new(question, words, values["reference"], values["study"])
     drafts = Drafts(paths, record, printer.Console(), values["dry_run"])
     if values["dry_run"]:
-        scale_output.plans(record.question, drafts, values["as_json"])
+        scale_output.plans(record.question, drafts.planned(), values["as_json"])
         return
     for warning in drafts.check():
         printer.tell(f"warning: {warning}")

@@ -8,21 +8,20 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from ...core.plan import Plan
 from ...scale import measure, number_format
 from ...scale.report import FailedPoint, StudyReport, findings
 from ...scale.results import json_value
-from ...scale.run_study import Drafts
 from ...scale.study import ENDED, PointState, PointStatus
-from ...scale.study_request import StudyRequest
+from ...scale.study_request import Point, StudyRequest
 from ...scale.summary import Summary
 from .. import printer
 
 
-def plans(question: StudyRequest, drafts: Drafts, as_json: bool) -> None:
-    """Print the runs that a study would have; raise Refused when one of them cannot work."""
+def plans(question: StudyRequest, planned: Sequence[tuple[Point, Plan]], as_json: bool) -> None:
+    """Print the runs that a study would have."""
     rows = []
-    for number, point in enumerate(question.points(), 1):
-        made = drafts.plan(point)
+    for number, (point, made) in enumerate(planned, 1):
         resources = made.resources
         ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
         trainer = question.trainer_of(point)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,29 @@ def _hold(kind: str, path: Path) -> None:
         root().mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(path)
+
+
+@dataclass(frozen=True)
+class NamedImage:
+    """A stored image by one of its names, "" without any; `users` are its lock files and runs."""
+
+    name: str
+    stored: store.Stored
+    users: tuple[Path, ...]
+
+
+def named_images() -> list[NamedImage]:
+    """Return the stored images, once for each of their names."""
+    names, users = defaultdict(list), defaultdict(list)
+    for name, held in store.names().items():
+        names[held].append(name)
+    for held, user in holders(ask=False):
+        users[held].append(user)
+    return [
+        NamedImage(name, stored, tuple(dict.fromkeys(users[stored.digest])))
+        for stored in store.everything()
+        for name in names[stored.digest] or [""]
+    ]
 
 
 def holders(ask: bool) -> Iterator[tuple[str, Path]]:

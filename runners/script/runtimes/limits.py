@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ...core.model import Dataset, JobSpec
+from ...core.model import Dataset, JobSpec, RuntimeName
 from ...core.plan import Refusal
 from ...core.remedy import Remedy, change
 
@@ -15,9 +15,9 @@ ODD = {"shifter": ("--volume", ":;"), "pyxis": ("--container-mounts", ":,")}
 OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
 
 
-def refusals(spec: JobSpec, runtime: str) -> tuple[Refusal, ...]:
+def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Refusal, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
-    if runtime == "none":
+    if runtime is RuntimeName.NONE:
         return (*_without_container(spec), *_of_data(spec, runtime))
     if runtime in STORES:
         return (*_of_stores(spec, runtime), *_of_data(spec, runtime))
@@ -32,7 +32,7 @@ def _without_container(spec: JobSpec) -> Iterator[Refusal]:
         yield Refusal(what, why, (change(leave_out=[option]),))
 
 
-def _of_stores(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+def _of_stores(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
     if spec.host_mpi and runtime not in OWN_MPI:
         what = f"--host-mpi is for Apptainer and Singularity, not for {runtime}"
         yield Refusal(what, "", (change(leave_out=["host-mpi"]),))
@@ -57,7 +57,7 @@ def _odd(runtime: str, source: str, target: str, *remedies: Remedy) -> Iterator[
         yield Refusal(what, f"in {option} {' and '.join(odd)} stand between paths", remedies)
 
 
-def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
+def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
     """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
     for each in spec.data:
         if each.squashfs:
@@ -67,7 +67,7 @@ def _of_data(spec: JobSpec, runtime: str) -> Iterator[Refusal]:
             data = [_typed(one, folder if one is each else str(one.path)) for one in spec.data]
             remedy = change(data=data, leave_out=["data"], first=unpack)
             yield Refusal(what, "apptainer can", (remedy,))
-    if runtime == "none" and len(spec.data) > 1:
+    if runtime is RuntimeName.NONE and len(spec.data) > 1:
         names = ", ".join(each.name for each in spec.data)
         what = f"--runtime none takes one dataset, not {names}"
         yield Refusal(

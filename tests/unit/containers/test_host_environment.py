@@ -18,7 +18,6 @@ from containers.host_environment import EnvironmentOptions
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
 from containers.plan import BuildOptions
-from runners import planning
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName
@@ -27,6 +26,7 @@ from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.images.facts import environment
 from runners.images.inspect import ImageFact
+from runners.planning import solver
 from runners.planning.case import Case
 
 from ..programs import program
@@ -282,7 +282,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
         info = replace(info, path=SPEC.image.path, found=environment.facts_now(info.labels))
-        made = planning.solve(
+        made = solver.solve(
             Case(replace(replace(SPEC, runtime=RuntimeName.NONE), image=info), SITE)
         )
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
@@ -309,14 +309,14 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     def loaded(*asked: str) -> tuple[str, ...]:
         spec = replace(SPEC, runtime=RuntimeName.NONE, modules=asked)
-        return planning.solve(Case(replace(spec, image=info), SITE)).modules.names
+        return solver.solve(Case(replace(spec, image=info), SITE)).modules.names
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
     assert environment.facts_now({"modules": "gcc/13 openmpi/4.1"}) == {}
     gone = environment.facts_now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
-    made = planning.solve(
+    made = solver.solve(
         Case(
             replace(replace(SPEC, runtime=RuntimeName.NONE), image=replace(info, found=gone)), SITE
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import (
     BindMount,
@@ -24,6 +23,7 @@ from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
 from runners.core.trainer import Trainer
 from runners.data import find, pack
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import command_lines
@@ -147,7 +147,7 @@ ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=
 
 
 def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
-    return planning.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
+    return solver.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
 @each(((Dataset("", Path("/d/a")),), "/data"), ((ONE,), "/data/a"), ((ONE, TWO), "/data"))
@@ -163,8 +163,8 @@ def test_without_a_container_the_data_is_where_it_is() -> None:
     assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
 
 
-@each("none", "shifter", "podman-hpc")
-def test_who_mounts_no_squashfs_says_what_to_do(runtime: str) -> None:
+@each(RuntimeName.NONE, RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC)
+def test_who_mounts_no_squashfs_says_what_to_do(runtime: RuntimeName) -> None:
     refusals = solved(TWO, runtime=runtime).refusals
     (refusal,) = (r for r in refusals if "squashfs" in r.what)
     assert refusal.what == f"{runtime} cannot mount the squashfs file /d/b.sqsh"

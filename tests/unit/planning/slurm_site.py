@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
+from runners.planning import solver
 from runners.planning.case import Case
 
 SPEC = JobSpec(
@@ -33,7 +33,7 @@ SITE = Site(
 
 
 def solved(resources: Resources, site: Site = SITE, image: ImageInfo = IMAGE) -> Plan:
-    return planning.solve(Case(replace(replace(SPEC, resources=resources), image=image), site))
+    return solver.solve(Case(replace(replace(SPEC, resources=resources), image=image), site))
 
 
 def values(made: Plan) -> dict[str, str | float]:
@@ -48,4 +48,4 @@ def inside(
 ) -> Plan:
     spec = replace(SPEC, scheduler=SchedulerName.ALLOCATION, resources=resources)
     site = replace(INSIDE, allocated_cpus=cpus, allocated_tasks=tasks)
-    return planning.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))
+    return solver.solve(Case(replace(spec, image=IMAGE), site, unasked=unasked))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.model import Controller, Resources
-from runners.planning import cost_model
+from runners.planning import cost_model, solver
 from runners.planning.case import Case
 from runners.planning.cost_model import ONE_SERVER, PARALLEL
 
@@ -39,7 +38,7 @@ def test_the_plan_says_what_many_ranks_cost_over_gloo() -> None:
     def warned(nodes: int, controller: str, image: object = OPENMPI) -> str:
         resources = Resources(nodes=nodes, ntasks_per_node=8)
         spec = replace(SPEC, controller=Controller(controller), resources=resources)
-        made = planning.solve(Case(replace(spec, image=image), SITE))  # type: ignore[arg-type]
+        made = solver.solve(Case(replace(spec, image=image), SITE))  # type: ignore[arg-type]
         said = [one for one in made.warnings if "Gloo rendezvous" in one.what]
         return " ".join(f"{one.what} {' '.join(map(str, one.remedies))}" for one in said)
 

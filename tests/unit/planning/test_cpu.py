@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from runners import planning
 from runners.core.model import Resources
 from runners.core.remedy import change
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import slurm_script
 from runners.script import launchers
@@ -60,7 +60,7 @@ def test_ranks_that_share_a_cpu_ask_slurm_for_no_number_of_them(
 ) -> None:
     """With both sbatch leaves the job pending for ever, and srun its step."""
     wanted = Resources(nodes=2, ntasks_per_node=ranks, cpus_per_task=cpus, overcommit=True)
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(replace(SPEC, resources=wanted), image=IMAGE), SITE, unasked=unasked)
     )
     assert not made.refusals

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runners import planning
 from runners.core.model import ImageInfo, Resources, RuntimeName
 from runners.core.remedy import command
 from runners.core.trainer import Trainer
+from runners.planning import solver
 from runners.planning.case import Case
 
 from ..tables import each
@@ -27,7 +27,7 @@ def test_a_container_apart_has_its_own_shared_memory(
     trainer = Trainer("t", None, Path("/t.py"), trainer_args)
     resources = Resources(ntasks_per_node=tasks)
     spec = replace(SPEC, image=IMAGE, trainer=trainer, resources=resources, apptainer_args=args)
-    told = [each for each in planning.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
+    told = [each for each in solver.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
     assert len(told) == bool(words)
     for warning in told:
         assert words in warning.what
@@ -66,7 +66,7 @@ def test_an_environment_without_the_trainers_framework() -> None:
     spec = replace(
         SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires="pytorch")
     )
-    refusals = planning.solve(Case(replace(spec, image=bare), SITE)).refusals
+    refusals = solver.solve(Case(replace(spec, image=bare), SITE)).refusals
     assert "needs pytorch, which e does not have" in refusals[0].what
     install = command("/e/bin/python", "-m", "pip", "install", "torch")
     assert install in refusals[0].remedies

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
-from runners import planning
 from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.injob.rank import hardware, start
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import probe
 
@@ -74,7 +74,7 @@ def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: 
 
 
 def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
-    found = planning.solve(Case(replace(spec, image=image), site)).choices
+    found = solver.solve(Case(replace(spec, image=image), site)).choices
     return {choice.id: (choice.value, choice.reason) for choice in found}
 
 
@@ -125,7 +125,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     version: str, image: ImageInfo, first: str | None, warned: bool
 ) -> None:
     site = replace(SLURM, apptainer=version)
-    made = planning.solve(Case(replace(SPEC, image=image), site))
+    made = solver.solve(Case(replace(SPEC, image=image), site))
     found = {choice.id: choice for choice in made.choices}.get("gpu-libraries")
     assert (found and found.value) == first
     if found:
@@ -136,7 +136,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     for warning in said:
         assert version in warning.what
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
-        again = planning.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
+        again = solver.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
         assert {choice.id: choice.value for choice in again.choices}["gpu-libraries"] == "host"
         assert warning not in again.warnings, "what the remedy asks for ends the warning"
 
@@ -154,7 +154,7 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
 ) -> None:
     image = replace(ImageInfo(Path("/i/theirs.sif")), found={"rdma.libraries": libraries})
     asked = Resources(nodes=nodes, gpus_per_node=gpus)
-    made = planning.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
+    made = solver.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
     said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]
     assert bool(said) is warned
     for warning in said:
@@ -184,7 +184,7 @@ def test_an_image_without_labels_needs_any_driver() -> None:
 
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
-    (refusal,) = planning.solve(
+    (refusal,) = solver.solve(
         Case(replace(SPEC, image=IMAGE), replace(ALONE, driver="470.57.02"))
     ).refusals
     assert "too old for the CUDA in gpu.sif" in refusal.what
@@ -195,14 +195,14 @@ def test_without_a_scheduler_an_old_driver_is_refused() -> None:
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
     """As under WSL, where the library is there and /proc/driver/nvidia is not."""
-    assert planning.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.nv
+    assert solver.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.nv
 
 
 def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
-    (refusal,) = planning.solve(Case(replace(SPEC, image=image), SLURM)).refusals
+    (refusal,) = solver.solve(Case(replace(SPEC, image=image), SLURM)).refusals
     assert "gpu.sif cannot use them" in refusal.what
-    assert not planning.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.nv
+    assert not solver.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.nv
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
@@ -366,11 +366,11 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
 ) -> None:
     asked = Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1")
     spec = replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, srun_args=args)
-    made = planning.solve(Case(spec, replace(slurm_site.SITE, slurm_version=version)))
+    made = solver.solve(Case(spec, replace(slurm_site.SITE, slurm_version=version)))
     told = [each for each in made.warnings if "--gpus-per-task" in each.what]
     assert [list(map(str, each.remedies)) for each in told] == ([offers] if offers else [])
     one = replace(spec, resources=replace(asked, ntasks_per_node=1))
-    assert not planning.solve(Case(one, slurm_site.SITE)).warnings
+    assert not solver.solve(Case(one, slurm_site.SITE)).warnings
 
 
 @each(("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo"))
@@ -381,7 +381,7 @@ def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     asked = Resources(
         partition="a100" if gpus else "cpu", gpus_per_node=gpus, ntasks_per_node=tasks
     )
-    made = planning.solve(
+    made = solver.solve(
         Case(
             replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, trainer=trainer),
             slurm_site.SITE,
@@ -399,7 +399,7 @@ def test_ranks_share_a_gpu_where_nccl_is_told_to_allow_it() -> None:
         image=slurm_site.IMAGE,
         env=(("NCCL_MULTI_RANK_GPU_ENABLE", "1"),),
     )
-    made = planning.solve(Case(spec, slurm_site.SITE))
+    made = solver.solve(Case(spec, slurm_site.SITE))
     assert not made.refusals
     assert "4 ranks on a node with 2 GPUs share them" in " ".join(w.what for w in made.warnings)
 
@@ -420,8 +420,8 @@ def test_amd_gpus_get_rocm() -> None:
     assert (made.gpus.nv, made.gpus.rocm) == (False, True)
     asked = replace(slurm_site.SPEC, resources=Resources(gpus_per_node="8"))
     there = replace(slurm_site.SITE, partitions=(), amd=True)
-    assert planning.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.rocm
-    assert planning.solve(
+    assert solver.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.rocm
+    assert solver.solve(
         Case(replace(replace(asked, nv=True), image=slurm_site.IMAGE), there)
     ).gpus.nv
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.machine import ARM64
 from runners.core.model import ImageInfo, JobSpec, Resources
 from runners.core.plan import Plan
@@ -15,7 +14,7 @@ from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.doctor.checks import gpu
 from runners.doctor.timed import Answer
-from runners.planning import gpu_image
+from runners.planning import gpu_image, solver
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13
 
@@ -116,7 +115,7 @@ def test_what_of_an_image_runs_on_a_gpu(number: str, image: ImageInfo, runs: str
 
 def solved(image: ImageInfo, gpus: str, partition: str, site: Site = SITE) -> Plan:
     resources = Resources(gpus_per_node=gpus, partition=partition)
-    return planning.solve(Case(replace(SPEC, image=image, resources=resources), site))
+    return solver.solve(Case(replace(SPEC, image=image, resources=resources), site))
 
 
 def test_an_image_without_code_for_the_gpu_is_refused_with_the_one_that_has_it() -> None:
@@ -146,7 +145,7 @@ def test_a_cpu_image_for_gpus_is_refused_with_the_image_for_them() -> None:
 def test_a_driver_too_old_for_cuda_13_is_refused_with_the_image_with_cuda_12() -> None:
     alone = Site((), (), "apptainer", driver="550.54.15")
     case = Case(replace(SPEC, image=GPU13, resources=Resources(gpus_per_node="1")), alone)
-    (refusal,) = planning.solve(case).refusals
+    (refusal,) = solver.solve(case).refusals
     assert "550.54.15" in refusal.evidence
     assert str(refusal.remedies[0]) == "--image horovod_gpu.sif"
 

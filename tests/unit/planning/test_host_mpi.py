@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources
 from runners.core.site import HostMpi, Profile, Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import mpi_check
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import host_mpi
 
@@ -105,16 +105,16 @@ def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object)
     spec = replace(SPEC, **changes)  # type: ignore[arg-type]
     return [
         r.what
-        for r in planning.solve(
+        for r in solver.solve(
             Case(replace(spec, image=ImageInfo(SPEC.image.path, facts)), site)
         ).refusals
     ]
 
 
 def test_it_chooses_mpi_and_the_libraries() -> None:
-    made = planning.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
+    made = solver.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
     assert (made.refusals, made.wireup.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
-    without = planning.solve(
+    without = solver.solve(
         Case(replace(replace(SPEC, host_mpi=False), image=ImageInfo(SPEC.image.path, OURS)), SITE)
     )
     assert without.host_mpi is None

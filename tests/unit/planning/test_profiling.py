@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import planning
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     BindMount,
@@ -21,6 +20,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Profiling, Trainer
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
 
@@ -36,7 +36,7 @@ SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 
 def solved(**changes: Any) -> Plan:
-    return planning.solve(Case(replace(SPEC, profiling=NSYS, **changes), SLURM))
+    return solver.solve(Case(replace(SPEC, profiling=NSYS, **changes), SLURM))
 
 
 def test_the_tools_folder_is_mounted_and_system_folders_are_not() -> None:
@@ -70,7 +70,7 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
 def test_what_cannot_be_profiled_is_refused(
     changes: dict[str, Any], says: str, remedy: str
 ) -> None:
-    made = planning.solve(Case(replace(SPEC, **{"profiling": NSYS, **changes}), SLURM))
+    made = solver.solve(Case(replace(SPEC, **{"profiling": NSYS, **changes}), SLURM))
     (refusal,) = [one for one in made.refusals if "--profile" in one.what]
     assert says in refusal.what
     assert remedy in " ".join(map(str, refusal.remedies))

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from runners import planning
 from runners.core.errors import UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import ImageAccess, LauncherName, Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
 
@@ -32,7 +32,7 @@ NEW = replace(SITE, slurm_version="24.11.5")
 
 def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     site = replace(SITE, slurm_version=slurm)
-    return planning.solve(
+    return solver.solve(
         Case(replace(replace(SPEC, **{"requeue": True, **changes}), image=IMAGE), site)
     )
 
@@ -98,14 +98,14 @@ BY_DEFAULT = frozenset({"stage-image"})
 def test_where_signals_end_the_image_one_process_mounts_it_for_all_ranks_of_a_node() -> None:
     """A user who typed --stage-image none, or has no squashfuse for it, is told."""
     fuse = replace(LINUXPROC, fuse=True)
-    plan = planning.solve(Case(SIGNALLED, fuse, unasked=BY_DEFAULT))
+    plan = solver.solve(Case(SIGNALLED, fuse, unasked=BY_DEFAULT))
     assert plan.staging.image is ImageAccess.MOUNTED
     assert plan.warnings == ()
     plain = replace(SIGNALLED, requeue=None)
-    plan = planning.solve(Case(plain, fuse, unasked=BY_DEFAULT))
+    plan = solver.solve(Case(plain, fuse, unasked=BY_DEFAULT))
     assert plan.staging.image is ImageAccess.IN_PLACE
     for case in (Case(SIGNALLED, fuse), Case(SIGNALLED, LINUXPROC, unasked=BY_DEFAULT)):
-        plan = planning.solve(case)
+        plan = solver.solve(case)
         assert plan.staging.image is ImageAccess.IN_PLACE
         (warned,) = plan.warnings
         assert "ProctrackType=proctrack/linuxproc" in warned.what
@@ -116,7 +116,7 @@ def test_where_signals_end_the_image_one_process_mounts_it_for_all_ranks_of_a_no
         (replace(SIGNALLED, image=IMAGE), LINUXPROC),  # a folder
         (SIGNALLED, replace(NEW, proctrack="proctrack/cgroup")),
     ):
-        assert planning.solve(Case(spec, site)).warnings == ()
+        assert solver.solve(Case(spec, site)).warnings == ()
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import injob, planning
+from runners import injob
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     DataAccess,
@@ -30,6 +30,7 @@ from runners.images import container_runtime
 from runners.injob import STAGE
 from runners.injob.stage import image, job_folder, node
 from runners.injob.stage.node import NotStaged
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
 
@@ -58,7 +59,7 @@ def solved(
         stage_image=None if asked == "auto" else ImageAccess(asked),
         resources=Resources(nodes=nodes),
     )
-    return planning.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
+    return solver.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
 
 
 def said(made: Plan) -> str:
@@ -101,7 +102,7 @@ def test_auto_shares_a_mount(
 ) -> None:
     asked = Resources(nodes=nodes, ntasks=ranks)
     spec = replace(SPEC, image=image, stage_image=None, resources=asked)
-    made = planning.solve(Case(spec, site))
+    made = solver.solve(Case(spec, site))
     assert made.staging.image == form
     assert ("share the cache of one squashfuse" in said(made)) == (form == "mount")
 

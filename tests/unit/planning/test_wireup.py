@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import planning
 from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources, RuntimeName
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
+from runners.planning import solver
 from runners.planning.case import Case
 
 from ..tables import each
@@ -39,7 +39,7 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
     spec = replace(
         SPEC, controller=Controller(controller), mpi=mpi, launcher=LauncherName(launcher)
     )
-    return planning.solve(Case(replace(spec, image=image), SITE))
+    return solver.solve(Case(replace(spec, image=image), SITE))
 
 
 @each(
@@ -71,7 +71,7 @@ def test_two_nodes(
 
 @each((OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix"))
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
-    made = planning.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
+    made = solver.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
     assert made.wireup.mpi == mpi
     assert not made.refusals
 
@@ -88,7 +88,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: str, options: dict[str, Any], works: bool
 ) -> None:
     trainer = Trainer("recipe", "recipes.recipe", None, world=world)
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE)
     )
     assert [refusal.what for refusal in made.refusals] == (
@@ -101,7 +101,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
     spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
-    made = planning.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
+    made = solver.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
     (refusal,) = made.refusals
     assert (
         refusal.what == "recipe creates its process group with Horovod, which a.sif does not have"
@@ -110,7 +110,7 @@ def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
 
 
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
-    made = planning.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
+    made = solver.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
     assert made.wireup.controller == "gloo"
     (choice,) = [c for c in made.choices if c.id == "controller"]
     assert "nothing can be run in it" in choice.evidence
@@ -132,7 +132,7 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
         launcher=LauncherName.HOROVODRUN,
         runtime=RuntimeName.PODMAN,
     )
-    refusal = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
+    refusal = solver.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(
@@ -141,7 +141,7 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
         launcher=LauncherName.HOROVODRUN,
         controller=Controller.GLOO,
     )
-    made = planning.solve(Case(replace(alone, image=OPENMPI), SITE))
+    made = solver.solve(Case(replace(alone, image=OPENMPI), SITE))
     assert not made.refusals
     assert not made.ssh
 
@@ -156,12 +156,12 @@ def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
 ) -> None:
     spec = replace(SPEC, launcher=LauncherName.TORCHRUN, resources=resources, **changes)
-    refusals = planning.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
+    refusals = solver.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
     assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(replace(SPEC, launcher=LauncherName.TORCHRUN), image=OPENMPI), SITE)
     )
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", None, ())
@@ -172,13 +172,11 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     assert (
         "every rank would be alone (world size 1)"
-        in planning.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
+        in solver.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
     )
-    assert not planning.solve(Case(replace(spec, image=MPICH), hydra)).refusals
+    assert not solver.solve(Case(replace(spec, image=MPICH), hydra)).refusals
     nothing = replace(SITE, host_mpi="")
-    assert (
-        "no mpirun" in planning.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
-    )
+    assert "no mpirun" in solver.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
 
 
 @each(
@@ -193,7 +191,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}"))
     )
     assert (not made.refusals) is works
@@ -220,9 +218,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = planning.solve(
-        Case(replace(replace(SPEC, controller=Controller.MPI), image=image), SITE)
-    )
+    made = solver.solve(Case(replace(replace(SPEC, controller=Controller.MPI), image=image), SITE))
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
@@ -231,7 +227,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
         spec = replace(SPEC, controller=Controller.MPI, runtime=runtime)
-        warnings = planning.solve(Case(replace(spec, image=image), SITE)).warnings
+        warnings = solver.solve(Case(replace(spec, image=image), SITE)).warnings
         return any("may hang in MPI_Finalize" in one.what for one in warnings)
 
     assert warned("4.0.2", "ch4:ucx")
@@ -240,7 +236,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
 
 
 def test_an_image_without_horovod_has_no_controller() -> None:
-    made = planning.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
+    made = solver.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
     assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
@@ -249,9 +245,7 @@ def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:
     """For programs that use it themselves, as mpi4py does."""
-    made = planning.solve(
-        Case(replace(replace(SPEC, controller=Controller.NONE), image=image), SITE)
-    )
+    made = solver.solve(Case(replace(replace(SPEC, controller=Controller.NONE), image=image), SITE))
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", mpi, ())
 
 
@@ -263,7 +257,7 @@ def test_an_option_without_effect_is_told() -> None:
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(replace(SPEC, controller=Controller.MPI), image=OPENMPI), deaf)
     )
     assert made.wireup.mpi == "pmix"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.errors import Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources
@@ -19,6 +18,7 @@ from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub
 from runners.schedulers.allocation import SCHEDULER as allocation
@@ -194,7 +194,7 @@ def test_states_of_cobalt() -> None:
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
     here = Site(("pbs", "cobalt"), runtime="singularity")
-    made = planning.solve(Case(replace(POLARIS.spec, host_mpi=False), here))
+    made = solver.solve(Case(replace(POLARIS.spec, host_mpi=False), here))
     assert made.launching.scheduler == "cobalt"
 
 

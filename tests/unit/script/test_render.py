@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from runners import planning
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
     BindMount,
@@ -27,6 +26,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
 from runners.script import environment, render, runtimes
@@ -51,7 +51,7 @@ PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
 
 def made(**changes: object) -> Plan:
-    return planning.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
+    return solver.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
 
 
 @each(*sorted(scripts.jobs()))
@@ -219,7 +219,7 @@ def test_srun_takes_no_request_of_others_for_its_own(tmp_path: Path) -> None:
     within = replace(SITE, allocation="7", allocated_nodes=2)
     resources = replace(SPEC.resources, gpus_per_task="1", ntasks=4)
     spec = replace(SPEC, image=IMAGE, scheduler=SchedulerName.ALLOCATION, resources=resources)
-    job = planning.solve(Case(spec, within))
+    job = solver.solve(Case(spec, within))
     text = render.render(job, JobPaths(tmp_path), str(tmp_path))
     argv, seen = run_script(tmp_path, text, {**outer, "SLURM_JOB_ID": "7"})
     assert not set(outer) & set(seen)
@@ -249,7 +249,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = render.render(planning.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
+    text = render.render(solver.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text

@@ -150,18 +150,18 @@ def test_what_a_runtime_lacks_is_refused_by_name() -> None:
     asked = replace(
         spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",), host_mpi=True
     )
-    assert [r.what.split()[0] for r in limits.refusals(asked, "none")] == [
+    assert [r.what.split()[0] for r in limits.refusals(asked, RuntimeName.NONE)] == [
         "--bind",
         "--apptainer-arg",
         "--host-mpi",
     ]
-    mpi, mount = limits.refusals(asked, "shifter")
+    mpi, mount = limits.refusals(asked, RuntimeName.SHIFTER)
     assert tuple(map(str, mpi.remedies)) == (
         "--apptainer-arg=--module=mpich, leave out --host-mpi",
     )
     assert "cannot mount /a:b" in mount.what
-    assert "--rocm" in limits.refusals(replace(spec, rocm=True), "podman-hpc")[0].what
-    assert limits.refusals(asked, "apptainer") == ()
+    assert "--rocm" in limits.refusals(replace(spec, rocm=True), RuntimeName.PODMAN_HPC)[0].what
+    assert limits.refusals(asked, RuntimeName.APPTAINER) == ()
 
 
 def test_volumes_of_shifter_and_podman() -> None:
@@ -204,7 +204,7 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     assert f"{folder}:{folder}" in argv
     assert (
         "--host-mpi is for Apptainer"
-        in limits.refusals(replace(made.spec, host_mpi=True), "podman")[0].what
+        in limits.refusals(replace(made.spec, host_mpi=True), RuntimeName.PODMAN)[0].what
     )
 
 
@@ -220,7 +220,7 @@ def test_pyxis_is_options_of_srun() -> None:
     )
     assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
     odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
-    assert "cannot mount /a,b" in limits.refusals(odd, "pyxis")[0].what
+    assert "cannot mount /a,b" in limits.refusals(odd, RuntimeName.PYXIS)[0].what
     assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
     for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
         file = replace(made, spec=replace(made.spec, image=ImageInfo(Path(name))))

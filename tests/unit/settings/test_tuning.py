@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
 from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, LauncherName, Resources
@@ -16,6 +15,7 @@ from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
 from runners.core.trainer import Trainer, Tuning
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.script.environment import exports
 from runners.settings import config, request
@@ -31,7 +31,7 @@ SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
     made = replace(SPEC, tuning=asked, **spec)  # type: ignore[arg-type]
-    return planning.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
+    return solver.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
 
 
 def horovod(made: Plan) -> dict[str, str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runners import planning
 from runners.core.model import Controller, ImageInfo
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import find, load
 
@@ -102,7 +102,7 @@ def there(name: str, **asked: object) -> list[str]:
     """Return what is refused in a job for a site that is elsewhere."""
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
-    made = planning.solve(
+    made = solver.solve(
         Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find.remote(profile, "/root"))
     )
     return [refusal.what for refusal in made.refusals]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from runners import planning
 from runners.core import job_record
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
@@ -23,6 +22,7 @@ from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import find
 from runners.launching import submit, suggest
+from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
@@ -40,9 +40,7 @@ def on(plan: Plan, scheduler: str) -> Plan:
 
 
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
-    return planning.solve(
-        Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site)
-    )
+    return solver.solve(Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site))
 
 
 def drafted(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Draft]:

@@ -1,4 +1,4 @@
-"""`planning.solve` as a table: what is asked and offered, what is chosen or refused."""
+"""`solver.solve` as a table: what is asked and offered, what is chosen or refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners import planning
 from runners.core.model import (
     BindMount,
     Controller,
@@ -19,7 +18,7 @@ from runners.core.model import (
 )
 from runners.core.site import Profile, Site
 from runners.core.trainer import Trainer
-from runners.planning import execution
+from runners.planning import execution, solver
 from runners.planning.case import Case
 
 from ..tables import each
@@ -78,7 +77,7 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
 def test_choices(
     spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
 ) -> None:
-    made = planning.solve(Case(replace(replace(SPEC, **spec), image=image), site))
+    made = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site))
     assert (
         made.launching.scheduler,
         made.launching.launcher,
@@ -111,7 +110,7 @@ def test_choices(
     ({"output": "%j.out"}, replace(LAPTOP, schedulers=("pbs",)), OURS, "leave out --output"),
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
-    refusals = planning.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
+    refusals = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
     assert words in " ".join(
         str(each) for one in refusals for each in (one.what, one.evidence, *one.remedies)
     )
@@ -119,11 +118,11 @@ def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str
 
 def test_slurm_fills_in_patterns() -> None:
     spec = replace(SPEC, output="%x.out", error="%x.err")
-    assert planning.solve(Case(spec, SLURM)).refusals == ()
+    assert solver.solve(Case(spec, SLURM)).refusals == ()
 
 
 def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
-    made = planning.solve(Case(replace(SPEC, image=OURS), replace(SLURM, runtime=None)))
+    made = solver.solve(Case(replace(SPEC, image=OURS), replace(SLURM, runtime=None)))
     assert made.launching.runtime == "apptainer"
     assert any("assumed" in choice.reason for choice in made.choices)
 
@@ -138,7 +137,7 @@ def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
 )
 def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
     assert (
-        planning.solve(
+        solver.solve(
             Case(replace(replace(SPEC, resources=resources, nv=nv), image=OURS), SLURM)
         ).gpus.nv
         is expected
@@ -155,7 +154,7 @@ def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bo
 )
 def test_no_trainer_brings_a_system_folder_of_the_host(file: str, binds: tuple[str, ...]) -> None:
     trainer = Trainer("t", None, Path(file))
-    made = planning.solve(Case(replace(SPEC, trainer=trainer, image=OURS), SLURM))
+    made = solver.solve(Case(replace(SPEC, trainer=trainer, image=OURS), SLURM))
     assert tuple(bind.source for bind in made.binds) == binds
 
 
@@ -166,7 +165,7 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
         Dataset("images", Path("/scratch/images.sqsh"), squashfs=True),
     )
     spec = replace(SPEC, data=data, trainer=trainer)
-    assert planning.solve(Case(replace(spec, image=OURS), SLURM)).binds == (
+    assert solver.solve(Case(replace(spec, image=OURS), SLURM)).binds == (
         BindMount("/scratch/tokens", "/data/tokens", True),
         BindMount("/scratch/images.sqsh", "/data/images", True, "/"),
         BindMount("/home/ada", "/home/ada"),
@@ -174,26 +173,26 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
 
 
 def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
-    assert not planning.solve(Case(replace(SPEC, image=OURS), SLURM)).brings_recipe
-    assert planning.solve(Case(replace(SPEC, image=FOREIGN), SLURM)).brings_recipe
+    assert not solver.solve(Case(replace(SPEC, image=OURS), SLURM)).brings_recipe
+    assert solver.solve(Case(replace(SPEC, image=FOREIGN), SLURM)).brings_recipe
 
 
 def test_a_copied_recipe_finds_what_recipes_share() -> None:
     copied = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py"), uses_recipes=True))
     plain = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py")))
-    assert planning.solve(Case(replace(copied, image=FOREIGN), SLURM)).brings_recipe
-    assert not planning.solve(Case(replace(copied, image=OURS), SLURM)).brings_recipe
-    assert not planning.solve(Case(replace(plain, image=FOREIGN), SLURM)).brings_recipe
+    assert solver.solve(Case(replace(copied, image=FOREIGN), SLURM)).brings_recipe
+    assert not solver.solve(Case(replace(copied, image=OURS), SLURM)).brings_recipe
+    assert not solver.solve(Case(replace(plain, image=FOREIGN), SLURM)).brings_recipe
 
 
 def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
-    (refusal,) = planning.solve(
+    (refusal,) = solver.solve(
         Case(replace(replace(SPEC, scheduler=SchedulerName.LOCAL), image=arm), here)
     ).refusals
     assert "is for arm64 and this machine is amd64" in refusal.what
-    made = planning.solve(Case(replace(SPEC, image=arm), here))
+    made = solver.solve(Case(replace(SPEC, image=arm), here))
     reasons = {choice.id: choice.reason for choice in made.choices}
     assert reasons["architecture"] == "this machine is amd64, the nodes must be arm64"
 
@@ -202,7 +201,7 @@ def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
     """Whichever step sets one of that name: threads first, to resume last."""
     own = {"OMP_NUM_THREADS": "7", "PMIX_MCA_gds": "ds21", "RESUME": "never", "USER": "ada"}
     site = replace(SLURM, environment=own)
-    made = planning.solve(Case(replace(SPEC, image=OURS, requeue=True), site))
+    made = solver.solve(Case(replace(SPEC, image=OURS, requeue=True), site))
     kept = [one.what for one in made.warnings if one.what.endswith(" is kept")]
     assert kept == [f"your {name}={own[name]} is kept" for name in list(own)[:3]]
 
@@ -218,5 +217,5 @@ def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
     assert expected(None, None, queue) is RuntimeName.APPTAINER
     for site in (queue, here, Site(), Site(profile=profile)):
         for scheduler in (None, SchedulerName.LOCAL):
-            made = planning.solve(Case(replace(SPEC, scheduler=scheduler), site))
+            made = solver.solve(Case(replace(SPEC, scheduler=scheduler), site))
             assert expected(None, scheduler, site) == made.launching.runtime
