@@ -12,7 +12,8 @@ from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .findings import PLACE, certain, host, who
+from .findings import PLACE, certain, host, likely, who
+from .first_failure import without_ignored
 from .fixes import doctor, edit, in_image, on_node
 
 MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
@@ -40,10 +41,7 @@ HOME = re.compile(r"/\.local/lib/python")  # one of conda's is a Python of its o
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
 NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
-BY_FOLDER = (
-    "Run in the environment without activating it: `--image ENVIRONMENT --runtime none`, "
-    "ENVIRONMENT being its folder"
-)
+BY_FOLDER = "Name that environment's folder, and activate none: `--image FOLDER`"
 NOT_ACTIVATED = LogPattern("has not been properly configured to use 'conda activate'")
 
 
@@ -105,8 +103,10 @@ def import_leak(facts: Facts) -> Explanation | None:
 
 
 def _from_home(facts: Facts) -> Line | None:
-    """Return the innermost line of the last traceback, if it is of a package in a home."""
-    for line in reversed(facts.log.last):
+    """Return the innermost line of the error's own traceback, if it is of a package in a home."""
+    lines = [*without_ignored(facts.log.last)]
+    ends = [at for at, line in enumerate(lines) if facts.error in line.text]
+    for line in reversed(lines[: ends[-1] if ends else None]):
         if PLACE.match(line.text):
             return line if HOME.search(line.text) else None
     return None
@@ -122,10 +122,6 @@ def python_module(facts: Facts) -> Explanation | None:
         return None
     name = match["name"].partition(".")[0]
     cause = f"Python in the {facts.environment} {facts.image} has no module {match['name']}"
-    not_activated = facts.line(NOT_ACTIVATED)
-    if not_activated:
-        cause += ": the script's `conda activate` failed, so that it was not the environment's"
-        return certain(facts, cause, advice(BY_FOLDER), not_activated)
     if name != match["name"]:  # Python would name the package alone if that was not there
         cause += f": its {name} is another one, or of another version, than the code expects, "
         cause += f"or {match['name']} is a package of its own that is not installed"
@@ -135,6 +131,11 @@ def python_module(facts: Facts) -> Explanation | None:
             "; the package index has it for CUDA only, which does not work with a CPU-only torch"
         )
         return certain(facts, cause, edit(facts))
+    not_activated = None if facts.has_image else facts.line(NOT_ACTIVATED)
+    if name in PACKAGES and not_activated:
+        cause += "; the script's `conda activate` failed, and that environment may have it"
+        because = "conda said so before"
+        return likely(facts, cause, advice(BY_FOLDER), not_activated, because=because)
     if name in PACKAGES:
         return certain(facts, cause, _install(facts, PACKAGES[name]))
     near = difflib.get_close_matches(name, PACKAGES, n=1, cutoff=0.75)

@@ -400,16 +400,6 @@ def test_public_logs_that_were_told_another_cause(tmp_path: Path, log: str, name
     assert explained(tmp_path, log).name == name
 
 
-def test_a_module_is_missing_where_conda_did_not_activate(tmp_path: Path) -> None:
-    log = (
-        "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'."
-        f"\nTo initialize your shell, run\n\n    $ conda init <SHELL_NAME>\n\n{TRACEBACK}\n"
-        "  File \"/x/t.py\", line 1, in f\nModuleNotFoundError: No module named 'torch'"
-    )
-    why = explained(tmp_path, log)
-    assert (why.name, "`conda activate` failed" in why.cause) == ("python-module-missing", True)
-
-
 def test_the_deepest_line_of_mpich_s_stack_is_told(tmp_path: Path) -> None:
     log = (
         "Fatal error in PMPI_Finalize:\nInternal MPI error!, error stack:\nMPI_Finalize(234).:\n"
