@@ -6,7 +6,7 @@ import os
 import re
 from shlex import quote
 
-from ..core.remedy import Remedy, advice, change, command, shell_line
+from ..core.remedy import Remedy, change, command, shell_line
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .findings import ITSELF, before, certain, dataset_in, likely, who
@@ -27,8 +27,6 @@ SAID_MISSING = re.compile(
     r".*?[\s'\"(=](/[^\s'\",:]*[^\s'\",:.)])"
 )
 PATH = re.compile(r"'(/[^']*)'")
-# What is done to a file that was there a moment before
-REMOVES = re.compile(r"\bos\.remove\(|\b(?:unlink|rmdir|rmtree)\(")
 
 
 def _search(facts: Facts, words: str) -> tuple[Line, ...] | None:
@@ -111,19 +109,6 @@ def missing_file(facts: Facts) -> Explanation | None:
     return likely(facts, cause, fix, because=f"the script's own words name it{note}")
 
 
-def removed_by_another(facts: Facts) -> Explanation | None:
-    """A file that the rank itself wants to remove: another was faster."""
-    match = MISSING.search(facts.error)
-    last = [line.text for line in facts.log.last]
-    at = next((at for at, text in enumerate(last) if facts.error in text), 0)
-    code = next((text for text in reversed(last[:at]) if text.strip(" ^~")), "")
-    if not match or not REMOVES.search(code):
-        return None
-    cause = f"{who(facts)} removes {match[1]}, which another rank or job had removed before"
-    fix = advice("Let one rank remove it, or give each rank or job a folder of its own")
-    return likely(facts, cause, fix, because="the line that failed removes the file")
-
-
 def read_only(facts: Facts) -> Explanation | None:
     match = re.search("Read-only file system((?:: '[^']+')?)", facts.error)
     if not match:
@@ -148,7 +133,6 @@ SIGNATURES = (
     Signature("quota", quota),
     Signature("disk-full", full_disk),
     Signature("data-missing", data_missing),
-    Signature("removed-by-another", removed_by_another),
     Signature("file-missing", missing_file),
     Signature("read-only", read_only),
     Signature("permission-denied", permission_denied),

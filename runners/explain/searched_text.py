@@ -44,7 +44,7 @@ VAGUE = re.compile(
     r"|exited unexpectedly|device-side assert|no supported devices found"
 )
 ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
-FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv)\()')
+FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv|remove|unlink|rmdir)\()')
 
 
 @dataclass(frozen=True)

@@ -370,7 +370,7 @@ PUBLIC = {
     "collectives-differ": f'{TRACEBACK}\n  File "/x/u.py", line 1, in f\n_pickle.UnpicklingError: '
     f"invalid load key, 'k'.\n{CHAIN}{TRACEBACK}\n  File \"/x/u.py\", line 2, in f\nException: "
     "all_list requires all workers to enter the function together, so this error\n",
-    "removed-by-another": f'{TRACEBACK}\n  File "/x/stream.py", line 317, in f\n    os.remove(a)\n'
+    "race-delete": f'{TRACEBACK}\n  File "/x/stream.py", line 317, in f\n    os.remove(a)\n'
     "FileNotFoundError: [Errno 2] No such file or directory: '/data/c/shard.00085.mds.zstd'\n",
     "nccl-duplicate-gpu": "[E socket.cpp:472] [c10d] The server socket has failed to listen on any "
     f"local network address.\n{TRACEBACK}\n"
@@ -386,7 +386,7 @@ PUBLIC = {
     "RuntimeError: cuda runtime error (3) : initialization error at THCGeneral.cpp:50",
     "import-leak": f'{TRACEBACK}\n  File "/home/u/.local/lib/python3.7/site-packages/scanpy/'
     "__init__.py\", line 3, in <module>\nModuleNotFoundError: No module named 'packaging'",
-    "checkpoint-into-sharded": "RuntimeError: Error(s) in loading state_dict for M:\n"
+    "checkpoint-into-size-1": "RuntimeError: Error(s) in loading state_dict for M:\n"
     "\tsize mismatch for l.weight: copying a param with shape torch.Size([2, 32]) from checkpoint, "
     "the shape in current model is torch.Size([1]).",
     "crashed-below": "zsh: illegal hardware instruction  python",

@@ -18,6 +18,14 @@ CONDA = (
 FRAME = f'{TRACEBACK}\n  File "/w/train.py", line 1, in <module>\n'
 
 
+def of_shapes(*lines: str) -> str:
+    """Return the error of a state that does not fit, each line as NAME SAVED CURRENT."""
+    size = "\tsize mismatch for {}: copying a param with shape torch.Size([{}]) from checkpoint, "
+    size += "the shape in current model is torch.Size([{}])."
+    told = "\n".join(size.format(*line.split()) for line in lines).replace("x", ", ")
+    return f"RuntimeError: Error(s) in loading state_dict for Net:\n{told}"
+
+
 def without_conda(folder: Path, module: str, runtime: str) -> Explanation:
     missing = f"{FRAME}ModuleNotFoundError: No module named '{module}'"
     paths, job = made(folder, f"{CONDA}\n{missing}")
@@ -39,9 +47,36 @@ def test_conda_is_not_to_blame_for_another_module(
     assert (why.name, "conda" in f"{why.cause} {why.fix}") == ("python-module-missing", False), why
 
 
+@each(
+    ("l.weight 2x32 1", "m.weight 2x32 1", "checkpoint-into-size-1", "likely"),
+    ("net.1.weight 64x32 1", "net.2.weight 10x64 64x32", "checkpoint-shapes", "certain"),
+    ("l.weight 2x32 0", "m.weight 2x32 0", "checkpoint-into-sharded", "certain"),
+)
+def test_a_weight_of_size_1_is_a_shard_only_beside_no_other(
+    tmp_path: Path, one: str, two: str, name: str, sure: str
+) -> None:
+    why = explained(tmp_path, of_shapes(one, two))
+    assert (why.name, why.certainty.value) == (name, sure), why
+
+
 @each("Exception ignored in: <function f>", "Exception in thread Thread-1 (send):")
 def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: str) -> None:
     home = "/home/u/.local/lib/python3.10/site-packages/wandb/x.py"
     other = f'{head}\n{TRACEBACK}\n  File "{home}", line 9, in f\nTypeError: x'
     why = explained(tmp_path, f"{FRAME}ModuleNotFoundError: No module named 'mymod'\n{other}")
     assert why.name == "python-module-missing", why
+
+
+@each(
+    ('/w/t.py", line 3, in clean', "os.remove(args.old)", "race-delete"),
+    ('/usr/lib/python3.12/shutil.py", line 7, in rmtree', "orig_st = os.lstat(p)", "race-delete"),
+    ('/usr/lib/python3.12/pathlib.py", line 7, in unlink', "os.unlink(self)", "race-delete"),
+    ('/w/t.py", line 3, in remove', "with open(path) as file:", "file-missing"),
+)
+def test_what_is_to_be_removed_is_gone_or_never_was(
+    tmp_path: Path, frame: str, code: str, name: str
+) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/scratch/u/cache'"
+    why = explained(tmp_path, f'{TRACEBACK}\n  File "{frame}\n    {code}\n{error}')
+    assert why.name == name, why
+    assert (name == "file-missing") or "or was never there" in why.cause, why
