@@ -23,12 +23,12 @@ HARMLESS = re.compile(
     r"^\s*(?:\[?[WI]\d{3,4}\b|\[[WI] |(?:- )?(?:INFO|DEBUG)\b|\[(?:INFO|DEBUG|WARN\w*)\]"
     r"|\d{4}-\d\d-\d\d [\d:.,]+: [IW] (?!.*(?:OP_REQUIRES failed at mpi_ops|to create StreamExec)))"
     r"|NCCL INFO(?!.*no socket interface)"
-    r"|accepting this combination|(?<!error: )Warning: |register cu\w+ factory|cuda_diagnostics"
-    r"|[Ff]ailed call to cuInit"
+    r"|accepting this combination|(?<!error: )Warning: (?!node argument)|register cu\w+ factory"
+    r"|cuda_diagnostics|[Ff]ailed call to cuInit"
     r"|cannot open shared object.*\(ignored\)|[Ff]alling back|will retry|thrown while requesting"
     r"|importing function definition"  # of bash, where an exported one is not whole
     r"|[Rr]etry(?:ing\b|\()(?!.*total=0)|Ignoring this choice|UCX +WARN +unused env"
-    r"|NCCL WARN Failed to (?:find CUDA lib|open libibverbs)"
+    r"|send MESSAGE_TASK_EXIT|NCCL WARN Failed to (?:find CUDA lib|open libibverbs)"
 )
 # What the job's shell lacked before a rank ran, and so could do without
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")

@@ -68,6 +68,17 @@ def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: 
 
 
 @each(
+    ("numactl: execution of `./train.py': Permission denied", "program-not-executable"),
+    ("numactl: execution of `python': No such file or directory", "command-missing"),
+    ("libnuma: Warning: node argument 4 is out of range", "slurm-memory-bind"),
+    ("numactl: unrecognized option '--membnd=0'", "unknown"),
+    ("numactl: This system does not support NUMA policy", "unknown"),
+)
+def test_numactl_does_not_fail_by_nodes_alone(tmp_path: Path, line: str, name: str) -> None:
+    assert explained(tmp_path, line).name == name
+
+
+@each(
     ('/w/t.py", line 3, in clean', "os.remove(args.old)", "race-delete"),
     ('/usr/lib/python3.12/shutil.py", line 7, in rmtree', "orig_st = os.lstat(p)", "race-delete"),
     ('/usr/lib/python3.12/pathlib.py", line 7, in unlink', "os.unlink(self)", "race-delete"),
@@ -80,3 +91,14 @@ def test_what_is_to_be_removed_is_gone_or_never_was(
     why = explained(tmp_path, f'{TRACEBACK}\n  File "{frame}\n    {code}\n{error}')
     assert why.name == name, why
     assert (name == "file-missing") or "or was never there" in why.cause, why
+
+
+def test_what_slurm_could_not_send_at_the_end_is_no_server_of_the_job(tmp_path: Path) -> None:
+    line = "slurmstepd: error: Failed to send MESSAGE_TASK_EXIT: Connection refused"
+    assert explained(tmp_path, line).name == "unknown"
+
+
+def test_an_option_that_hydra_does_not_know_may_be_misspelt(tmp_path: Path) -> None:
+    line = "[mpiexec@n1] match_arg (lib/hydra_arg.c:91): unrecognized argument ppnn"
+    why = explained(tmp_path, line)
+    assert (why.name, "misspelt" in why.cause) == ("hydra-unknown-option", True), why
