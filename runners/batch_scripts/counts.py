@@ -9,6 +9,8 @@ from .step import JobStep, Layer
 from .words import BRANCH, RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+# Options of a starter that tell the ranks of a node without a count.
+BY_PLACE = ("ntasks-per-gpu", "host", "hosts", "H", "hostfile", "machinefile")
 
 
 def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
@@ -59,18 +61,20 @@ def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
     for name, value in values.items():
         if value:
             draft.add(name, value)
-    _one_rank(draft, job)
+    _one_rank(draft, job, srun)
 
 
-def _one_rank(draft: LaunchLine, job: Directives) -> None:
+def _one_rank(draft: LaunchLine, job: Directives, starter: Layer) -> None:
     """Say the scheduler's default, a task a node; runner's is one rank for each GPU."""
-    if not draft.has("ntasks", "ntasks-per-node") and job.wants_gpus and job.gpus_per_node != 1:
+    told = draft.has("ntasks", "ntasks-per-node") or job.has("ntasks-per-gpu")
+    told = told or starter.has(*BY_PLACE) or "ppr" in starter.text("map-by")
+    if job.wants_gpus and job.gpus_per_node != 1 and not told:
         draft.add("ntasks-per-node", 1)
 
 
 def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
     _nodes(draft, job)
-    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
+    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node") or _in_pattern(mpirun)
     given = job.text("ntasks-per-node"), job.text("ntasks")
     on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
     if each is not None:
@@ -80,7 +84,7 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         for name, value in zip(("ntasks-per-node", "ntasks"), given):
             if value:
                 draft.add(name, value)
-        _one_rank(draft, job)
+        _one_rank(draft, job, mpirun)
     elif total.number != on_gpus or not on_gpus:
         draft.add("ntasks", total)
         if (total.number or job.nodes or 1) < (job.nodes or 1):
@@ -98,6 +102,12 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         draft.add("cpus-per-task", depth or own)
     elif share > 1:
         draft.add("cpus-per-task", share)
+
+
+def _in_pattern(mpirun: Layer) -> Word | None:
+    """Return N of `--map-by ppr:N:node`."""
+    parts = (mpirun.get("map-by") or literal("")).split(":")
+    return parts[1] if [part.text for part in parts[:3:2]] == ["ppr", "node"] else None
 
 
 def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:

@@ -926,6 +926,10 @@ WHOLE = {
         "#SBATCH -N 2 --gpus-per-node=4\nmpirun python t.py",
         "--gpus-per-node 4 --nodes 2 --ntasks-per-node 1 --runtime none t.py",
     ),
+    "ranks of a node by mpirun's pattern": (
+        "#SBATCH -N 4 --gpus-per-node=4\nmpirun -np 4 --map-by ppr:2:node:PE=4 python t.py",
+        "--gpus-per-node 4 --ntasks-per-node 2 --nodes 2 --runtime none t.py",
+    ),
     "one rank of a job of GPUs": (
         "#SBATCH --gpus=8\nsrun python t.py",
         "--gpus 8 --ntasks-per-node 1 --runtime none t.py",
@@ -997,6 +1001,21 @@ def test_what_ssh_does_not_pass_on_is_told() -> None:
 )
 def test_what_ssh_does_beside_a_training_is_no_launch(run: str) -> None:
     assert lines(f"{run}\n{RUN} python t.py") == ["--image image.sif t.py"]
+
+
+@each(
+    {
+        "hosts": ("gpus-per-node=4", "mpirun -H a:4,b:4"),
+        "a file of hosts": ("gpus-per-node=4", "mpirun --hostfile h"),
+        "horovodrun": ("gpus-per-node=4", "horovodrun -H a:4,b:4"),
+        "sockets": ("gpus-per-node=4", "mpirun --map-by ppr:2:socket"),
+        "GPUs of the job": ("gpus=8 --ntasks-per-gpu=1", "srun"),
+        "GPUs of the job and mpirun": ("gpus=8 --ntasks-per-gpu=1", "mpirun"),
+        "GPUs of the step": ("gpus=8", "srun --ntasks-per-gpu=1"),
+    }
+)
+def test_ranks_that_are_told_by_their_places_are_not_one_a_node(job: str, starter: str) -> None:
+    assert "--ntasks-per-node" not in line(f"#SBATCH --{job}\n{starter} python t.py").split()
 
 
 def test_a_condition_that_chooses_nodes_is_told_of() -> None:
