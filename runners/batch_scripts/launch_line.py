@@ -57,6 +57,7 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     _of_agent(made, step)
     problems = [*_problems(step)]
     made.lost += [*problems, *(Note(*each) for each in step.dropped)]
+    made.notes += map(Note._make, step.notes)
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     made.possible = not (problems or script.job.hetjob or cluster)
     for condition in command.conditions:

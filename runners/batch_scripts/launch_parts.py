@@ -15,11 +15,12 @@ def is_part(step: JobStep) -> bool:
     So does an ssh in a loop, whatever it starts.
     """
     numbered = step.agent.has("node-rank", "machine-rank")
+    told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
     if not step.starter:  # on the script's own node, beside those by ssh
-        return bool(numbered and step.command.loops and step.command.background)
+        beside = step.command.loops and step.command.background
+        return bool(numbered and told and told.text != "1" and beside)
     if step.starter.name == "ssh":
         return bool(step.command.loops) or numbered
-    told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
     counts = step.starter.count("nodes"), step.starter.count("ntasks")
     one = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
     several = numbered or (told and told.text != "1")
@@ -34,11 +35,14 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
             kept.append(step)
-        here = first.remote == step.remote  # ssh passes no variables on
-        told, first_told = ([word.text for word in _told(each, here)] for each in (step, first))
-        if is_part(step) and (_varies(step) or told != first_told) and not first.problems:
+        other = _varies(step) or _words(step) != _words(first) or _conflict(first, step)
+        if is_part(step) and other and not first.problems:
             text = "it is started by hand on each node, with other words or variables on each"
             first.problems.append((first.line, text))
+        lacks = [name for name in _variables(first) if name not in _variables(step)]
+        if lacks and step.remote and not first.remote:
+            text = f"{step.starter.name} does not pass {', '.join(lacks)} on; the launch does"
+            first.notes.append((step.line, text))
     return kept
 
 
@@ -50,12 +54,26 @@ def _together(one: JobStep, other: JobStep) -> bool:
 
 def _varies(step: JobStep) -> bool:
     """Whether what a step starts differs from round to round of its loop."""
-    pieces = (piece for word in _told(step) for piece in word.unknown)
+    told = [*step.program, *(() if step.agent else step.shell), *_variables(step).values()]
+    pieces = (piece for word in told for piece in word.unknown)
     return any(p.kind == BRANCH and p.line >= step.command.loops for p in pieces)
 
 
-def _told(step: JobStep, exported: bool = True) -> list[Word]:
-    """All that tells the trainer what to do, but not which rank it is."""
-    variables = {**(step.outside.exports if exported else {}), **step.env}
-    own = [value for name, value in variables.items() if name not in PLACE]
-    return [*step.program, *(() if step.agent else step.shell), *own]
+def _words(step: JobStep) -> list[str]:
+    """What tells the trainer what to do, beside its variables."""
+    return [word.text for word in (*step.program, *(() if step.agent else step.shell))]
+
+
+def _variables(step: JobStep) -> dict[str, Word]:
+    """The variables of the trainer that do not tell which rank it is."""
+    variables = {**step.outside.exports, **step.env}
+    return {name: value for name, value in variables.items() if name not in PLACE}
+
+
+def _conflict(one: JobStep, other: JobStep) -> bool:
+    """Whether two parts have other variables; the one by ssh may lack some."""
+    of_one, of_other = ({n: v.text for n, v in _variables(each).items()} for each in (one, other))
+    if one.remote == other.remote:
+        return of_one != of_other
+    by_ssh, here = (of_one, of_other) if one.remote else (of_other, of_one)
+    return not by_ssh.items() <= here.items()

@@ -32,7 +32,7 @@ class JobStep:
     `bare`: no agent is to start.
     `env` is set on the way; `image` and `action` are the container's, `environment` that of
     `uv run`, which in an image is the `prefix`. `problems` are what could not be understood,
-    `dropped` what a launch does without.
+    `dropped` what a launch does without, `notes` what is to be looked at.
     """
 
     command: Command
@@ -46,6 +46,7 @@ class JobStep:
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
     dropped: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[tuple[int, str]] = field(default_factory=list)
     fed: bool = False
     login: bool = False
     lead: list[Piece] = field(default_factory=list)

@@ -1221,6 +1221,36 @@ def test_a_cluster_that_is_only_ended_is_not_needed() -> None:
     assert line(f"srun ray stop\n{RUN} python t.py\nray status") == "--image image.sif t.py"
 
 
+def test_experiments_beside_each_other_on_one_node_are_launches_of_their_own() -> None:
+    run = "torchrun --nnodes 1 --node_rank 0 --master_port 2950$s t.py --seed $s &"
+    drafts = read(f"#SBATCH -N 1\nfor s in 1 2; do {run} done; wait").drafts
+    assert all(each.possible for each in drafts)
+    assert [each.text.partition("t.py ")[2] for each in drafts] == ["-- --seed 1", "-- --seed 2"]
+
+
+@each(
+    {
+        "as here": ("DATA=/d", True, []),
+        "another value": ("DATA=/e", False, []),
+        "one that is not here": ("DATA=/d C=1", False, []),
+        "fewer": ("A=1", True, ["6: ssh does not pass DATA on; the launch does"]),
+    }
+)
+def test_agents_here_and_by_ssh_have_one_value_of_a_variable(
+    by_ssh: str, possible: bool, notes: list[str]
+) -> None:
+    run = "torchrun --nnodes=2 --node_rank=$n t.py"
+    text = f"""#PBS -l select=2:ngpus=1
+export DATA=/d A=1
+n=0
+for h in $(sort -u $PBS_NODEFILE); do
+if [ $h = $HOSTNAME ]; then {run} & else
+ssh $h "export A=1 {by_ssh}; cd $PBS_O_WORKDIR; {run}" & fi
+n=$((n+1)); done; wait"""
+    assert [each.possible for each in read(text).drafts] == [possible]
+    assert [note for note in said(text, "notes") if "ssh" in note] == notes
+
+
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
     notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
     assert "2: exit 1: the script ends here until it is filled in" in notes
