@@ -16,6 +16,9 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Names of variables that hold options, and words that may be the script behind them or choose it.
+OF_OPTIONS = re.compile(r"(?i)args|opt|flag|param|dist|launch")
+OF_SCRIPT = re.compile(r"/|\.py$|^-m$|^--(module|no.python)$")
 DASHES = ("\u2013", "\u2014", "\u2212")  # of texts that were typeset
 
 
@@ -127,7 +130,8 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
                 continue
             if piece.words and piece.words[0][0][:1] not in ("-", "$"):
                 break
-            problem = f"{word.text} may be options; only the run knows" if len(left) > 1 else ""
+            alone = len(left) == 1 or (known.kind == "agent" and _is_script(*left))
+            problem = "" if alone else f"{word.text} may be options; only the run knows"
             break
         if word.start[:1] in DASHES:
             problem = f"{word.text} begins with a dash that no program knows: write -"
@@ -143,6 +147,12 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
         if option.name in known.last:
             break
     return Options(options, left, problem, decided)
+
+
+def _is_script(variable: Word, *more: Word) -> bool:
+    """Whether a variable is an agent's script: neither its name nor what follows is against it."""
+    scripts = any(word.unknown or OF_SCRIPT.search(word.text) for word in more)
+    return not scripts and not OF_OPTIONS.search(variable.text)
 
 
 def _in_variable(variable: Unknown, known: KnownOptions) -> list[str]:

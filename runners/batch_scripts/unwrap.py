@@ -129,10 +129,6 @@ class _Reader(JobStep):
     def _agent(self, name: str, used: int) -> bool:
         line = self.program[0].line
         read_ = programs.read(self.program[used:], programs.AGENTS[name])
-        first, *more = [*read_.rest, literal("")]
-        scripts = any(word.unknown or word.text.endswith((".py", "-m")) for word in more)
-        if read_.problem and not (first.start or scripts):
-            read_ = replace(read_, problem="")  # a variable before words that are no script: it is
         self._add("agent", name, line, read_)
         self.bare = name == "composer"
         if self.agent.has("module", "m"):

@@ -1251,6 +1251,23 @@ n=$((n+1)); done; wait"""
     assert [note for note in said(text, "notes") if "ssh" in note] == notes
 
 
+@each(
+    "torchrun $DIST_ARGS tools/train a.yaml",
+    "torchrun $A tools/train a.yaml",
+    "torchrun $A --module pkg.train",
+    "torchrun $A --no_python bash run.sh",
+    "accelerate launch $A -m pkg.train a.yaml",
+    "torchrun ${LAUNCH_FLAGS} train 8",
+)
+def test_a_variable_that_may_be_options_of_an_agent_has_no_line(text: str) -> None:
+    assert [each.possible for each in read(text).drafts] == [False]
+
+
+@each(("$1", "'<$1>' 8"), ("$SCRIPT", "$SCRIPT 8"))
+def test_a_variable_before_words_that_are_no_script_is_the_script(name: str, end: str) -> None:
+    assert line(f"srun torchrun --nproc_per_node=2 {name} 8").endswith(f"-- {end}")
+
+
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
     notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
     assert "2: exit 1: the script ends here until it is filled in" in notes
@@ -1343,11 +1360,6 @@ OPEN = {
         "{run} python $HOME/<me>/t.py",
         '"$HOME/<me>/t.py"',
         "1: <me>: the script leaves it open",
-    ),
-    "an argument that names the trainer": (
-        "srun torchrun --nproc_per_node=2 $1 8",
-        "-- '<$1>' 8",
-        "1: $1: it is an argument of the script",
     ),
     "a long list": (
         "for i in {{0..279}}; do {run} python t.py $i; done",
