@@ -34,9 +34,9 @@ class Surroundings:
     are the commands that read its output, `inputs` its redirected files, `document` its
     here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...) and
     "test" in the condition of an `if`. `facts` are variables that the directives fix, equal on all
-    ranks. `joined`: it is in a && b or a | b. `chosen`: it is in an `if` whose condition holds as
-    the script stands. `rounds` are those of unrolled loops, `depth` is that
-    of functions.
+    ranks. `joined`: it is in a && b or a | b. `chosen` is the order of the first command of an `if`
+    whose condition holds as the script stands. `rounds` are those of unrolled loops, `depth` is
+    that of functions.
     """
 
     conditions: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Surroundings:
     within: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     joined: bool = False
-    chosen: bool = False
+    chosen: int | None = None
     rounds: int = 1
     depth: int = 0
 
@@ -108,7 +108,7 @@ class Content:
 
     `faults` are lines that the grammar does not know, `embedded` the first directives of
     here-documents, and `comments` all comments by line. `ended` is the first line that never runs,
-    behind an `exit`, 0 for none.
+    behind an `exit`, 0 for none; `refusals` end a script that is not filled in.
     """
 
     commands: list[Command] = field(default_factory=list)
@@ -118,6 +118,7 @@ class Content:
     faults: list[int] = field(default_factory=list)
     embedded: list[int] = field(default_factory=list)
     ended: int = 0
+    refusals: list[Command] = field(default_factory=list)
 
 
 @dataclass

@@ -145,7 +145,8 @@ class _Reader(SimpleReader):
             more = branches and branches[0][0].type == "elif_clause"
             holds = self._evaluate(_condition(branches[0][0]), around) if more else True
         if holds:
-            self._children(branches[0] if branches else (), replace(around, chosen=True))
+            inside = replace(around, chosen=len(self.content.commands))
+            self._children(branches[0] if branches else (), inside)
             return
         label, several = f"the condition of line {self._line(node)}", len(branches) > 1
         labels = (f"{label}{BRANCH_OF}{n}" if several else label for n in count(1))

@@ -29,7 +29,7 @@ from .programs import (
 from .purpose import does_more, hidden_agents, runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
-from .simple_commands import HARMLESS, refuses
+from .simple_commands import HARMLESS
 from .step import JobStep
 from .unwrap import unwrap
 from .words import BRANCH, COMMAND, FILE, RUN, Word
@@ -260,7 +260,7 @@ def of_loops(script: Script) -> Iterator[Note]:
     steps = script.steps
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
-    for each in filter(refuses, script.content.commands):
+    for each in script.content.refusals:
         yield Note(each.line, f"{each.text}: the script ends here until it is filled in")
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]

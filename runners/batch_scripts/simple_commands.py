@@ -14,12 +14,13 @@ from typing import Any
 from . import syntax
 from .commands import Assignment, Command, Content, Scope, Surroundings, hidden
 from .expansion import Expander
-from .programs import NAMES
+from .programs import AGENTS, CONTAINERS, NAMES, STARTERS, is_python
 from .syntax import Node
 from .words import BRANCH, COMMAND, Word, join, literal, made
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
+STARTING = STARTERS.keys() | CONTAINERS.keys() | AGENTS.keys()
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 DESCRIPTOR = re.compile(r"\{\w+\}")  # of a redirection, as in exec {lock}>file
 MOST_DEPTH = 8  # of functions within functions
@@ -122,8 +123,21 @@ class SimpleReader:
         self.content.commands.append(command)
         self._obey(command, around)
         ends = words[0].text == "exit" or (words[0].text == "exec" and words[1:])
-        around_it = around.joined or around.conditions or around.within or refuses(command)
-        self.scope.ended = bool(ends) and not around_it
+        if ends and not (around.joined or around.conditions or around.within):
+            if self._refuses(command):
+                self.content.refusals.append(command)
+            else:
+                self.scope.ended = True
+
+    def _refuses(self, command: Command) -> bool:
+        """Whether it ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`.
+
+        Of a branch that has started something it is the end.
+        """
+        fails = command.name == "exit" and command.words[-1].text.strip("-0").isdecimal()
+        names = [c.name for c in self.content.commands[command.chosen :] if not c.within]
+        starts = any(name in STARTING or is_python(name) for name in names)
+        return fails and command.chosen is not None and not starts
 
     def _command(self, around: Surroundings, **own: Any) -> Command:
         shell = {name: getattr(self.scope, name) for name in ("folder", "pipefail", "functions")}
@@ -265,12 +279,6 @@ class SimpleReader:
 
     def read_command_substitution(self, node: Node, around: Surroundings) -> None:
         self.substitute(node, around)
-
-
-def refuses(command: Command) -> bool:
-    """Whether a command ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
-    fails = command.name == "exit" and command.words[-1].text.strip("-0").isdecimal()
-    return command.chosen and fails
 
 
 def _below(folder: Word | None, target: Word) -> Word:

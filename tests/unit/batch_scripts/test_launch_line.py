@@ -1044,6 +1044,7 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
         "f() { exit; }; f",
         "exit; X=$(a)",
         "A=1; if [ $A = 1 ]; then exit $?; fi",
+        "A=1; if [ $A = 1 ]; then srun python a.py; exit 1; fi",
     ],
 )
 def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
@@ -1064,6 +1065,7 @@ def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
         "if a; then exit; fi",
         'A=\nif [ -z "$A" ]; then exit 1; fi',
         'A=\nif [ -z "$A" ]; then exit -1; fi',
+        'A=\nif [ -z "$A" ]; then echo "$(python -V)"; exit 1; fi',
         'fail() { exit 2; }\nA=""\nif [ -z "$A" ]; then fail; fi',
         "X=$(exit 1)",
         "{ sleep 1; exit 1; } &",
@@ -1271,6 +1273,13 @@ def test_a_variable_before_words_that_are_no_script_is_the_script(name: str, end
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
     notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
     assert "2: exit 1: the script ends here until it is filled in" in notes
+
+
+@pytest.mark.parametrize("start", ["[ -d $D ] ||", "cd $D &&", "while a; do", "if a; then"])
+def test_an_exit_that_may_not_run_is_not_told(start: str) -> None:
+    end = {"while a; do": "; done", "if a; then": "; fi"}.get(start, "")
+    notes = said(f"M=1\nif [ $M = 1 ]; then {start} exit 1{end}; {RUN} python t.py; fi", "notes")
+    assert not any("filled in" in note for note in notes)
 
 
 def test_a_python_that_an_agent_leaves_is_told() -> None:
