@@ -146,8 +146,9 @@ class Converter(Runs):
         here, values = self.stage, {}
         for name, value in pairs(item.flat):
             values[name] = self.in_shell(item, value)  # with the variables from before this line
-        for name in sorted(values, key=lambda each: _is_named(each, values)):
-            text = values[name]
+        while values:
+            name = next((n for n in values if not _is_named(n, values)), next(iter(values)))
+            text = values.pop(name)
             if name == "PIP_USER" and not self.has_user_base:
                 self.note(item, name, "left out, so that all users have the packages")
                 continue

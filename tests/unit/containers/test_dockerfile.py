@@ -161,6 +161,8 @@ def part(tmp_path: Path, text: str) -> str:
     ('ENV A="x \\"y\\" $B" C=\'$D\'', '    export A="x \\"y\\" $B"\n    export C="\\$D"'),
     ('ENV A="$(a)" B=$(b)', 'export A="\\$(a)"\n    export B="\\$(b)"'),
     ("ENV A=1 B=$A:$B", '    export B="$A:$B"\n    export A="1"'),
+    ("ENV C=3 B=$C A=$B", '    export A="$B"\n    export B="$C"\n    export C="3"'),
+    ("ENV A=$B B=$A", 'export B="$A"'),
     ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
     ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
     ("ARG A=1\nARG A\nENV B=$A", "%arguments\n    A=1\n"),
