@@ -32,11 +32,11 @@ class Surroundings:
 
     `conditions` say what decides whether it runs, `loops` is the line of the outermost loop. `pipe`
     are the commands that read its output, `inputs` its redirected files, `document` its
-    here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...) and
-    "test" in the condition of an `if`. `facts` are variables that the directives fix, equal on all
-    ranks. `joined`: it is in a && b or a | b. `chosen` is the order of the first command of an `if`
-    whose condition holds as the script stands. `rounds` are those of unrolled loops, `depth` is
-    that of functions.
+    here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...),
+    "test" in the condition of an `if`, and "until" in that of a loop. `facts` are variables that
+    the directives fix, equal on all ranks. `joined`: it is in a && b or a | b. `chosen` is the
+    order of the first command of an `if` whose condition holds as the script stands. `rounds` are
+    those of unrolled loops, `depth` is that of functions.
     """
 
     conditions: tuple[str, ...] = ()

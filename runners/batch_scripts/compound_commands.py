@@ -182,7 +182,7 @@ class _Reader(SimpleReader):
 
     def read_while_statement(self, node: Node, around: Surroundings) -> None:
         commands = node.children_by_field_name("condition")
-        self._children(commands, replace(around, within="test"))
+        self._children(commands, replace(around, within="until"))
         sets = [each for each in commands if _first(each) in ("read", "getopts")]
         names = [syntax.source(word) for command in sets for word in command.children[1:]]
         around = replace(around, inputs=()) if sets else around  # which the loop reads

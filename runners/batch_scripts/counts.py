@@ -74,7 +74,9 @@ def _one_rank(draft: LaunchLine, job: Directives, starter: Layer) -> None:
 
 def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
     _nodes(draft, job)
-    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node") or _in_pattern(mpirun)
+    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
+    parts = (mpirun.get("map-by") or literal("")).split(":")
+    each = parts[1] if [part.text for part in parts[:3:2]] == ["ppr", "node"] else each
     given = job.text("ntasks-per-node"), job.text("ntasks")
     on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
     if each is not None:
@@ -102,12 +104,6 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
         draft.add("cpus-per-task", depth or own)
     elif share > 1:
         draft.add("cpus-per-task", share)
-
-
-def _in_pattern(mpirun: Layer) -> Word | None:
-    """Return N of `--map-by ppr:N:node`."""
-    parts = (mpirun.get("map-by") or literal("")).split(":")
-    return parts[1] if [part.text for part in parts[:3:2]] == ["ppr", "node"] else None
 
 
 def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:

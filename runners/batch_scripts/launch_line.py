@@ -82,7 +82,7 @@ def _blanks(draft: LaunchLine) -> None:
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
     told = " ".join(note.text for note in draft.open)
-    texts = [(word.line, word.text) for word in words if word.portable]
+    texts = [(w.line, w.text) for w in words if not w.unknown or (w.portable and "/<" in w.text)]
     blanks = [(line, blank) for line, text in texts for blank in BLANK.findall(text)]
     draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
 

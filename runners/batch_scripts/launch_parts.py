@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .programs import PLACE
 from .step import JobStep
-from .words import BRANCH, Word
+from .words import BRANCH, Word, join
 
 
 def is_part(step: JobStep) -> bool:
@@ -35,14 +35,15 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
             kept.append(step)
-        other = _varies(step) or _words(step) != _words(first) or _conflict(first, step)
+        told, first_told = ({n: w.text for n, w in _told(s).items()} for s in (step, first))
+        here, there = (first_told, told) if step.remote else (told, first_told)
+        lacks = [name for name in here if name not in there and first.remote != step.remote]
+        other = _varies(step) or here != {**there, **{name: here[name] for name in lacks}}
         if is_part(step) and other and not first.problems:
             text = "it is started by hand on each node, with other words or variables on each"
             first.problems.append((first.line, text))
-        lacks = [name for name in _variables(first) if name not in _variables(step)]
-        if lacks and step.remote and not first.remote:
-            text = f"{step.starter.name} does not pass {', '.join(lacks)} on; the launch does"
-            first.notes.append((step.line, text))
+        elif lacks:
+            first.notes.append((step.line, f"by ssh it does not get {', '.join(lacks)}"))
     return kept
 
 
@@ -54,26 +55,12 @@ def _together(one: JobStep, other: JobStep) -> bool:
 
 def _varies(step: JobStep) -> bool:
     """Whether what a step starts differs from round to round of its loop."""
-    told = [*step.program, *(() if step.agent else step.shell), *_variables(step).values()]
-    pieces = (piece for word in told for piece in word.unknown)
+    pieces = (piece for word in _told(step).values() for piece in word.unknown)
     return any(p.kind == BRANCH and p.line >= step.command.loops for p in pieces)
 
 
-def _words(step: JobStep) -> list[str]:
-    """What tells the trainer what to do, beside its variables."""
-    return [word.text for word in (*step.program, *(() if step.agent else step.shell))]
-
-
-def _variables(step: JobStep) -> dict[str, Word]:
-    """The variables of the trainer that do not tell which rank it is."""
+def _told(step: JobStep) -> dict[str, Word]:
+    """What the trainer is told: its words, by "", and variables but those of its place."""
+    words = join((*step.program, *(() if step.agent else step.shell)), " ", step.line)
     variables = {**step.outside.exports, **step.env}
-    return {name: value for name, value in variables.items() if name not in PLACE}
-
-
-def _conflict(one: JobStep, other: JobStep) -> bool:
-    """Whether two parts have other variables; the one by ssh may lack some."""
-    of_one, of_other = ({n: v.text for n, v in _variables(each).items()} for each in (one, other))
-    if one.remote == other.remote:
-        return of_one != of_other
-    by_ssh, here = (of_one, of_other) if one.remote else (of_other, of_one)
-    return not by_ssh.items() <= here.items()
+    return {"": words, **{name: v for name, v in variables.items() if name not in PLACE}}

@@ -19,6 +19,8 @@ def names(text: str) -> frozenset[str]:
 # Names of variables that hold options, and words that may be the script behind them or choose it.
 OF_OPTIONS = re.compile(r"(?i)args|opt|flag|param|dist|launch")
 OF_SCRIPT = re.compile(r"/|\.py$|^-m$|^--(module|no.python)$")
+# What may follow options of a container: another one, an image's name, or a variable with it.
+OF_IMAGE = re.compile(r"-|.*(\.(sif|simg|img)$|\w:[\w/])|\$\{?\w*(?i:sif|ima?ge?|container)")
 DASHES = ("\u2013", "\u2014", "\u2212")  # of texts that were typeset
 
 
@@ -115,7 +117,8 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
             if is_python(word.text):
                 break
             piece = word.unknown[0]
-            if known.kind in STARTING and word.text.endswith("-}"):  # ${OPTIONS:-}
+            image = known.kind == "container" and not any(OF_IMAGE.match(w.text) for w in left[1:2])
+            if known.kind in STARTING and word.text.endswith("-}") and not image:  # ${OPTIONS:-}
                 decided.append(f"{word.text}: your shell may have options in it")
                 left = left[1:]
                 continue
@@ -130,8 +133,8 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
                 continue
             if piece.words and piece.words[0][0][:1] not in ("-", "$"):
                 break
-            alone = len(left) == 1 or (known.kind == "agent" and _is_script(*left))
-            problem = "" if alone else f"{word.text} may be options; only the run knows"
+            clear = _is_operand(left, known)
+            problem = "" if clear else f"{word.text} may be options; only the run knows"
             break
         if word.start[:1] in DASHES:
             problem = f"{word.text} begins with a dash that no program knows: write -"
@@ -149,10 +152,13 @@ def read(words: Sequence[Word], known: KnownOptions) -> Options:
     return Options(options, left, problem, decided)
 
 
-def _is_script(variable: Word, *more: Word) -> bool:
-    """Whether a variable is an agent's script: neither its name nor what follows is against it."""
-    scripts = any(word.unknown or OF_SCRIPT.search(word.text) for word in more)
-    return not scripts and not OF_OPTIONS.search(variable.text)
+def _is_operand(left: Sequence[Word], known: KnownOptions) -> bool:
+    """Whether a variable holds no options: it is a script, or an image before its program."""
+    variable, *more = left
+    of_script = any(word.unknown or OF_SCRIPT.search(word.text) for word in more)
+    script = known.kind == "agent" and not of_script and not OF_OPTIONS.search(variable.text)
+    program = more[:1] and more[0].start and not OF_IMAGE.match(more[0].text)
+    return not more or script or bool(known.kind == "container" and program)
 
 
 def _in_variable(variable: Unknown, known: KnownOptions) -> list[str]:

@@ -36,6 +36,7 @@ def starts_training(step: JobStep) -> bool:
     helps = helps or (is_python(first) and names[1:2] in asks)
     helps = helps or (first in SHELLS and not names[1:] and not step.command.inputs)
     helps = helps or "setup.py" in names or step.command.text.endswith(" --version")
+    helps = helps or (step.command.within == "until" and {x.kind for x in step.layers} <= {"shell"})
     if step.starter.name == "ssh":
         within = step.container or sum(layer.kind == "starter" for layer in step.layers) > 1
         return bool(step.program and is_part(step) and not helps and (runs_python(step) or within))

@@ -20,7 +20,6 @@ from .words import BRANCH, COMMAND, Word, join, literal, made
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
-STARTING = STARTERS.keys() | CONTAINERS.keys() | AGENTS.keys()
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 DESCRIPTOR = re.compile(r"\{\w+\}")  # of a redirection, as in exec {lock}>file
 MOST_DEPTH = 8  # of functions within functions
@@ -124,19 +123,14 @@ class SimpleReader:
         self._obey(command, around)
         ends = words[0].text == "exit" or (words[0].text == "exec" and words[1:])
         if ends and not (around.joined or around.conditions or around.within):
-            if self._refuses(command):
-                self.content.refusals.append(command)
-            else:
-                self.scope.ended = True
+            self.scope.ended = not self._refuses(command)
+            self.content.refusals += [] if self.scope.ended else [command]
 
     def _refuses(self, command: Command) -> bool:
-        """Whether it ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`.
-
-        Of a branch that has started something it is the end.
-        """
+        """Whether it ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
         fails = command.name == "exit" and command.words[-1].text.strip("-0").isdecimal()
         names = [c.name for c in self.content.commands[command.chosen :] if not c.within]
-        starts = any(name in STARTING or is_python(name) for name in names)
+        starts = any(is_python(n) or n in {**STARTERS, **CONTAINERS, **AGENTS} for n in names)
         return fails and command.chosen is not None and not starts
 
     def _command(self, around: Surroundings, **own: Any) -> Command:

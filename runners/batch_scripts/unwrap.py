@@ -103,10 +103,6 @@ class _Reader(JobStep):
             self.action = verbs[0].text
             words = words[words.index(verbs[0]) + 1 :]
         read_ = programs.read(words, programs.CONTAINERS[name])
-        second = read_.rest[1].start if len(read_.rest) > 1 else "-"
-        image = second.endswith((".sif", ".simg", ".img")) or "://" in second
-        if read_.problem and second[:1] not in ("", "-") and not (image or _is_flag(read_.rest[0])):
-            read_ = replace(read_, problem="")  # one word, then a program: the image
         self._add("container", name, line, read_)
         for value in self.container.values("env"):
             self._set(value.split(","))

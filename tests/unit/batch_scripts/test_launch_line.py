@@ -418,8 +418,25 @@ LINES = {
         "--image image.sif t.py -- --lr '<$lr>'",
     ),
     "Python in a variable": (
-        "srun apptainer exec image.sif ${PYTHON_BIN:-python3} t.py",
-        '--image image.sif -- "${PYTHON_BIN:-python3}" t.py',
+        "srun ${PYTHON_BIN:-python3} t.py",
+        '--runtime none -- "${PYTHON_BIN:-python3}" t.py',
+    ),
+    "an image in a variable that may be empty": (
+        "srun apptainer exec ${SIF:-} python t.py",
+        '--image "${SIF:-}" t.py',
+    ),
+    "such an image before a shell": (
+        "srun apptainer exec \"${SIF:-}\" bash -c 'source e; python t.py'",
+        "--image \"${SIF:-}\" -- bash -c 'source e; python t.py'",
+    ),
+    "options in such a variable": (
+        "srun apptainer exec ${OPTIONS:-} $SIF python t.py",
+        "--image $SIF t.py",
+    ),
+    "what waits for a file": (
+        "while bash -c 'python a.py'; do b; done; until python a.py; do b; done\n"
+        f"{RUN} python t.py",
+        "--image image.sif t.py",
     ),
     "what stands before": (
         f"time -p {RUN} env A=1 nice python t.py",
@@ -1235,7 +1252,7 @@ def test_experiments_beside_each_other_on_one_node_are_launches_of_their_own() -
         "as here": ("DATA=/d", True, []),
         "another value": ("DATA=/e", False, []),
         "one that is not here": ("DATA=/d C=1", False, []),
-        "fewer": ("A=1", True, ["6: ssh does not pass DATA on; the launch does"]),
+        "fewer": ("A=1", True, ["6: by ssh it does not get DATA"]),
     }
 )
 def test_agents_here_and_by_ssh_have_one_value_of_a_variable(
@@ -1268,6 +1285,10 @@ def test_a_variable_that_may_be_options_of_an_agent_has_no_line(text: str) -> No
 @each(("$1", "'<$1>' 8"), ("$SCRIPT", "$SCRIPT 8"))
 def test_a_variable_before_words_that_are_no_script_is_the_script(name: str, end: str) -> None:
     assert line(f"srun torchrun --nproc_per_node=2 {name} 8").endswith(f"-- {end}")
+
+
+def test_a_token_beside_a_variable_is_no_place_to_fill_in() -> None:
+    assert said(f'{RUN} python t.py --prompt "<unk> $X"', "open") == []
 
 
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
