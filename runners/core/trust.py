@@ -40,13 +40,16 @@ def read(path: Path, env: Mapping[str, str], named: Path | None = None) -> bytes
     """
     steps = list(_steps(Path.cwd() / path))
     owners = {os.geteuid(), 0} | ({named.stat().st_uid} if named else set())
-    _check(path, steps, owners, folders(env))
+    trusted = folders(env)
+    _check(path, steps, owners, trusted)
     # What was checked is what is read: no link, and no pipe, on which opening would wait.
     file = os.open(steps[-1].path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(file, "rb") as opened:
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or not os.path.samestat(status, steps[-1].status):
-            raise OSError(errno.EINVAL, "it is not a regular file, or was just replaced")
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if not os.path.samestat(status, steps[-1].status):  # a pull has just replaced images.lock
+            _check(path, [*steps[:-1], PathStep(steps[-1].path, status)], owners, trusted)
         content = opened.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise OSError(errno.EFBIG, f"it has more than {LARGEST_FILE >> 20} MiB")

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -109,6 +110,26 @@ def test_a_pipe_is_refused_at_once(folder: Path) -> None:
     os.mkfifo(folder / "runner.toml")
     with pytest.raises(UsageError, match=r"cannot read runner\.toml"):
         nodes()
+
+
+def test_a_file_that_is_replaced_meanwhile_is_read_if_the_new_one_may_be(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, give_away: Shift
+) -> None:
+    """As by another pull, which writes images.lock by rename."""
+    path, new, opens = folder / "runner.toml", folder / "new", os.open
+
+    def replacing(*words: Any) -> int:
+        if new.exists():
+            os.replace(new, path)
+        return opens(*words)
+
+    monkeypatch.setattr(os, "open", replacing)
+    new.write_text("new")
+    assert trust.read(path, os.environ) == b"new"
+    new.write_text("theirs")
+    give_away(new)
+    with pytest.raises(UsageError, match="other users"):
+        trust.read(path, os.environ)
 
 
 def test_a_link_that_leads_in_a_circle(folder: Path) -> None:
