@@ -94,14 +94,12 @@ def cancel(runs: Runs) -> int:
     for paths, _ in runs:
         trust.check(paths.root, os.environ)
     left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
-    first = runs[0][1]
-    if not left and runs[1:]:
-        what = f"all runs of {first.array} have ended already"
-        raise NotFound(what, remedy=f"runner status {first.array}")
+    several, first = len(runs) > 1, runs[0][1]
     if not left:
-        what = f"job {first.id} has ended already"
-        raise NotFound(what, remedy=f"runner status {first.id}")
-    if runs[1:]:
+        name = first.array if several else first.id
+        what = f"all runs of {name} have" if several else f"job {name} has"
+        raise NotFound(f"{what} ended already", remedy=f"runner status {name}")
+    if several:
         job_array.cancel(left)
     else:
         follow.cancel(*left[0])

@@ -57,9 +57,8 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
 
         working_remedies.keep(error, request.typed)
         raise
-    return (
-        replace(made, warnings=(*made.warnings, *_shared_files(made))) if request.several else made
-    )
+    shared = _shared_files(made) if request.several else ()
+    return replace(made, warnings=(*made.warnings, *shared))
 
 
 def _shared_files(made: Plan) -> Iterator[Caution]:

@@ -83,11 +83,17 @@ def test_failed_runs_are_grouped_by_cause_the_most_frequent_first(tmp_path: Path
     assert [[job.id for job, _ in group] for group in groups] == [["42_2", "42_3"], ["42_1"]]
 
 
+@pytest.fixture
+def cancelled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The numbers that the scheduler was asked to cancel."""
+    numbers: list[str] = []
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: numbers.append(id))
+    return numbers
+
+
 def test_what_has_not_ended_is_cancelled_and_the_rest_keeps_its_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
 ) -> None:
-    cancelled: list[str] = []
-    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
     squeue_says(monkeypatch, squeue("COMPLETED", "RUNNING", "PENDING"))
     runs = together(tmp_path, "COMPLETED", "", "")
     assert run_group.cancel(runs) == 2
@@ -103,10 +109,8 @@ def test_what_has_not_ended_is_cancelled_and_the_rest_keeps_its_state(
 
 
 def test_one_run_of_an_array_is_cancelled_without_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
 ) -> None:
-    cancelled: list[str] = []
-    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
     squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
     first, second = together(tmp_path, "", "")
     assert run_group.cancel([second]) == 1
@@ -115,11 +119,9 @@ def test_one_run_of_an_array_is_cancelled_without_the_others(
 
 
 def test_runs_of_an_array_that_others_may_write_are_not_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
 ) -> None:
     """Their records could name any job."""
-    cancelled: list[str] = []
-    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: cancelled.append(id))
     squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
     runs = together(tmp_path, "", "")
     runs[1][0].root.chmod(0o777)
