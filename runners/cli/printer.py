@@ -9,15 +9,20 @@ import sys
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..core.progress import Listener, Progress
-from ..core.text import COLUMN_GAP, table_lines, table_width
 from ..injob.run_files import harmless
 
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+
 LEAST = 80  # columns that a terminal is taken to have at least
+COLUMN_GAP = 2  # blanks between the columns of a table
+NO_LIMIT = 10**6  # columns, wider than any table
 
 
 def print_json(value: Any) -> None:
@@ -63,7 +68,8 @@ def table(
     lines = [[harmless(cell) for cell in row] for row in (*([headers] if headers else []), *rows)]
     left_out: list[str] = []
     room = width()
-    while room and table_width(lines) > room:
+    wide = table_width(lines)
+    while room and wide > room:
         columns = list(enumerate(zip(*lines)))
         empty = [n for n, column in columns if headers and rows and not any(column[1:])]
         last = max(empty or [n for n, column in columns if column[0] in spare], default=None)
@@ -72,8 +78,8 @@ def table(
         left_out[:0] = [] if empty else [lines[0][last]]
         for line in lines:
             del line[last]
-    folded = _folded(lines, room) if room and table_width(lines) > room else None
-    click.echo("\n".join(folded or table_lines(lines)))
+        wide = table_width(lines)
+    click.echo("\n".join(_lines(lines, min(wide, room or wide))))
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -85,9 +91,26 @@ def width() -> int | None:
     return None
 
 
-def _folded(rows: Sequence[Sequence[str]], room: int) -> list[str]:
+def table_width(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many characters wide the table is with no text folded."""
+    return _console(NO_LIMIT).measure(_grid(rows)).maximum
+
+
+def _lines(rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """Return a table that is this many columns wide, its widest ones folded between words."""
-    from rich.console import Console  # 50 ms, which a table that fits need not pay
+    console = _console(room)
+    with console.capture() as shown:
+        console.print(_grid(rows))
+    return [line.rstrip() for line in shown.get().splitlines()]
+
+
+def _console(room: int) -> RichConsole:
+    from rich.console import Console  # 50 ms, for tables alone
+
+    return Console(width=room, color_system=None)
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -96,10 +119,7 @@ def _folded(rows: Sequence[Sequence[str]], room: int) -> list[str]:
         grid.add_column(overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))
-    console = Console(width=room, color_system=None)
-    with console.capture() as shown:
-        console.print(grid)
-    return [line.rstrip() for line in shown.get().splitlines()]
+    return grid
 
 
 def json_or_table(

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from ..core import atomic, files, quoting
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
-from ..core.text import table_lines
 from ..injob.serve import ADDRESS, TOKEN
 
 ACCESS, HERE = "access.txt", "127.0.0.1"
@@ -82,7 +81,7 @@ class Way:
         """How to get there, in words."""
         on, opened, within = "on your own machine:", "open there:", "within the cluster:"
         steps = ((on, self.ssh), (opened, self.url), (within, self.inside))
-        return table_lines([step for step in steps if step[1]])
+        return [f"{where:<{len(on)}}  {what}" for where, what in steps if what]
 
 
 def way(server: ServerAddress, token: str, login: str, user: str, here: bool) -> Way:

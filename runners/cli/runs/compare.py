@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ...core.text import table_width
 from ...jobs import job_status
 from ...scale import compare
 from ...scale.compare import Compared, Comparison
@@ -88,8 +87,8 @@ def _table(
     needed = [place for place, name in enumerate(headers) if name not in spare]
     least = [[row[place] for place in needed] for row in [headers, *rows]]
     columns = [list(column) for column in zip(headers, *rows)]
-    wide, room = table_width(least), printer.width()
-    if room and wide > room and wide > table_width(columns):
+    wide, room = printer.table_width(least), printer.width()
+    if room and wide > room and wide > printer.table_width(columns):
         printer.table(columns[1:], columns[0])
     else:
         printer.table(rows, headers, spare)

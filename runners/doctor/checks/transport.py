@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...core.remedy import change
-from ...core.text import table_lines
 from ..finding import About, Finding
 from . import network
 from .network import NodeNetwork
@@ -182,11 +181,12 @@ def _evidence(ranks: list[Record], nodes: dict[str, NodeNetwork], log: Transport
 
 
 def _allreduce(table: list[Record]) -> Finding:
-    rows = [
-        [str(row["bytes"]), f"{row['seconds']:.6f}", _rate(row["algorithm"]), _rate(row["bus"])]
+    lines = [f"{'bytes':>10}  {'seconds':>9}  {'algorithm':>10}  {'bus':>10}"]
+    lines += [
+        f"{row['bytes']:>10}  {row['seconds']:>9.6f}  "
+        f"{_rate(row['algorithm']):>10}  {_rate(row['bus']):>10}"
         for row in table
     ]
-    lines = table_lines([["bytes", "seconds", "algorithm", "bus"], *rows], right=True)
     lines.append("bus = algorithm * 2 (n - 1) / n, as in nccl-tests")
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"
