@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
 
 SECONDS_FOR_OTHERS = 30.0  # that rank 0 waits at its end for the others' last reports
-SECONDS_FOR_LAST_WORDS = 2.0  # on their way through rank 0's own proxy and hub
+SECONDS_FOR_LAST_WORDS = 10.0  # on their way through rank 0's own proxy and hub, on a busy node
 TICK_SECONDS = 0.05
 
 

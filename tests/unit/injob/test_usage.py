@@ -193,7 +193,7 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
             resource_use.of_run(paths)
 
 
-# Rank 0 waits for what others used no longer than 2 s: the first to be done waits for the other.
+# Rank 0 waits for what others used no longer than 10 s: the first to be done waits for the other.
 BURN = """
 import os, resource, sys, time
 done = os.path.join(os.path.dirname(os.path.abspath(__file__)), "done")
