@@ -22,14 +22,63 @@ from .remedy import Remedy
 from .site import HostMpi
 
 
+class ChoiceId(Word):
+    """What a plan chooses, by the name of its setting where there is one; stable."""
+
+    SITE = "site"
+    IMAGE = "image"
+    SCHEDULER = "scheduler"
+    RUNTIME = "runtime"
+    LAUNCHER = "launcher"
+    ARCHITECTURE = "architecture"
+    NODES = "nodes"
+    NTASKS_PER_NODE = "ntasks-per-node"
+    CPUS_PER_TASK = "cpus-per-task"
+    THREADS = "threads"
+    CPU_BIND = "cpu-bind"
+    CPU_LEVEL = "cpu-level"
+    GPU_REQUEST = "gpu-request"
+    NV = "nv"
+    ROCM = "rocm"
+    DRIVER = "driver"
+    GPU_LIBRARIES = "gpu-libraries"
+    GLIBC = "glibc"
+    GPU_OF_A_RANK = "gpu-of-a-rank"
+    DATA_PLANE = "data-plane"
+    CONTROLLER = "controller"
+    MPI = "mpi"
+    MPIRUN = "mpirun"
+    HOST_MPI = "host-mpi"
+    MPI_GIVES_WAY = "mpi-gives-way"
+    MODULE = "module"
+    SSH = "ssh"
+    GATE = "gate"
+    TF_CONFIG = "tf-config"
+    NETWORK_INTERFACES = "network-interfaces"
+    TIMELINE_FILENAME = "timeline-filename"
+    AUTOTUNE = "autotune"
+    FUSION_THRESHOLD_MB = "fusion-threshold-mb"
+    CYCLE_TIME_MS = "cycle-time-ms"
+    START_TIMEOUT = "start-timeout"
+    DATA = "data"
+    STAGE_DATA = "stage-data"
+    STAGE_IMAGE = "stage-image"
+    RECIPE = "recipe"
+    PROFILE_WITH = "profile-with"
+    PROFILE_RANKS = "profile-ranks"
+    REQUEUE = "requeue"
+    SIGNAL = "signal"
+    DEPENDENCY = "dependency"
+
+
 @dataclass(frozen=True)
 class Choice:
-    """One choice of the plan. `id` is stable, and the name of a setting where there is one.
+    """One choice of the plan.
 
     `value` is for programs, `reason` and `evidence` are for people.
     """
 
-    id: str
+    id: ChoiceId
     value: str | float
     reason: str
     evidence: str = ""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, Union
 
 from ..core.model import ImageInfo, JobSpec, Resources
-from ..core.plan import Caution, Choice, Refusal
+from ..core.plan import Caution, Choice, ChoiceId, Refusal
 from ..core.remedy import Remedy
 from ..core.site import Site
 
 Value = TypeVar("Value", str, int, float)
+# The settings whose origin a step reads: mypy refuses a name that is none of them.
+SettingName = Union[ChoiceId, Literal["env", "ntasks"]]
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,11 @@ class Case:
     def resources(self) -> Resources:
         return self.spec.resources
 
-    def why(self, setting: str) -> str:
+    def why(self, setting: SettingName) -> str:
         return self.reasons.get(setting, "as requested")
+
+    def is_unasked(self, setting: SettingName) -> bool:
+        return setting in self.unasked
 
     def asking(self, **changes: Any) -> Case:
         return replace(self, spec=replace(self.spec, **changes))
@@ -53,7 +58,7 @@ class DecisionLog:
     refusals: list[Refusal] = field(default_factory=list)
     warnings: list[Caution] = field(default_factory=list)
 
-    def choose(self, id: str, value: Value, reason: str, evidence: str = "") -> Value:
+    def choose(self, id: ChoiceId, value: Value, reason: str, evidence: str = "") -> Value:
         """Note a choice; return its value."""
         self.choices.append(Choice(id, value, reason, evidence))
         return value

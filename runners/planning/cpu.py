@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import Controller, LauncherName, Resources, SchedulerName
-from ..core.plan import Cpus, Launching, Variable
+from ..core.plan import ChoiceId, Cpus, Launching, Variable
 from ..core.remedy import change
 from ..schedulers import capabilities
 from . import partition, site_limits
 from .case import Case, DecisionLog
 
-EACH = "cpus-per-task"
+EACH = ChoiceId.CPUS_PER_TASK
 LEVEL = "cpu.level"  # the label
 
 
@@ -49,7 +49,7 @@ def _within(case: Case, room: int, log: DecisionLog) -> int | None:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
     requested, site = case.resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
-    if room and EACH in case.unasked:
+    if room and case.is_unasked(EACH):
         reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {requested}"
         return log.choose(EACH, room, reason, evidence)
     log.refuse(
@@ -67,7 +67,7 @@ def _shared(case: Case, log: DecisionLog) -> int | None:
     such a job one CPU of a node.
     """
     cpus = case.resources.cpus_per_task or 1
-    if cpus > 1 and EACH not in case.unasked:
+    if cpus > 1 and not case.is_unasked(EACH):
         what = f"ranks that share a CPU (--overcommit) cannot have {cpus} CPUs each"
         log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
         return cpus
@@ -102,7 +102,7 @@ def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
 def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
     binding = _bind(case, launching, log)
-    log.choose("threads", case.resources.cpus_per_task or 1, "CPUs per rank")
+    log.choose(ChoiceId.THREADS, case.resources.cpus_per_task or 1, "CPUs per rank")
     return Cpus(binding, _level(case, controller, log))
 
 
@@ -115,19 +115,19 @@ def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
     if spec.cpu_bind:
-        return log.choose("cpu-bind", spec.cpu_bind, case.why("cpu-bind"))
+        return log.choose(ChoiceId.CPU_BIND, spec.cpu_bind, case.why(ChoiceId.CPU_BIND))
     by_srun = launching.launcher is LauncherName.SRUN
     if not by_srun or any("cpu-bind" in arg for arg in spec.srun_args):
         return None
     here = case.site.environment
     # A step sets both for itself: that is no wish of the user's, and sbatch sees neither.
     if "SLURM_CPU_BIND" in here and "SLURM_CPU_BIND_TYPE" not in here:
-        return log.choose("cpu-bind", here["SLURM_CPU_BIND"], "from SLURM_CPU_BIND")
+        return log.choose(ChoiceId.CPU_BIND, here["SLURM_CPU_BIND"], "from SLURM_CPU_BIND")
     if (resources.cpus_per_task or 1) == 1 or resources.overcommit:
         return None
     if "affinity" in plugin or "cgroup" in plugin:
         reason = "each rank's threads stay on its own cores"
-        return log.choose("cpu-bind", "cores", reason, f"TaskPlugin={plugin}")
+        return log.choose(ChoiceId.CPU_BIND, "cores", reason, f"TaskPlugin={plugin}")
     return None
 
 
@@ -137,4 +137,4 @@ def _level(case: Case, controller: Controller, log: DecisionLog) -> str:
     if needed in ("", "any") or controller is Controller.NONE:
         return ""
     how = case.image.how(LEVEL)
-    return log.choose("cpu-level", needed, "each node is checked when the job starts", how)
+    return log.choose(ChoiceId.CPU_LEVEL, needed, "each node is checked when the job starts", how)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..core.model import Controller, LauncherName, Resources, RuntimeName, SchedulerName
-from ..core.plan import Launching, Modules
+from ..core.plan import ChoiceId, Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.commands import AGENTS, ALL, parse_ranks
 from ..schedulers import capabilities
 from ..script.runtimes import RUNTIMES
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, SettingName
 
 CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
 ASSUMED = "not on this machine; assumed on the nodes"
@@ -34,8 +34,8 @@ def scheduler(case: Case, log: DecisionLog) -> SchedulerName:
     wanted, site = case.spec.scheduler, case.site
     name, reason, evidence = _by_itself(site)
     if wanted:
-        name, reason, evidence = wanted, case.why("scheduler"), ""
-    log.choose("scheduler", name, reason, evidence)
+        name, reason, evidence = wanted, case.why(ChoiceId.SCHEDULER), ""
+    log.choose(ChoiceId.SCHEDULER, name, reason, evidence)
     if wanted:
         _is_here(wanted, site, log)
     nodes, tasks = case.resources.nodes, case.resources.tasks
@@ -58,21 +58,24 @@ def _all_nodes(case: Case, log: DecisionLog) -> Resources:
     """Take all nodes of the surrounding job where nobody asked for a number, as srun does."""
     site, resources = case.site, case.resources
     nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
-    if "nodes" not in case.unasked or resources.nodelist or nodes <= resources.nodes:
+    if not case.is_unasked(ChoiceId.NODES) or resources.nodelist or nodes <= resources.nodes:
         return resources
-    log.choose("nodes", nodes, f"from job {site.allocation}")
+    log.choose(ChoiceId.NODES, nodes, f"from job {site.allocation}")
     return replace(resources, nodes=nodes)
 
 
 def _its_tasks(case: Case, resources: Resources, log: DecisionLog) -> Resources:
     """Take as many ranks a node as the surrounding job has, where nobody asked for a number."""
     site = case.site
-    given = {"ntasks": resources.ntasks, "ntasks-per-node": resources.ntasks_per_node}
-    requested = [name for name, value in given.items() if value and name not in case.unasked]
+    given: dict[SettingName, int | None] = {
+        "ntasks": resources.ntasks,
+        ChoiceId.NTASKS_PER_NODE: resources.ntasks_per_node,
+    }
+    requested = [name for name, value in given.items() if value and not case.is_unasked(name)]
     tasks = site.allocated_tasks
     if requested or not tasks or (resources.ntasks_per_node or 1) == tasks:
         return resources
-    log.choose("ntasks-per-node", tasks, f"from job {site.allocation}")
+    log.choose(ChoiceId.NTASKS_PER_NODE, tasks, f"from job {site.allocation}")
     return replace(resources, ntasks=None, ntasks_per_node=tasks)
 
 
@@ -132,7 +135,7 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
     if spec.runtime:
         here = (RuntimeName.NONE, *site.runtimes, site.runtime)
         missing = spec.runtime not in here
-        name, reason = spec.runtime, case.why("runtime")
+        name, reason = spec.runtime, case.why(ChoiceId.RUNTIME)
         evidence = ASSUMED if missing else ""
         if missing and not queue.queue:
             log.refuse(f"there is no {name} on this machine", "it is not on the PATH")
@@ -142,7 +145,7 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
             "neither apptainer nor singularity is on the PATH",
             command("module", "load", "apptainer"),
         )
-    log.choose("runtime", name, reason, evidence)
+    log.choose(ChoiceId.RUNTIME, name, reason, evidence)
     return name
 
 
@@ -203,13 +206,13 @@ def launcher(
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
         what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))
-    why = case.why("launcher") if spec.launcher else WHY_LAUNCHER[name]
+    why = case.why(ChoiceId.LAUNCHER) if spec.launcher else WHY_LAUNCHER[name]
     if not spec.launcher and alone and controller is Controller.MPI:
         why = "one container; the image's mpirun starts the ranks in it"
     if name not in launchers:
         what = f"--launcher {name} does not work with --scheduler {scheduler}"
         log.refuse(what, f"which has {', '.join(launchers)}")
-    log.choose("launcher", name, why)
+    log.choose(ChoiceId.LAUNCHER, name, why)
     if spec.error and name not in BY_SRUN:
         what = f"srun writes the --error file, but {name} starts the ranks"
         log.refuse(what, "the job's output contains everything", change(leave_out=["error"]))
@@ -219,9 +222,9 @@ def launcher(
 def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Only a login node can be of another kind than the machines of the job."""
     here, of_image = case.site.architecture, case.image.architecture
-    by_nodes = case.reasons.get("architecture", "")
+    by_nodes = case.reasons.get(ChoiceId.ARCHITECTURE, "")
     if by_nodes:
-        log.choose("architecture", of_image, by_nodes)
+        log.choose(ChoiceId.ARCHITECTURE, of_image, by_nodes)
     if not here or not of_image or here == of_image:
         return
     if capabilities(scheduler).one_machine:
@@ -229,7 +232,7 @@ def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None
         log.refuse(message, "", advice(f"build or pull it for {here}"))
     elif not by_nodes:
         reason = f"this machine is {here}, the nodes must be {of_image}"
-        log.choose("architecture", of_image, reason)
+        log.choose(ChoiceId.ARCHITECTURE, of_image, reason)
 
 
 def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
@@ -246,8 +249,10 @@ def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLo
     profiling = case.spec.profiling
     if profiling is None:
         return
-    log.choose("profile-with", profiling.command, case.why("profile-with"), profiling.tool)
-    log.choose("profile-ranks", profiling.ranks, case.why("profile-ranks"))
+    log.choose(
+        ChoiceId.PROFILE_WITH, profiling.command, case.why(ChoiceId.PROFILE_WITH), profiling.tool
+    )
+    log.choose(ChoiceId.PROFILE_RANKS, profiling.ranks, case.why(ChoiceId.PROFILE_RANKS))
     if launching.launcher in AGENTS:
         log.refuse(
             f"--profile-with runs a rank's trainer, but {launching.launcher} starts the trainers",

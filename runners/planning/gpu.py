@@ -6,7 +6,7 @@ import re
 
 from ..core import gpus
 from ..core.model import Controller, DataPlane, SchedulerName
-from ..core.plan import Gpus
+from ..core.plan import ChoiceId, Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
 from ..injob.rank import TENSORFLOW, TORCH
@@ -22,7 +22,6 @@ RDMA = "rdma.libraries"
 # Apptainer 1.5.0: the folder of --nv's libraries moved behind the loader's default path (pull
 # request 3293), and a variable moves it back (3346).
 IMAGE_FIRST = "1.5.0"
-ORDER = "gpu-libraries"
 SHARING, SHARING_FROM = "allow-task-sharing", "23.11"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 # NCCL 2.30's env.rst: several ranks on one GPU, experimental.
@@ -54,13 +53,13 @@ def choose(case: Case, scheduler: SchedulerName, controller: Controller, log: De
 def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str:
     """Return nv, rocm or ""; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
-    for flag, value in (("nv", spec.nv), ("rocm", spec.rocm)):
+    for flag, value in ((ChoiceId.NV, spec.nv), (ChoiceId.ROCM, spec.rocm)):
         if value:
             log.choose(flag, True, case.why(flag))
             return flag
     if spec.nv is False or not wanted:
-        reason = case.why("nv") if spec.nv is False else "the job requests no GPU"
-        log.choose("nv", False, reason)
+        reason = case.why(ChoiceId.NV) if spec.nv is False else "the job requests no GPU"
+        log.choose(ChoiceId.NV, False, reason)
         return ""
     if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
         better = gpu_image.for_job(case, wanted[0])
@@ -71,9 +70,9 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str
             change(leave_out=gpus.settings_used(case.resources)),
         )
     if _is_amd(wanted[0], site):
-        log.choose("rocm", True, "the job requests GPUs, and they are AMD GPUs")
+        log.choose(ChoiceId.ROCM, True, "the job requests GPUs, and they are AMD GPUs")
         return "rocm"
-    log.choose("nv", True, "the job requests GPUs")
+    log.choose(ChoiceId.NV, True, "the job requests GPUs")
     return "nv"
 
 
@@ -123,7 +122,7 @@ def _binding(case: Case, wanted: tuple[str, int], log: DecisionLog) -> None:
         _bound_by_slurm(case, log)
         return
     log.choose(
-        "gpu-of-a-rank",
+        ChoiceId.GPU_OF_A_RANK,
         "local-rank",
         f"each rank sees all {number} of its node, which keeps peer-to-peer",
     )
@@ -142,7 +141,9 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
     spec, resources = case.spec, case.resources
     shared = any(SHARING in arg for arg in (*spec.srun_args, *spec.sbatch_args))
     also = "the others stay reachable" if shared else "peer-to-peer may be lost"
-    log.choose("gpu-of-a-rank", "visible", f"--gpus-per-task: each rank sees its own; {also}")
+    log.choose(
+        ChoiceId.GPU_OF_A_RANK, "visible", f"--gpus-per-task: each rank sees its own; {also}"
+    )
     if shared or resources.tasks_of_a_node < 2:
         return
     kind, each = gpus.typed(resources.gpus_per_task or "1")
@@ -159,7 +160,7 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
 
 def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> DataPlane:
     value, reason, evidence = _carrier(case, vendor, controller, log)
-    log.choose("data-plane", value.value, reason, evidence)
+    log.choose(ChoiceId.DATA_PLANE, value.value, reason, evidence)
     return value
 
 
@@ -239,7 +240,7 @@ def _driver(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
             change(leave_out=[*gpus.settings_used(case.resources), "nv"]),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
-    log.choose("driver", minimum or "any", f"{here}each node is checked when the job starts")
+    log.choose(ChoiceId.DRIVER, minimum or "any", f"{here}each node is checked when the job starts")
     _glibc(case, log)
 
 
@@ -250,11 +251,17 @@ def _library_order(case: Case, log: DecisionLog) -> None:
     if not version:
         return
     if HOST_FIRST in map("=".join, case.spec.env):
-        log.choose(ORDER, "host", case.why("env"))
+        log.choose(ChoiceId.GPU_LIBRARIES, "host", case.why("env"))
     elif older(version, IMAGE_FIRST):
-        log.choose(ORDER, "host", f"Apptainer {version}; from {IMAGE_FIRST} on the image's")
+        log.choose(
+            ChoiceId.GPU_LIBRARIES,
+            "host",
+            f"Apptainer {version}; from {IMAGE_FIRST} on the image's",
+        )
     else:
-        log.choose(ORDER, "image", f"Apptainer {version}; before {IMAGE_FIRST} the host's")
+        log.choose(
+            ChoiceId.GPU_LIBRARIES, "image", f"Apptainer {version}; before {IMAGE_FIRST} the host's"
+        )
         if own:
             what = f"{own} of {image.path.name} hides the driver's library of the nodes"
             log.warn(f"{what}: Apptainer {version} looks there first", change(env=HOST_FIRST))
@@ -269,4 +276,4 @@ def _glibc(case: Case, log: DecisionLog) -> None:
         reason = "the image's is older: each node tries the driver's library when the job starts"
     else:
         reason = f"the image has {own}, so the libraries that --nv adds work"
-    log.choose("glibc", here, reason)
+    log.choose(ChoiceId.GLIBC, here, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import Controller, ImageInfo, LauncherName, RuntimeName
-from ..core.plan import Modules
+from ..core.plan import ChoiceId, Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi
 from .case import Case, DecisionLog
@@ -30,7 +30,7 @@ def choose(
         log.refuse(what, f"it goes with {', '.join(LAUNCHERS)}")
     _family(case, log)
     if site.profile and site.profile.host_mpi:
-        log.choose("host-mpi", True, f"configured for {site.profile.name}", "its profile")
+        log.choose(ChoiceId.HOST_MPI, True, f"configured for {site.profile.name}", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
         return site.profile.host_mpi
     if site.profile and site.remote_site:
@@ -43,7 +43,7 @@ def choose(
         )
     else:
         where_it_is = site.host_libraries.library_path
-        log.choose("host-mpi", True, "found next to this machine's mpirun", where_it_is)
+        log.choose(ChoiceId.HOST_MPI, True, "found next to this machine's mpirun", where_it_is)
     return site.host_libraries
 
 
@@ -85,7 +85,9 @@ def _of_environment(case: Case, log: DecisionLog) -> tuple[str, ...]:
     own = {name.partition("/")[0] for name in case.spec.modules}
     names = [n for n in image.fact("modules").split() if n.partition("/")[0] not in own]
     if names:
-        log.choose("module", " ".join(names), "Horovod was compiled with it", image.how("modules"))
+        log.choose(
+            ChoiceId.MODULE, " ".join(names), "Horovod was compiled with it", image.how("modules")
+        )
     return tuple(names)
 
 

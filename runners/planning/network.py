@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec, LauncherName, RuntimeName
-from ..core.plan import Launching, Network, Variable
+from ..core.plan import ChoiceId, Launching, Network, Variable
 from ..injob.rank.hardware import older
 from . import site_rules
 from .case import Case, DecisionLog, Value
@@ -16,7 +16,7 @@ MEASURED = (
     "other work shares the cores"
 )
 MB = 1 << 20
-TIMELINE, AUTOTUNED = "timeline-filename", "autotune.csv"
+AUTOTUNED = "autotune.csv"
 
 
 def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
@@ -25,12 +25,14 @@ def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
     if controller is not Controller.GLOO:
         return Network(interfaces)
     if interfaces:
-        log.choose("network-interfaces", ",".join(interfaces), case.why("network-interfaces"))
+        log.choose(
+            ChoiceId.NETWORK_INTERFACES, ",".join(interfaces), case.why(ChoiceId.NETWORK_INTERFACES)
+        )
     elif case.resources.nodes == 1:
-        log.choose("network-interfaces", "loopback", "all ranks are on one node")
+        log.choose(ChoiceId.NETWORK_INTERFACES, "loopback", "all ranks are on one node")
     else:
         reason = "each node uses the one that routes to rank 0's node"
-        log.choose("network-interfaces", "detected on the nodes", reason)
+        log.choose(ChoiceId.NETWORK_INTERFACES, "detected on the nodes", reason)
     return Network(interfaces)
 
 
@@ -58,7 +60,7 @@ def _give_way(case: Case, log: DecisionLog) -> Iterator[Variable]:
     elif not resources.wants_gpus and case.image.fact("mpi.flavour") in ("", "openmpi"):
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
         yield Variable(name, "1", reason)
-        log.choose("mpi-gives-way", True, reason, MEASURED)
+        log.choose(ChoiceId.MPI_GIVES_WAY, True, reason, MEASURED)
 
 
 def _abort_late(image: ImageInfo) -> Iterator[Variable]:
@@ -110,21 +112,22 @@ def _horovod(
     """Yield HOROVOD_* as asked."""
     tuning = case.spec.tuning
 
-    def chosen(setting: str, value: Value, variable: str, text: str | InRun) -> Variable:
+    def chosen(setting: ChoiceId, value: Value, variable: str, text: str | InRun) -> Variable:
         log.choose(setting, value, case.why(setting))
         return Variable(variable, text, case.why(setting))
 
     if tuning.timeline is not None:
-        yield chosen(TIMELINE, tuning.timeline, "HOROVOD_TIMELINE", _in_run(tuning.timeline))
+        where = _in_run(tuning.timeline)
+        yield chosen(ChoiceId.TIMELINE_FILENAME, tuning.timeline, "HOROVOD_TIMELINE", where)
     if tuning.autotune:
-        yield Variable("HOROVOD_AUTOTUNE", "1", case.why("autotune"))
-        yield Variable("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why("autotune"))
-        log.choose("autotune", True, case.why("autotune"), f"log: {AUTOTUNED}")
+        yield Variable("HOROVOD_AUTOTUNE", "1", case.why(ChoiceId.AUTOTUNE))
+        yield Variable("HOROVOD_AUTOTUNE_LOG", InRun(AUTOTUNED), case.why(ChoiceId.AUTOTUNE))
+        log.choose(ChoiceId.AUTOTUNE, True, case.why(ChoiceId.AUTOTUNE), f"log: {AUTOTUNED}")
     if (threshold := tuning.fusion_threshold_mb) is not None:
         text = str(threshold * MB)
-        yield chosen("fusion-threshold-mb", threshold, "HOROVOD_FUSION_THRESHOLD", text)
+        yield chosen(ChoiceId.FUSION_THRESHOLD_MB, threshold, "HOROVOD_FUSION_THRESHOLD", text)
     if (cycle := tuning.cycle_time_ms) is not None:
-        yield chosen("cycle-time-ms", cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
+        yield chosen(ChoiceId.CYCLE_TIME_MS, cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
     if tuning.start_timeout is not None:
         yield from _start(case, tuning.start_timeout, launching.launcher, controller, log)
 
@@ -132,13 +135,13 @@ def _horovod(
 def _start(
     case: Case, limit: int, launcher: LauncherName, controller: Controller, log: DecisionLog
 ) -> Iterator[Variable]:
-    seconds, why = str(limit), case.why("start-timeout")
+    seconds, why = str(limit), case.why(ChoiceId.START_TIMEOUT)
     if launcher is LauncherName.HOROVODRUN:
         reason = "--start-timeout, for horovodrun's own checks"
         yield Variable("HOROVOD_START_TIMEOUT", seconds, reason)
     if controller is Controller.GLOO:
         yield Variable("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, why)
-        log.choose("start-timeout", limit, why)
+        log.choose(ChoiceId.START_TIMEOUT, limit, why)
     elif launcher is not LauncherName.HOROVODRUN:
         log.warn(
             f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.model import ImageAccess, JobSpec, RuntimeName, SchedulerName
-from ..core.plan import Interruption, Launching, Staging, Variable, Where
+from ..core.plan import ChoiceId, Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
 from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
@@ -12,7 +12,7 @@ from .case import Case, DecisionLog
 from .execution import CONTAINERS
 from .staging import signals_end_mounts
 
-CHOICES = ("requeue", "signal")
+CHOICES = (ChoiceId.REQUEUE, ChoiceId.SIGNAL)
 RESUME = "RESUME"  # the variable by which a trainer goes on
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
@@ -37,9 +37,9 @@ def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog)
     if not capabilities(launching.scheduler).warns:
         return Interruption(spec.requeue, None, limit, preempted)
     _signals_reach_only_ranks(case, launching.runtime, staging, log)
-    reason = "time to finish a step and save" if spec.signal is None else case.why("signal")
+    reason = "time to finish a step and save" if spec.signal is None else case.why(ChoiceId.SIGNAL)
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-    seconds = log.choose("signal", _seconds(spec), reason, evidence)
+    seconds = log.choose(ChoiceId.SIGNAL, _seconds(spec), reason, evidence)
     return Interruption(spec.requeue, seconds, limit, preempted)
 
 
@@ -59,10 +59,10 @@ def _requeued(limit: int, scheduler: SchedulerName, log: DecisionLog) -> None:
     queue = capabilities(scheduler)
     if queue.warns:
         reason = "at the time limit or on preemption; it resumes from its checkpoint"
-        log.choose("requeue", limit, reason)
+        log.choose(ChoiceId.REQUEUE, limit, reason)
     else:
         by = f"by {queue.title}, on preemption or node failure"
-        log.choose("requeue", True, by)
+        log.choose(ChoiceId.REQUEUE, True, by)
 
 
 def _seconds(spec: JobSpec) -> int:

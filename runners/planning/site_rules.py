@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..core import gpus
 from ..core.model import JobSpec, Resources
-from ..core.plan import Variable, Where
+from ..core.plan import ChoiceId, Variable, Where
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Profile, Requirement, Site, expanded
 from ..schedulers import capabilities
@@ -138,7 +138,7 @@ def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Resourc
         new = replace(new, gpus_per_node=count, gres=",".join(others) or None)
     evidence = site_limits.because(profile, "rules.gpu_request")
     reason = f"the form of GPU requests on {profile.name}"
-    log.choose("gpu-request", f"--{form}={new.gres or count}", reason, evidence)
+    log.choose(ChoiceId.GPU_REQUEST, f"--{form}={new.gres or count}", reason, evidence)
     return new
 
 

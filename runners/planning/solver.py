@@ -20,7 +20,7 @@ from ..core.model import (
     SchedulerName,
     Staged,
 )
-from ..core.plan import Launching, Plan, Refusal, Staging, Variable
+from ..core.plan import ChoiceId, Launching, Plan, Refusal, Staging, Variable
 from ..core.remedy import LAUNCH, Remedy, change, command
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
@@ -184,14 +184,16 @@ def _known(case: Case, log: DecisionLog) -> None:
         what = f"planned for {site.profile.name} from its profile alone"
         log.warn(f"{what}; paths of image and folders are those of this machine")
     if site.profile:
-        log.choose("site", site.profile.name, site.profile.chosen)
+        log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
     if image.source:
-        log.choose("image", image.digest or image.path.name, f"from {image.source}")
+        log.choose(ChoiceId.IMAGE, image.digest or image.path.name, f"from {image.source}")
     elif image.brought_by:
         modules = [f"--module {name}" for name in case.spec.modules]
         what = " ".join(modules) if image.brought_by == BY_MODULES else "the active environment"
         evidence = "" if image.brought_by == BY_MODULES else f"{image.brought_by}={image.path}"
-        log.choose("image", str(image.path), f"no image was given: the Python of {what}", evidence)
+        log.choose(
+            ChoiceId.IMAGE, str(image.path), f"no image was given: the Python of {what}", evidence
+        )
     _framework(case, log)
 
 
@@ -234,16 +236,16 @@ def _brings_recipe(case: Case, log: DecisionLog) -> bool:
     if trainer.module is None and not trainer.uses_recipes:
         return False
     if trainer.name in recipes or (trainer.file and recipes):
-        log.choose("recipe", IMAGE, "the image contains it", case.image.how("recipes"))
+        log.choose(ChoiceId.RECIPE, IMAGE, "the image contains it", case.image.how("recipes"))
         return False
-    log.choose("recipe", HOST, "the image does not have it")
+    log.choose(ChoiceId.RECIPE, HOST, "the image does not have it")
     return True
 
 
 def _dependency(case: Case, log: DecisionLog) -> None:
     dependency = case.resources.dependency
-    if dependency or "dependency" in case.reasons:
-        log.choose("dependency", dependency or "none", case.why("dependency"))
+    if dependency or ChoiceId.DEPENDENCY in case.reasons:
+        log.choose(ChoiceId.DEPENDENCY, dependency or "none", case.why(ChoiceId.DEPENDENCY))
 
 
 def _binds(case: Case, staged: Staging) -> tuple[BindMount, ...]:

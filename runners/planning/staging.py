@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core import quoting
 from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeName
-from ..core.plan import Launching, Staging
+from ..core.plan import ChoiceId, Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..schedulers import SCHEDULERS, capabilities
@@ -101,22 +101,22 @@ def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
     if (
         mounts
         and signals_end_mounts(case.spec, case.site)
-        and (auto or "stage-image" in case.unasked)
+        and (auto or case.is_unasked(ChoiceId.STAGE_IMAGE))
     ):
         kind = f"ProctrackType={case.site.proctrack}"
         reason = f"with {kind} signals would end a mount of each rank's own"
-        log.choose("stage-image", ImageAccess.MOUNTED.value, reason)
+        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, reason)
         return ImageAccess.MOUNTED
     best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
     if auto and not why and best is ImageAccess.IN_PLACE and _shared(case):
-        log.choose("stage-image", ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
+        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
         return ImageAccess.MOUNTED
     if auto:
-        log.choose("stage-image", best.value, reason, "" if why else MEASURED_IMAGE)
+        log.choose(ChoiceId.STAGE_IMAGE, best.value, reason, "" if why else MEASURED_IMAGE)
         return best
     if best is not ImageAccess.IN_PLACE:
         advice = f"--stage-image auto would stage it: {reason}"
-        log.choose("stage-image", ImageAccess.IN_PLACE.value, advice, MEASURED_IMAGE)
+        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE.value, advice, MEASURED_IMAGE)
     return ImageAccess.IN_PLACE
 
 
@@ -125,7 +125,7 @@ def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog
         why_not = f"{case.image.path.name} holds no squashfs"
     if why_not:
         log.refuse(f"--stage-image {requested}: {why_not}", "", change(stage_image="none"))
-    log.choose("stage-image", requested.value, case.why("stage-image"))
+    log.choose(ChoiceId.STAGE_IMAGE, requested.value, case.why(ChoiceId.STAGE_IMAGE))
     return requested
 
 
@@ -172,7 +172,7 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
     spec = case.spec
     for each in spec.data:
         if each.found:
-            log.choose("data", str(each.path), each.found)
+            log.choose(ChoiceId.DATA, str(each.path), each.found)
     requested, why = spec.stage_data, cannot(launching)
     if requested is DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
@@ -180,13 +180,13 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
         if why:
             log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
-        log.choose("stage-data", access.value, case.why("stage-data"))
+        log.choose(ChoiceId.STAGE_DATA, access.value, case.why(ChoiceId.STAGE_DATA))
         return access
     elif requested is None and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case)
         many = sum(each.files for each in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
-        log.choose("stage-data", access.value, reason, MEASURED_DATA * many)
+        log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA * many)
         return access
     return DataAccess.IN_PLACE
 

@@ -6,7 +6,7 @@ What an MPI in the image needs of what starts it is in pmi.py.
 from __future__ import annotations
 
 from ..core.model import BY_MODULES, Controller, LauncherName, RuntimeName, SchedulerName
-from ..core.plan import Launching, Wireup
+from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..core.trainer import Trainer
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
@@ -23,7 +23,7 @@ WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
 def controller(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Controller:
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
-    log.choose("controller", name.value, reason, evidence)
+    log.choose(ChoiceId.CONTROLLER, name.value, reason, evidence)
     ranks, in_image = case.resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
         remedies = [change(controller="mpi")] * ("mpi" in (in_image or "mpi"))
@@ -47,7 +47,7 @@ def _controller(
     if requested is not None:
         if controllers and requested not in (*controllers, Controller.NONE):
             log.refuse(f"the Horovod in {image.path.name} has no {requested} controller", known)
-        return requested, case.why("controller"), ""
+        return requested, case.why(ChoiceId.CONTROLLER), ""
     if spec.host_mpi and "mpi" in (controllers or "mpi"):
         return Controller.MPI, "the host's MPI is to be used", ""
     if image.fact("horovod.version") == "none":
@@ -138,7 +138,9 @@ def _by_horovodrun(
 ) -> None:
     nodes, image = case.resources.nodes, case.image
     if reaches_nodes_by_ssh(case, launching):
-        log.choose("ssh", True, "horovodrun starts ranks on other nodes by it: steps of this job")
+        log.choose(
+            ChoiceId.SSH, True, "horovodrun starts ranks on other nodes by it: steps of this job"
+        )
     elif nodes > 1:
         log.refuse(
             f"--launcher horovodrun cannot reach {nodes} nodes: it starts ranks on the others by "
@@ -157,7 +159,7 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
     image, mpirun = case.image, case.site.host_mpi
     if not mpirun and case.site.profile:
         log.choose(
-            "mpirun", "of the nodes", "not checked here; its MPI is assumed to be compatible"
+            ChoiceId.MPIRUN, "of the nodes", "not checked here; its MPI is assumed to be compatible"
         )
         return
     if not mpirun:
@@ -167,7 +169,7 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
             command("module", "load", "openmpi"),
         )
         return
-    log.choose("mpirun", mpirun, "this machine's, expected on the nodes too")
+    log.choose(ChoiceId.MPIRUN, mpirun, "this machine's, expected on the nodes too")
     own = controller is Controller.MPI and not case.spec.host_mpi
     problem = pmi.against_mpirun(image, mpirun) if own else ""
     if problem:
@@ -177,15 +179,15 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
 def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
     image, speaks = case.image, pmi.client(case.image)
     if case.spec.mpi:
-        mpi = log.choose("mpi", case.spec.mpi, case.why("mpi"))
+        mpi = log.choose(ChoiceId.MPI, case.spec.mpi, case.why(ChoiceId.MPI))
     elif controller is Controller.GLOO:
-        mpi = log.choose("mpi", "none", "Gloo needs no PMI")
+        mpi = log.choose(ChoiceId.MPI, "none", "Gloo needs no PMI")
     elif controller is Controller.NONE:
         mpi = _without_horovod(case, log)
     else:
         wanted = pmi.SPOKEN[speaks].srun if speaks in pmi.SPOKEN else "pmix"
         reason = f"the PMI of the image's MPI ({pmi.name_of(speaks, 'unknown: the default')})"
-        mpi = log.choose("mpi", wanted, reason, image.how("mpi.flavour"))
+        mpi = log.choose(ChoiceId.MPI, wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, controller, log)
     return mpi
 
@@ -195,8 +197,8 @@ def _without_horovod(case: Case, log: DecisionLog) -> str:
     spoken = pmi.SPOKEN.get(pmi.client(case.image))
     if spoken and spoken.srun in case.site.mpi_types:
         reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
-        return log.choose("mpi", spoken.srun, reason, case.image.how("mpi.flavour"))
-    return log.choose("mpi", "none", "nothing is known to need PMI")
+        return log.choose(ChoiceId.MPI, spoken.srun, reason, case.image.how("mpi.flavour"))
+    return log.choose(ChoiceId.MPI, "none", "nothing is known to need PMI")
 
 
 def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) -> None:
@@ -219,13 +221,18 @@ def gate(case: Case, launching: Launching, controller: Controller, log: Decision
     size, spec = case.resources.tasks, case.spec
     _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:
-        log.choose("gate", False, case.why("gate"), "independent ranks count as a success")
+        log.choose(
+            ChoiceId.GATE, False, case.why(ChoiceId.GATE), "independent ranks count as a success"
+        )
     elif size > 1 and spec.trainer.command:
         reason = f"at least one must create a process group, each of {size} ranks"
-        log.choose("gate", ", ".join(FRAMEWORKS), reason)
+        log.choose(ChoiceId.GATE, ", ".join(FRAMEWORKS), reason)
     if spec.tf_config:
         log.choose(
-            "tf-config", True, case.why("tf-config"), "TensorFlow behaves differently if it is set"
+            ChoiceId.TF_CONFIG,
+            True,
+            case.why(ChoiceId.TF_CONFIG),
+            "TensorFlow behaves differently if it is set",
         )
 
 

@@ -6,7 +6,7 @@ import click
 
 from ...core.command_line import without_secret
 from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
-from ...core.plan import Caution, Choice, Plan
+from ...core.plan import Caution, Choice, ChoiceId, Plan
 from ...core.text import count
 from ...injob.rank import HOROVOD
 from ...launching import suggest
@@ -14,45 +14,49 @@ from ...schedulers.base import limit_seconds
 from .. import invocation, printer
 
 LABELS = {
-    "cpu-bind": "CPU binding",
-    "cpu-level": "CPU level",
-    "cpus-per-task": "CPUs per rank",
-    "cycle-time-ms": "cycle time (ms)",
-    "data": "dataset",
-    "data-plane": "gradient transport",
-    "driver": "NVIDIA driver",
-    "fusion-threshold-mb": "fusion threshold (MB)",
-    "glibc": "C library",
-    "gpu-libraries": "driver's library searched first",
-    "gpu-of-a-rank": "GPU of a rank",
-    "gpu-request": "GPU request",
-    "host-mpi": "host MPI in the image",
-    "mpi": "srun --mpi",
-    "mpi-gives-way": "waiting in MPI gives way",
-    "network-interfaces": "network interfaces",
-    "nv": "--nv",
-    "rocm": "--rocm",
-    "signal": "warning before the time limit",
-    "stage-data": "data read from",
-    "stage-image": "image read from",
-    "start-timeout": "start time-out",
-    "timeline-filename": "timeline",
+    ChoiceId.CPU_BIND: "CPU binding",
+    ChoiceId.CPU_LEVEL: "CPU level",
+    ChoiceId.CPUS_PER_TASK: "CPUs per rank",
+    ChoiceId.CYCLE_TIME_MS: "cycle time (ms)",
+    ChoiceId.DATA: "dataset",
+    ChoiceId.DATA_PLANE: "gradient transport",
+    ChoiceId.DRIVER: "NVIDIA driver",
+    ChoiceId.FUSION_THRESHOLD_MB: "fusion threshold (MB)",
+    ChoiceId.GLIBC: "C library",
+    ChoiceId.GPU_LIBRARIES: "driver's library searched first",
+    ChoiceId.GPU_OF_A_RANK: "GPU of a rank",
+    ChoiceId.GPU_REQUEST: "GPU request",
+    ChoiceId.HOST_MPI: "host MPI in the image",
+    ChoiceId.MPI: "srun --mpi",
+    ChoiceId.MPI_GIVES_WAY: "waiting in MPI gives way",
+    ChoiceId.NETWORK_INTERFACES: "network interfaces",
+    ChoiceId.NV: "--nv",
+    ChoiceId.ROCM: "--rocm",
+    ChoiceId.SIGNAL: "warning before the time limit",
+    ChoiceId.STAGE_DATA: "data read from",
+    ChoiceId.STAGE_IMAGE: "image read from",
+    ChoiceId.START_TIMEOUT: "start time-out",
+    ChoiceId.TIMELINE_FILENAME: "timeline",
 }
-FORMS = {"driver": "{} or newer", "requeue": "up to {} times", "signal": "{} s"}
+FORMS = {
+    ChoiceId.DRIVER: "{} or newer",
+    ChoiceId.REQUEUE: "up to {} times",
+    ChoiceId.SIGNAL: "{} s",
+}
 WORDS = {
-    ("driver", "any"): "any",
-    ("gpu-libraries", "host"): "the host's",
-    ("gpu-libraries", "image"): "the image's",
-    ("gpu-of-a-rank", "local-rank"): "local rank modulo the visible ones",
-    ("gpu-of-a-rank", "visible"): "the visible one",
-    ("recipe", "host"): "from this machine",
-    ("recipe", "image"): "from the image",
-    ("stage-data", DataAccess.IN_PLACE): "where it lies",
-    ("stage-data", DataAccess.COPIED): "each node's own disk",
-    ("stage-image", ImageAccess.IN_PLACE): "where it lies",
-    ("stage-image", ImageAccess.COPIED): "each node's own disk",
-    ("stage-image", ImageAccess.UNPACKED): "each node's own disk, unpacked",
-    ("stage-image", ImageAccess.MOUNTED): "where it lies, by one mount a node",
+    (ChoiceId.DRIVER, "any"): "any",
+    (ChoiceId.GPU_LIBRARIES, "host"): "the host's",
+    (ChoiceId.GPU_LIBRARIES, "image"): "the image's",
+    (ChoiceId.GPU_OF_A_RANK, "local-rank"): "local rank modulo the visible ones",
+    (ChoiceId.GPU_OF_A_RANK, "visible"): "the visible one",
+    (ChoiceId.RECIPE, "host"): "from this machine",
+    (ChoiceId.RECIPE, "image"): "from the image",
+    (ChoiceId.STAGE_DATA, DataAccess.IN_PLACE): "where it lies",
+    (ChoiceId.STAGE_DATA, DataAccess.COPIED): "each node's own disk",
+    (ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE): "where it lies",
+    (ChoiceId.STAGE_IMAGE, ImageAccess.COPIED): "each node's own disk",
+    (ChoiceId.STAGE_IMAGE, ImageAccess.UNPACKED): "each node's own disk, unpacked",
+    (ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED): "where it lies, by one mount a node",
 }
 PMI = {"pmix": "PMIx", "pmi2": "PMI-2", "cray_shasta": "Cray PMI"}
 

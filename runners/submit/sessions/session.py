@@ -8,7 +8,7 @@ from ...core import quoting
 from ...core.command_line import FLAG
 from ...core.job_record import JobPaths
 from ...core.model import BindMount, RuntimeName
-from ...core.plan import Caution, Interruption, Plan
+from ...core.plan import Caution, ChoiceId, Interruption, Plan
 from ...core.quoting import Expanded
 from ...injob import SERVE
 from ...planning import requeue
@@ -20,15 +20,15 @@ TIME = "1:00:00"
 # Choices about ranks, of which a session has none, and about the restarts that it does not get.
 ABOUT_RANKS = (
     *requeue.CHOICES,
-    "controller",
-    "gate",
-    "launcher",
-    "mpi",
-    "data-plane",
-    "network-interfaces",
-    "cpu-bind",
-    "mpi-gives-way",
-    "recipe",
+    ChoiceId.CONTROLLER,
+    ChoiceId.GATE,
+    ChoiceId.LAUNCHER,
+    ChoiceId.MPI,
+    ChoiceId.DATA_PLANE,
+    ChoiceId.NETWORK_INTERFACES,
+    ChoiceId.CPU_BIND,
+    ChoiceId.MPI_GIVES_WAY,
+    ChoiceId.RECIPE,
 )
 INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 # In /tmp: the paths of sockets are short, and few shared file systems have any. It goes at once

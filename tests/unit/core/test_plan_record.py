@@ -24,6 +24,7 @@ from runners.core.model import (
 )
 from runners.core.plan import (
     Choice,
+    ChoiceId,
     Cpus,
     Gpus,
     Interruption,
@@ -54,7 +55,7 @@ PLAN = Plan(
     Network(("eth0", "ib0")),
     Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
     Interruption(True, signal=60, requeue_limit=3, slurm_restarts_preempted=True),
-    choices=(Choice("interface", "loopback", "all ranks are on one node"),),
+    choices=(Choice(ChoiceId.NETWORK_INTERFACES, "loopback", "all ranks are on one node"),),
 )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import runners.injob.rank
 from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
+from runners.core.plan import ChoiceId
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
@@ -126,7 +127,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
 ) -> None:
     site = replace(SLURM, apptainer=version)
     made = solver.solve(Case(replace(SPEC, image=image), site))
-    found = {choice.id: choice for choice in made.choices}.get("gpu-libraries")
+    found = {choice.id: choice for choice in made.choices}.get(ChoiceId.GPU_LIBRARIES)
     assert (found and found.value) == first
     if found:
         assert version in found.reason
@@ -137,7 +138,9 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
         assert version in warning.what
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
         again = solver.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
-        assert {choice.id: choice.value for choice in again.choices}["gpu-libraries"] == "host"
+        assert {choice.id: choice.value for choice in again.choices}[
+            ChoiceId.GPU_LIBRARIES
+        ] == "host"
         assert warning not in again.warnings, "what the remedy asks for ends the warning"
 
 

@@ -16,6 +16,7 @@ from runners.core.model import (
     RuntimeName,
     SchedulerName,
 )
+from runners.core.plan import ChoiceId
 from runners.core.site import Profile, Site
 from runners.core.trainer import Trainer
 from runners.planning import execution, solver
@@ -194,7 +195,7 @@ def test_an_image_for_another_machine() -> None:
     assert "is for arm64 and this machine is amd64" in refusal.what
     made = solver.solve(Case(replace(SPEC, image=arm), here))
     reasons = {choice.id: choice.reason for choice in made.choices}
-    assert reasons["architecture"] == "this machine is amd64, the nodes must be arm64"
+    assert reasons[ChoiceId.ARCHITECTURE] == "this machine is amd64, the nodes must be arm64"
 
 
 def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
