@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,11 +36,6 @@ def tell_first(alike: Sequence[str]) -> None:
     """Print the first of sentences that tell the same of several runs, and how many there are."""
     if alike:
         tell(alike[0] + (f"; and {len(alike) - 1} more like it" if alike[1:] else ""))
-
-
-def from_here(path: Path) -> str:
-    """Return a path as one types it in the current folder."""
-    return os.path.relpath(path) if Path.cwd() in path.parents else str(path)
 
 
 class Console(Listener):

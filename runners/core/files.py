@@ -1,4 +1,4 @@
-"""Atomic JSON files, and folder listings."""
+"""Atomic JSON files, folder listings, paths as they are typed."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def make_folder(path: Path, exist_ok: bool = False) -> None:
 def entries(folder: Path) -> list[Path]:
     """Return what is in a folder, nothing if it does not exist."""
     return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def from_here(path: Path) -> str:
+    """Return a path as one types it in the current folder."""
+    return os.path.relpath(path) if Path.cwd() in path.parents else str(path)
 
 
 def read_text(path: Path) -> str:

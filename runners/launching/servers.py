@@ -1,38 +1,35 @@
-"""JupyterLab and TensorBoard on a node: their drafts, their submission, the way to them."""
+"""JupyterLab and TensorBoard on a node: their drafts, their submission, coming back to them."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import places, trust
-from ..core.errors import NotFound
+from ..core import files, trust
+from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths
 from ..core.model import BindMount, RuntimeName
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import advice
 from ..core.site import Site
-from ..injob.serve.start import http_status
 from ..jobs import find
 from ..jobs.find import Runs
 from ..schedulers import capabilities
-from ..submit import private_folder
 from ..submit.launch import Draft
-from ..submit.private_folder import ServerAddress, Way
 from ..submit.sessions import session
 from . import gather, sessions, submit
+from .server_visit import ServerVisit
 from .sessions import PreparedSession, SessionRequest
 
 JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
 ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
 WRITER = 'SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
-SECONDS_TO_BE_REACHED = 10.0
 
 
 @dataclass(frozen=True)
@@ -139,46 +136,16 @@ def login(site: Site) -> str:
     return (site.profile.login if site.profile else "") or socket.getfqdn()
 
 
-def reconnect(paths: JobPaths, flags: Mapping[str, Any]) -> str:
-    """Return the login host for a server that was started before; raise UsageError if by others."""
-    trust.check(paths.root, os.environ)
-    return login(gather.probe_site(flags, None))
+def reconnect(paths: JobPaths, job: Job, flags: Mapping[str, Any], title: str) -> ServerVisit:
+    """Come back to a server that was started before; `title` names the one that is meant.
 
-
-@dataclass(frozen=True)
-class ServerAccess:
-    """Where a server answers, and the way there, which `kept` has too, for its owner alone.
-
-    `reached` is whether it answers to this machine.
+    Raises UsageError for a run that is none, or of another user.
     """
-
-    address: ServerAddress
-    way: Way
-    token: str
-    reached: bool
-    kept: Path
-
-
-def access(paths: JobPaths, job: Job, login_host: str) -> ServerAccess | None:
-    """Return the way to a server that runs, and write it down; None before it answers."""
-    address = private_folder.address(paths)
-    if address is None:
-        return None
-    token = private_folder.token(paths)
-    here = not capabilities(job.scheduler).queue
-    way = private_folder.way(address, token, login_host, places.user(), here)
-    reached = address.loopback or _reached(address, token)
-    text = "".join(f"{line}\n" for line in way.lines)
-    kept = private_folder.write(paths, private_folder.ACCESS, text)
-    return ServerAccess(address, way, token, reached, kept)
-
-
-def _reached(address: ServerAddress, token: str) -> bool:
-    """Whether a server answers to this machine, from where the tunnel will come."""
-    deadline = time.monotonic() + SECONDS_TO_BE_REACHED
-    while True:
-        if http_status(address.address, address.port, address.page, token) == 200:
-            return True
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
+    if not is_server(job):
+        raise UsageError(
+            f"{paths.root.name} is no session of {title}",
+            "a command in the container of a running job has another name",
+            f"runner exec {shlex.quote(files.from_here(paths.root))} -- COMMAND",
+        )
+    trust.check(paths.root, os.environ)
+    return ServerVisit(paths, job, login(gather.probe_site(flags, None)))

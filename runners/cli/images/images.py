@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...core import places
+from ...core import files, places
 from ...core.text import human_size
 from ...images import local_image
 from ...images.release import prebuilt
@@ -61,7 +61,7 @@ def _built(path: Path) -> dict[str, Any]:
 
 def _row(facts: dict[str, Any]) -> list[str]:
     digest = facts["digest"].partition(":")[2][:12]
-    users = ", ".join(printer.from_here(Path(each)) for each in facts.get("used_by", ()))
+    users = ", ".join(files.from_here(Path(each)) for each in facts.get("used_by", ()))
     columns = [facts["name"], digest, human_size(facts["size"]), facts.get("pulled", ""), users]
     return [text or "-" for text in (*columns, facts["source"])]
 

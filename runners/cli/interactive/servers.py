@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -69,7 +68,8 @@ def jupyter_command(
         return
     if job:
         run = options.find(job, values["runs_dir"])
-        sys.exit(web_session.reconnect(*run, flags, servers.JUPYTER, as_json))
+        web_session.reconnect(run, flags, servers.JUPYTER, as_json)
+        return
     plan_view.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)
     made = servers.jupyter(request, printer.Console())
@@ -93,7 +93,8 @@ def tensorboard_command(
     flags = options.flags(values)
     shown = servers.runs_to_show(job, options.folder(values["runs_dir"]))
     if len(job) == 1 and servers.is_server(shown[0][1]):
-        sys.exit(web_session.reconnect(*shown[0], flags, servers.TENSORBOARD, as_json))
+        web_session.reconnect(shown[0], flags, servers.TENSORBOARD, as_json)
+        return
     plan_view.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)
     made = servers.tensorboard(request, shown, printer.Console())

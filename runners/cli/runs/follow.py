@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ PROGRESS = re.compile(rb"^(?:\d+@\S+ \| )?\s*step (\d+)/(\d+)\b\s*(.*)$")
 WIDE = 140  # columns from which there is room for more than the trainer's own line
 
 INTERRUPTED = 130
+Result = TypeVar("Result")
 
 
 def to_the_end(
@@ -57,8 +58,8 @@ def waited(paths: JobPaths, job: Job) -> Status | None:
 
 
 def attended(
-    paths: JobPaths, job: Job, work: Callable[[], Status], back: str = ""
-) -> Status | None:
+    paths: JobPaths, job: Job, work: Callable[[], Result], back: str = ""
+) -> Result | None:
     """Do what takes as long as the job; with Ctrl-C the user may leave it, cancel it or go on.
 
     `back` is the command that comes back to it.

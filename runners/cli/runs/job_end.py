@@ -29,11 +29,11 @@ FIXED_BY = {
 def ending(paths: JobPaths, job: Job, status: Status) -> int:
     """Print how a job ended, to stderr; return the exit code for it."""
     ended = end.of_job(paths, job, status)
-    _print(ended, job, ())
+    show(ended, job)
     return ended.exit_code
 
 
-def _print(ended: JobEnd, job: Job, shown: Collection[int] | None) -> None:
+def show(ended: JobEnd, job: Job, shown: Collection[int] | None = ()) -> None:
     """Print how a job ended; tracebacks of the ranks in `shown` (None: all) were printed before."""
     go_on = [f"  go on: {ended.resume}"] if ended.resume else []
     lines, why = [], ended.explanation
@@ -81,7 +81,7 @@ def finish(
     `shown` are the ranks (None: all) whose tracebacks are on the screen already.
     """
     ended = end.of_job(paths, job, status, explain_all=as_json)
-    _print(ended, job, shown)
+    show(ended, job, shown)
     if ended.odd:
         printer.tell(ended.odd)
     if as_json:
