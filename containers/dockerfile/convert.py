@@ -62,11 +62,11 @@ class Converter(Runs):
 
     def _arguments(self, item: Instruction) -> list[str]:
         """The arguments of ARG, without what is meant as a comment: to Docker, more arguments."""
-        found = words(item.flat)
-        if "#" not in found:
-            return found
+        arguments = words(item.flat)
+        if "#" not in arguments:
+            return arguments
         self.note(item, f"ARG {item.flat}", "what follows the # is left out")
-        return found[: found.index("#")]
+        return arguments[: arguments.index("#")]
 
     def _global(self, item: Instruction) -> None:
         for word in self._arguments(item):

@@ -124,12 +124,12 @@ class Sources(Reader):
         """What of a folder is not copied, by the names that tar gives it."""
         if not (self.context / path).is_dir():
             return []
-        found = self.ignored.below(self.context, path)
-        if found:
+        ignored = self.ignored.below(self.context, path)
+        if ignored:
             self.note(item, f"{item.word} {path}", ".dockerignore leaves out what is there now")
         if self.left_out and path == ".":
-            found.append(self.left_out)
-        return [f"./{name}" if path == "." else _dashed(name) for name in found]
+            ignored.append(self.left_out)
+        return [f"./{name}" if path == "." else _dashed(name) for name in ignored]
 
     def _in_context(self, item: Instruction, source: str) -> list[str]:
         """The paths that a source stands for. Refused when one leads out of the context."""
@@ -140,18 +140,18 @@ class Sources(Reader):
         known = _rooted(PLACEHOLDER.sub(lambda match: self.stage.arguments.get(match[1], ""), path))
         if not self.is_inside(known):
             self._outside(item, known)
-        found = matches(self.context, known)
-        for each in found:
+        paths = matches(self.context, known)
+        for each in paths:
             if not self.is_inside(each):
                 self._outside(item, each)
             if each in self.ignored:
                 self.note(item, f"{source} is in .dockerignore", "Docker does not find it")
-        if not found and GLOB.search(known) and known == path:
+        if not paths and GLOB.search(known) and known == path:
             self.note(item, f"nothing is {source} beside the Dockerfile", "it is left out")
             return []
-        if not found:
+        if not paths:
             self.note(item, f"{source} is not beside the Dockerfile", "it must be when built")
-        return [path] if known != path or not found else found
+        return [path] if known != path or not paths else paths
 
     def _outside(self, item: Instruction, path: str) -> None:
         raise Refused(

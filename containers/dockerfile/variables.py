@@ -25,8 +25,8 @@ def substitute(text: str, resolve: Resolve) -> str:
         if text[place] == "\\":
             end = place + 2
             made.append(text[place:end])
-        elif text[place] == "$" and (found := _variable(text, place)):
-            name, operator, word, end = found
+        elif text[place] == "$" and (variable := _variable(text, place)):
+            name, operator, word, end = variable
             value = resolve(name, operator, substitute(word, resolve))
             made.append(text[place:end] if value is None else value)
         else:

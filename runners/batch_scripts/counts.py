@@ -173,19 +173,19 @@ def ranks_of_agent(agent: Layer, job: Directives) -> Word | None:
     """Return the ranks that an agent starts on its node, None where one for each GPU is meant."""
     if agent.name == "accelerate":
         return _accelerate(agent, job)
-    asked = agent.get("num-gpus", "nproc-per-node")
+    per_node = agent.get("num-gpus", "nproc-per-node")
     slots = agent.text("include").partition(":")[2]  # deepspeed --include localhost:0,1
     if slots.replace(",", "").isdecimal():
         return literal(str(slots.count(",") + 1))
-    if asked is None and agent.name.startswith("torch"):
-        asked = literal("1")
-    if asked is None or asked.text in ("gpu", "auto"):
+    if per_node is None and agent.name.startswith("torch"):
+        per_node = literal("1")
+    if per_node is None or per_node.text in ("gpu", "auto"):
         count = job.gpus_per_node
         return literal(str(count)) if count else None
     tasks = job.tasks_per_node
     machines = agent.get("nnodes")
-    each_a_rank = asked.number == 1 and machines is not None and machines.number == job.tasks
-    return literal(str(tasks)) if each_a_rank and tasks else asked
+    each_a_rank = per_node.number == 1 and machines is not None and machines.number == job.tasks
+    return literal(str(tasks)) if each_a_rank and tasks else per_node
 
 
 def _accelerate(agent: Layer, job: Directives) -> Word | None:

@@ -107,10 +107,10 @@ class Directives(Lookup):
     @property
     def gpu_types(self) -> set[str]:
         """What stands for the type of the job's GPUs, as a100 of `gpu:a100:4`."""
-        asked = [self.text(name) for name in ("gpus-per-node", "gpus", "gpus-per-task")]
+        requests = [self.text(name) for name in ("gpus-per-node", "gpus", "gpus-per-task")]
         gres = [part.partition(":") for part in self.text("gres").split(",")]
-        asked += [rest for name, _, rest in gres if name == "gpu"]
-        return {gpus.typed(text)[0] for text in asked if text} - {""}
+        requests += [rest for name, _, rest in gres if name == "gpu"]
+        return {gpus.typed(text)[0] for text in requests if text} - {""}
 
     @property
     def gpu_type(self) -> str:

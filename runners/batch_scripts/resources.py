@@ -121,10 +121,10 @@ def _of_type(option: Option, kind: str) -> Option:
     if not kind or option.value is None or option.value.unknown:
         return option
     in_gres = option.name == "gres"
-    asked = gpus.in_gres(option.text) if in_gres else gpus.typed(option.text)
+    kind_and_number = gpus.in_gres(option.text) if in_gres else gpus.typed(option.text)
     several = len(option.text.split(",")) - len(_without_gpus(option.text)) > 1
-    if asked is None or asked[0] or (in_gres and several):
+    if kind_and_number is None or kind_and_number[0] or (in_gres and several):
         return option
-    gres = [f"gpu:{kind}:{asked[1]}", *_without_gpus(option.text)]
-    text = ",".join(gres) if in_gres else f"{kind}:{asked[1]}"
+    gres = [f"gpu:{kind}:{kind_and_number[1]}", *_without_gpus(option.text)]
+    text = ",".join(gres) if in_gres else f"{kind}:{kind_and_number[1]}"
     return replace(option, value=literal(text, option.line))

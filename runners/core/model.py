@@ -170,14 +170,14 @@ class BindMount:
 class Dataset:
     """A folder, or a squashfs file, of data for the job. `name` is "" for the only one, at /data.
 
-    `found` says what its name was, "" where the path was given. `size` in bytes and `files` are
+    `origin` says what its name was, "" where the path was given. `size` in bytes and `files` are
     known where the plan needs them; `at_least` when counting was given up.
     """
 
     name: str
     path: Path
     squashfs: bool = False
-    found: str = ""
+    origin: str = ""
     size: int = 0
     files: int = 0
     at_least: bool = False
@@ -196,7 +196,7 @@ ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")  # which environment is active
 class ImageInfo:
     """What is known of an image: its labels, and for one that is not ours what was found inside.
 
-    `found` holds facts under the names of our labels; `fact` reads both. A pulled image has the
+    `inspected` holds facts under the names of our labels; `fact` reads both. A pulled image has the
     `source` that it came from and the `digest` of its file. The `architecture` is in Go's words,
     such as amd64; empty if unknown. `problem` says why the image could not be looked into.
     `brought_by` says what brings an environment that nobody named: BY_MODULES, whose Python each
@@ -210,7 +210,7 @@ class ImageInfo:
     source: str = ""
     digest: str = ""
     architecture: str = ""
-    found: dict[str, str] = field(default_factory=dict)
+    inspected: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     brought_by: str = ""
     size: int = 0
@@ -224,14 +224,14 @@ class ImageInfo:
 
     def fact(self, name: str) -> str:
         """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""
-        return self.labels.get(name) or self.found.get(name, "")
+        return self.labels.get(name) or self.inspected.get(name, "")
 
     def how(self, name: str) -> str:
         """Return what a fact rests on, in words, such as `its label mpi.version is 4.1.4`."""
         if self.labels.get(name):
             return f"its label {name} is {self.labels[name]}"
-        if self.found.get(name):
-            return f"inspecting it, {name} is {self.found[name]}"
+        if self.inspected.get(name):
+            return f"inspecting it, {name} is {self.inspected[name]}"
         return f"{name} is unknown" + (f": {self.problem}" if self.problem else "")
 
     def listed(self, name: str) -> tuple[str, ...]:

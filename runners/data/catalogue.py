@@ -73,11 +73,11 @@ def find(name: str, env: Mapping[str, str]) -> CatalogueEntry:
 
 def everything(env: Mapping[str, str]) -> dict[str, CatalogueEntry]:
     """Return all datasets by name; the user's own, then the project's, win over ours."""
-    found = shipped()
+    entries = shipped()
     for origin, table in tables(env, "datasets"):
         for name, content in table.items():
-            found[name] = _entry(f"{origin}: datasets.{name}", name, content)
-    return found
+            entries[name] = _entry(f"{origin}: datasets.{name}", name, content)
+    return entries
 
 
 def shipped() -> dict[str, CatalogueEntry]:

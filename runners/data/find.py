@@ -116,9 +116,9 @@ def _looked_at(name: str, path: Path, why: str) -> Dataset:
     if path.is_dir():
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")
-        return Dataset(name, path, found=why)
+        return Dataset(name, path, origin=why)
     pack.read_squashfs(path)
-    return Dataset(name, path, squashfs=True, found=why)
+    return Dataset(name, path, squashfs=True, origin=why)
 
 
 def measured(dataset: Dataset, seconds: float = SECONDS) -> Dataset:

@@ -74,8 +74,8 @@ def read(dataset: Path) -> DatasetManifest | None:
 
     A `manifest.json` of somebody else's, without our keys, counts as none.
     """
-    there = read_any_json(path_of(dataset))
-    if not isinstance(there, dict) or not {"dataset", "files"} <= set(there):
+    any_json = read_any_json(path_of(dataset))
+    if not isinstance(any_json, dict) or not {"dataset", "files"} <= set(any_json):
         return None
     content = read_versioned(path_of(dataset), FORM) or {}
     try:

@@ -125,14 +125,16 @@ def _check_output(folder: Path, output: Path) -> None:
 
 def _command() -> str:
     # Apptainer brings one along.
-    found = shutil.which("mksquashfs") or shutil.which("mksquashfs", path=os.pathsep.join(LIBEXEC))
-    if found is None:
+    program = shutil.which("mksquashfs") or shutil.which(
+        "mksquashfs", path=os.pathsep.join(LIBEXEC)
+    )
+    if program is None:
         raise Refused(
             "mksquashfs is not on this machine",
             f"neither on the PATH nor in {', '.join(LIBEXEC)}",
             "module load squashfs-tools",
         )
-    return found
+    return program
 
 
 def _run(command: str, folder: Path, part: Path, content: Counted, say: Progress) -> None:
@@ -184,10 +186,10 @@ def read_squashfs(path: Path) -> Squashfs:
     except OSError as error:
         raise Refused(f"cannot read {path}", str(error.strerror)) from None
     if head[:4] != MAGIC:
-        found = head[:4].hex(" ") or "nothing"
+        start = head[:4].hex(" ") or "nothing"
         raise Refused(
             f"{path} is not a squashfs file",
-            f"it begins with {found}, not with {MAGIC.hex(' ')} (hsqs)",
+            f"it begins with {start}, not with {MAGIC.hex(' ')} (hsqs)",
             "runner data pack DIR",
         )
     if len(head) < SUPERBLOCK.size:

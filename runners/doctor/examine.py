@@ -98,10 +98,10 @@ def _containers(site: Site, file: Path | None) -> list[Finding]:
     runtime = shutil.which("apptainer") or shutil.which("singularity")
     if runtime is None:
         return container.absent(site)
-    found = container.check(container.probe(runtime, places.user(), _workplace()))
+    findings = container.check(container.probe(runtime, places.user(), _workplace()))
     if file is not None:
-        found.append(container.run(container.start("running the image", runtime, [str(file)])))
-    return found
+        findings.append(container.run(container.start("running the image", runtime, [str(file)])))
+    return findings
 
 
 def _workplace() -> Path:

@@ -71,9 +71,9 @@ class About:
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Return the findings by subject, in the order of first mention, each group's worst last."""
-    found = list(findings)
-    worst_last = sorted(found, key=lambda one: ORDER.index(one.state))
-    names = dict.fromkeys(one.subject for one in found)
+    all_findings = list(findings)
+    worst_last = sorted(all_findings, key=lambda one: ORDER.index(one.state))
+    names = dict.fromkeys(one.subject for one in all_findings)
     return [(name, [one for one in worst_last if one.subject == name]) for name in names]
 
 

@@ -219,8 +219,8 @@ class Facts:
     def resources(self) -> Resources:
         """What the scheduler was asked for; as it was typed where no plan has it."""
         typed = self.job.typed
-        asked = Resources(mem=typed.text("mem") or None, time=typed.text("time") or None)
-        return self.plan.resources or asked
+        typed_resources = Resources(mem=typed.text("mem") or None, time=typed.text("time") or None)
+        return self.plan.resources or typed_resources
 
     @property
     def has_image(self) -> bool:

@@ -83,8 +83,8 @@ def judge(facts: Facts) -> Explanation:
     if nothing and facts.state != JobState.RUNNING:
         return nothing
     signatures = [one for one in SIGNATURES if one.early or not nothing]
-    asked = facts.resources
-    several = max(asked.nodes, asked.ntasks or 1, asked.ntasks_per_node or 1) > 1
+    resources = facts.resources
+    several = max(resources.nodes, resources.ntasks or 1, resources.ntasks_per_node or 1) > 1
     logged = replace(facts, first=first_failure.as_logged(facts.first, facts.log, several))
     unsure: Explanation | None = None
     for one in signatures:

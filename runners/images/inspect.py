@@ -152,6 +152,6 @@ def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
                 say(f"inspecting {image.path}")
         elif image.path.is_dir() or not digest_cache.recall(image.path):
             say(f"inspecting {image.path.name}, which has no labels of this project")
-        return replace(image, found=probe(image.path))
+        return replace(image, inspected=probe(image.path))
     except RunnerError as error:
         return replace(image, problem=error.what)

@@ -178,9 +178,9 @@ def _registry(kind: str, rest: str) -> Reference:
         checked_digest(digest)
     elif not tag:
         tag = "latest"
-    found = Reference(kind, "", f"{kind}://{rest}", host, repository, tag, digest)
+    reference = Reference(kind, "", f"{kind}://{rest}", host, repository, tag, digest)
     ending = f"@{digest}" if digest else f":{tag}"
-    return replace(found, text=f"{kind}://{host}/{repository}{ending}")
+    return replace(reference, text=f"{kind}://{host}/{repository}{ending}")
 
 
 def _host(kind: str, rest: str) -> tuple[str, str]:

@@ -171,8 +171,8 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
-        if each.found:
-            log.choose(ChoiceId.DATA, str(each.path), each.found)
+        if each.origin:
+            log.choose(ChoiceId.DATA, str(each.path), each.origin)
     requested, why = spec.stage_data, cannot(launching)
     if requested is DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))

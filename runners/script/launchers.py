@@ -125,14 +125,14 @@ def agents(plan: Plan) -> list[str]:
     """
     if capabilities(plan.launching.scheduler).one_machine:
         return []
-    asked = plan.resources
-    one_each = replace(asked, ntasks=asked.nodes, ntasks_per_node=1, cpus_per_task=None)
+    resources = plan.resources
+    one_each = replace(resources, ntasks=resources.nodes, ntasks_per_node=1, cpus_per_task=None)
     cpus = replace(plan.cpus, bind=plan.cpus.bind or "none")
     argv = srun(
         replace(plan, resources=one_each, wireup=replace(plan.wireup, mpi="none"), cpus=cpus)
     )
     within = capabilities(plan.launching.scheduler).within_job  # which says so itself
-    part = [] if within else [f"--ntasks={asked.nodes}", "--ntasks-per-node=1"]
+    part = [] if within else [f"--ntasks={resources.nodes}", "--ntasks-per-node=1"]
     return [*argv, *part]
 
 

@@ -53,9 +53,9 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
     shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)
     shim += ["--errors"] * bool(plan.spec.error)
-    if asked := plan.spec.profiling:
-        shim += ["--profile-with", asked.command, "--profile-ranks", asked.ranks]
-        shim += ["--profile-tool", asked.tool] if asked.tool else []
+    if profiling := plan.spec.profiling:
+        shim += ["--profile-with", profiling.command, "--profile-ranks", profiling.ranks]
+        shim += ["--profile-tool", profiling.tool] if profiling.tool else []
     slurms = (*plan.spec.sbatch_args, *plan.spec.srun_args)
     shim += ["--core-files"] * any(arg.startswith("--propagate") for arg in slurms)
     shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config

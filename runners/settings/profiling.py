@@ -61,8 +61,8 @@ def _tool(name: str) -> str:
     path = Path(name).expanduser()
     if "/" in name and path.exists() and not (path.is_file() and os.access(path, os.X_OK)):
         raise UsageError(f"--profile-with: {name} is not an executable file")
-    found = shutil.which(path if "/" in name else name)
-    return os.path.abspath(found) if found else ""
+    program = shutil.which(path if "/" in name else name)
+    return os.path.abspath(program) if program else ""
 
 
 def _folders(tool: str) -> Iterator[str]:

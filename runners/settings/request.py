@@ -107,19 +107,23 @@ def resources(config: Config, ranks: bool) -> Resources:
         )
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
-    asked = Resources(**values)
-    if asked.wants_gpus and "cpus-per-task" in config.presets:
-        asked = replace(asked, cpus_per_task=None)  # a GPU's part of its node fits better
-    _consistent(asked)
-    return _tasks(asked) if ranks else asked
+    resources = Resources(**values)
+    if resources.wants_gpus and "cpus-per-task" in config.presets:
+        resources = replace(resources, cpus_per_task=None)  # a GPU's part of its node fits better
+    _consistent(resources)
+    return _tasks(resources) if ranks else resources
 
 
 def _tasks(resources: Resources) -> Resources:
     """Return the request with a task for each GPU of a node, unless a number was asked for."""
     if resources.ntasks_per_node is not None or resources.ntasks is not None:
         return resources
-    found = gpus.on_a_node(resources)
-    return replace(resources, ntasks_per_node=found[1]) if found and found[1] else resources
+    gpus_of_node = gpus.on_a_node(resources)
+    return (
+        replace(resources, ntasks_per_node=gpus_of_node[1])
+        if gpus_of_node and gpus_of_node[1]
+        else resources
+    )
 
 
 def _consistent(resources: Resources) -> None:
@@ -215,14 +219,14 @@ def _signal(text: str | None) -> int | None:
     """Return the seconds of a --signal in sbatch's form, where 60 is the default."""
     if text is None:
         return None
-    found = SIGNAL.fullmatch(text)
-    if not found:
+    match = SIGNAL.fullmatch(text)
+    if not match:
         raise UsageError(
             f"--signal {text!r} is not [B:]USR1[@SECONDS]",
             "trainers save and stop on SIGUSR1, which the job's script passes on to them",
             "--signal USR1@120, or --sbatch-arg=--signal=... for what only your own trainer knows",
         )
-    return int(found.group(1) or 60)
+    return int(match.group(1) or 60)
 
 
 def parse_bind(text: str) -> BindMount:

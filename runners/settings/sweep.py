@@ -75,9 +75,9 @@ def _array(text: str) -> tuple[list[int], int | None]:
 
 
 def _range(part: str, text: str) -> range:
-    found = RANGE.fullmatch(part)
-    if found:
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+    match = RANGE.fullmatch(part)
+    if match:
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if step and first <= last < MOST:
             return range(first, last + 1, step)
     raise UsageError(

@@ -55,8 +55,8 @@ def presets() -> dict[str, dict[str, Any]]:
 
 def source(name: str) -> Path | None:
     """Return the file of a packaged recipe; None for a name that stands for none."""
-    found = _presets().get(name)
-    return found and found.with_suffix(".py")
+    preset = _presets().get(name)
+    return preset and preset.with_suffix(".py")
 
 
 def packaged(name: str) -> Path:
@@ -218,8 +218,8 @@ def shared_modules(path: Path) -> list[Path]:
     """Return the modules of the package that a recipe's file imports, directly or not."""
     names, left = {"__init__"}, [path]
     while left:
-        found = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
-        new = {word for listed, one in found for word in (one or listed).split(", ")} - names
+        imports = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
+        new = {word for listed, one in imports for word in (one or listed).split(", ")} - names
         names |= new
         left += [RECIPES / f"{each}.py" for each in new]
     return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
@@ -267,6 +267,6 @@ def parser(path: Path) -> BareParser:
         or (isinstance(node, (ast.Assign, ast.Expr)) and ast.unparse(node).startswith("parser"))
     ]
     exec(compile(ast.Module(body, []), str(path), "exec"), scope)  # noqa: S102  a file of this package
-    found = scope["parser"]
-    made: BareParser = found() if callable(found) else found
+    parser = scope["parser"]
+    made: BareParser = parser() if callable(parser) else parser
     return made

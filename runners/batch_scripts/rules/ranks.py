@@ -111,10 +111,10 @@ def _on_gpus(job: Directives, step: JobStep) -> Places:
 
 def _on_tasks(job: Directives, starter: Layer) -> Places:
     total, tasks = starter.count("ntasks"), job.tasks
-    asked = job.has("ntasks", "ntasks-per-node") and job.scheduler == "slurm"
+    tells_tasks = job.has("ntasks", "ntasks-per-node") and job.scheduler == "slurm"
     elsewhere = starter.has("H", "host", "hostfile", "machinefile", "oversubscribe")
     mpirun = starter.name in ("mpirun", "orterun", "mpiexec")
-    if mpirun and total and tasks and asked and total > tasks and not elsewhere:
+    if mpirun and total and tasks and tells_tasks and total > tasks and not elsewhere:
         what = f"{starter.name} is to start {total} ranks, the job has {count(tasks, 'task')}"
         yield starter.line, f"{what}: not enough slots", f"-np {tasks}, or --ntasks={total}"
 

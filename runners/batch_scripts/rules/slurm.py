@@ -79,14 +79,14 @@ def cpus_missing(script: Script) -> Places:
 @rule
 def gpus_per_task(script: Script) -> Places:
     job = script.job
-    asked = job.text("gpus-per-task") not in ("", "0")
+    job_has_it = job.text("gpus-per-task") not in ("", "0")
     for _, srun in _sruns(script):
         own, flags = srun.get("gpus-per-task"), job.text("gres-flags") + srun.text("gres-flags")
         bound = "none" not in (job.text("gpu-bind"), srun.text("gpu-bind"))
         tasks = srun.count("ntasks") or job.tasks
         several = 1 not in (tasks, tasks_per_node(job, srun))
         shared = "allow-task-sharing" in flags
-        if several and bound and not shared and (own or asked):
+        if several and bound and not shared and (own or job_has_it):
             what = "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's"
             right = "--gpus-per-node, or --gres-flags=allow-task-sharing beside it"
             yield own.line if own else job.line_of("gpus-per-task"), f"{what} memory", right

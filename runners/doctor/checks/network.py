@@ -94,12 +94,12 @@ def check(network: NodeNetwork) -> list[Finding]:
 
 
 def _fabric(network: NodeNetwork) -> Finding:
-    found = network.fabrics
+    fabrics = network.fabrics
     lines = [shown_port(port) for port in network.ports]
     lines += [shown(item) for item in network.interfaces if item.kind == "slingshot"]
     lines += [f"{name}: a Slingshot device" for name in network.cxi]
     evidence = "\n".join(lines) or "no ports in /sys/class/infiniband, no interface named hsn*"
-    says = ", ".join(found) if found else "none here but Ethernet; nodes may have more (--job)"
+    says = ", ".join(fabrics) if fabrics else "none here but Ethernet; nodes may have more (--job)"
     return ABOUT.ok("fabric", says, evidence)
 
 

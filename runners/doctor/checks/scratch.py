@@ -33,8 +33,8 @@ def probe(runs_dir: Path) -> tuple[ScratchFolder, ...]:
 
 def ask_folder(role: str, path: Path) -> ScratchFolder:
     """Ask about a folder, or what will be its parent; a dead file system answers never."""
-    found = in_time(lambda: _ask(path), SECONDS)
-    return ScratchFolder(role, path, *found) if found else ScratchFolder(role, path, None)
+    answer = in_time(lambda: _ask(path), SECONDS)
+    return ScratchFolder(role, path, *answer) if answer else ScratchFolder(role, path, None)
 
 
 def _ask(path: Path) -> tuple[Volume, bool]:

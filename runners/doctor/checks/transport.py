@@ -68,9 +68,9 @@ class TransportLog:
 def parse(log: str) -> TransportLog:
     """Return what the library that moved the data says; NCCL's word comes before MPI's."""
     for reader in (_nccl, _ucx, _openmpi):
-        found = reader(log)
-        if found.transports:
-            return found
+        of_library = reader(log)
+        if of_library.transports:
+            return of_library
     return TransportLog()
 
 
@@ -109,8 +109,8 @@ def _openmpi(log: str) -> TransportLog:
     btls = Counter(btl for btl, _ in set(OMPI_BTL.findall(log)))
     kinds = {"tcp": TCP, **{btl: f"memory ({btl})" for btl in LOCAL_BTLS}}
     counts = {kinds.get(btl, f"{RDMA} ({btl})"): count for btl, count in btls.items()}
-    found = OMPI_PML.search(log)
-    pml = found.group(1) if found else ""
+    match = OMPI_PML.search(log)
+    pml = match.group(1) if match else ""
     if pml == "cm":  # hands messages whole to libfabric or PSM
         counts[f"{PLUGIN} (pml cm)"] = 1
     return TransportLog("Open MPI", counts, pml=pml)

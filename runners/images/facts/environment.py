@@ -131,7 +131,7 @@ def _folder(name: str) -> ImageInfo:
             "python3 -m venv FOLDER, on a file system that the nodes see",
         )
     labels = read_labels(path)
-    return ImageInfo(path, labels, found=facts_now(labels))
+    return ImageInfo(path, labels, inspected=facts_now(labels))
 
 
 def _stored(name: str, runtime: str) -> ImageInfo:
@@ -234,7 +234,7 @@ def _active(environ: Mapping[str, str]) -> ImageInfo | None:
         if is_one(folder):
             active = replace(image(str(folder), "none"), brought_by=name)
             known = {} if active.ours else facts(active.path)
-            return replace(active, found={**known, **active.found})
+            return replace(active, inspected={**known, **active.inspected})
     return None
 
 
@@ -247,7 +247,7 @@ def _of_modules(modules: LoadedModules, environ: Mapping[str, str]) -> ImageInfo
         return None
     key = _key_of_modules(python, loaded)
     known = digest_cache.content(key, lambda: probe_path(loaded, python))
-    brought = ImageInfo(Path(python).parent.parent, found=known, brought_by=BY_MODULES)
+    brought = ImageInfo(Path(python).parent.parent, inspected=known, brought_by=BY_MODULES)
     runners_own = os.path.dirname(python) == os.path.join(sys.prefix, "bin")
     return None if runners_own and not _has_framework(brought) else brought
 

@@ -89,8 +89,8 @@ def key() -> str:
 
 def everything(image: Path) -> dict[str, str]:
     """Return the facts of `versions` and of `check_build`; raise as they do."""
-    found = versions(image)
-    return {**found, **check_build(image)} if found.get("horovod.version") != "none" else found
+    facts = versions(image)
+    return {**facts, **check_build(image)} if facts.get("horovod.version") != "none" else facts
 
 
 def versions(image: Path) -> dict[str, str]:

@@ -271,7 +271,7 @@ def test_modules_are_loaded_as_in_a_job(modules: dict[str, str]) -> None:
 def labelled(folder: Path, modules: str, library: Path) -> ImageInfo:
     environment.write_labels(folder, LABELS, modules.split(), str(library))
     labels = environment.read_labels(folder)
-    return ImageInfo(folder, labels, found=environment.facts_now(labels))
+    return ImageInfo(folder, labels, inspected=environment.facts_now(labels))
 
 
 def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
     def refused(change: str) -> str:
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
-        info = replace(info, path=SPEC.image.path, found=environment.facts_now(info.labels))
+        info = replace(info, path=SPEC.image.path, inspected=environment.facts_now(info.labels))
         made = solver.solve(
             Case(replace(replace(SPEC, runtime=RuntimeName.NONE), image=info), SITE)
         )
@@ -318,7 +318,8 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
     made = solver.solve(
         Case(
-            replace(replace(SPEC, runtime=RuntimeName.NONE), image=replace(info, found=gone)), SITE
+            replace(replace(SPEC, runtime=RuntimeName.NONE), image=replace(info, inspected=gone)),
+            SITE,
         )
     )
     assert made.refusals[0].what.endswith("compiled with modules that are no longer available")

@@ -61,12 +61,12 @@ def all_of(here: Path, *texts: str) -> tuple[Dataset, ...]:
 
 def test_a_path_a_fetched_name_and_a_name_of_the_site(here: Path) -> None:
     local, fetched, shared, packed = all_of(here, "a=local", "b=mnist", "c=imagenet", "d=coco")
-    assert (local.path, local.found) == (here / "local", "")
-    assert (fetched.path, fetched.found) == (
+    assert (local.path, local.origin) == (here / "local", "")
+    assert (fetched.path, fetched.origin) == (
         here / "scratch/data/mnist",
         "fetched or packed before",
     )
-    assert (shared.path, shared.found) == (here / "site/ImageNet", "a dataset of alvis")
+    assert (shared.path, shared.origin) == (here / "site/ImageNet", "a dataset of alvis")
     assert (packed.path, packed.squashfs, packed.entry) == (here / "site/coco.sqsh", True, "d.sqsh")
 
 

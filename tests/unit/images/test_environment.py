@@ -58,7 +58,7 @@ def test_an_environment_is_looked_into_once(venv: Path) -> None:
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
     assert said == [f"inspecting {venv}"]
-    assert inspect.found(image, said.append).found == image.found
+    assert inspect.found(image, said.append).inspected == image.inspected
     assert len(said) == 1
     (site_packages,) = venv.glob("lib/python3*/site-packages")
     (site_packages / "new-1.dist-info").mkdir()

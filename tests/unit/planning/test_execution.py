@@ -62,7 +62,7 @@ def test_without_a_number_an_allocation_gives_all_its_nodes(
 
 
 def test_an_environment_without_the_trainers_framework() -> None:
-    bare = ImageInfo(Path("/e"), found={"torch.version": "none"})
+    bare = ImageInfo(Path("/e"), inspected={"torch.version": "none"})
     spec = replace(
         SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires="pytorch")
     )

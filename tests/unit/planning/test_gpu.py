@@ -111,7 +111,10 @@ def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
 
 OWN = replace(
     ImageInfo(Path("/i/theirs.sif")),
-    found={"cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1", "horovod.version": "x"},
+    inspected={
+        "cuda.driver.library": "/usr/local/cuda/compat/libcuda.so.1",
+        "horovod.version": "x",
+    },
 )
 
 
@@ -155,7 +158,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
 def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     libraries: str, nodes: int, gpus: str | None, warned: bool
 ) -> None:
-    image = replace(ImageInfo(Path("/i/theirs.sif")), found={"rdma.libraries": libraries})
+    image = replace(ImageInfo(Path("/i/theirs.sif")), inspected={"rdma.libraries": libraries})
     asked = Resources(nodes=nodes, gpus_per_node=gpus)
     made = solver.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
     said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]

@@ -26,7 +26,7 @@ SITE = Site(
 
 def foreign(controllers: str, **found: str) -> ImageInfo:
     facts = {name.replace("_", "."): value for name, value in found.items()}
-    return ImageInfo(Path("/i/a.sif"), found={"horovod.controllers": controllers, **facts})
+    return ImageInfo(Path("/i/a.sif"), inspected={"horovod.controllers": controllers, **facts})
 
 
 OPENMPI = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version="5.0.7", pmix_version="5.0.6")
