@@ -87,6 +87,13 @@ class DataPlane(Word):
     NONE = "none"
 
 
+class GpuVendor(Word):
+    """Whose GPUs, and whose driver in the container: Apptainer's --nv and --rocm."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+
+
 class Controller(Word):
     """Horovod's controller, or that Horovod is not used."""
 

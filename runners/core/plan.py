@@ -9,6 +9,7 @@ from .model import (
     Controller,
     DataAccess,
     DataPlane,
+    GpuVendor,
     ImageAccess,
     InRun,
     JobSpec,
@@ -144,14 +145,13 @@ class Wireup:
 
 @dataclass(frozen=True)
 class Gpus:
-    """What of the host's driver comes into the container.
+    """Whose driver comes from the host into the container, None for none.
 
     `driver` is the oldest NVIDIA driver for the image, None when it does not say. `data_plane` is
     what carries the gradients.
     """
 
-    nv: bool = False
-    rocm: bool = False
+    vendor: GpuVendor | None = None
     driver: str | None = None
     data_plane: DataPlane = DataPlane.NONE
 

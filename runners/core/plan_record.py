@@ -9,10 +9,10 @@ from typing import Any
 from .errors import SystemFault
 from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
-from .model import Controller, Resources, Word
+from .model import Controller, GpuVendor, Resources, Word
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 
-VERSION = 4  # of the form of the file; form 3, which has other names, is read too
+VERSION = 5  # of the form of the file; forms 3 and 4 are read too
 DECISIONS: Mapping[str, Any] = {
     "resources": Resources,
     "launching": Launching,
@@ -95,13 +95,14 @@ def read(paths: JobPaths) -> PlanRecord:
     if content is None:
         return PlanRecord()
     version = content.get("version") if isinstance(content, dict) else None
-    if version not in (3, VERSION):
+    if version not in (3, 4, VERSION):
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
-            f"its form is {version}, and this one reads 3 and {VERSION}",
+            f"its form is {version}, and this one reads 3 to {VERSION}",
         )
     try:
         content = _of_form_3(content) if version == 3 else content
+        content = _of_form_4(content) if version < VERSION else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
         decisions = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
         profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
@@ -114,3 +115,11 @@ def _of_form_3(content: Mapping[str, Any]) -> dict[str, Any]:
     interruption = {OF_FORM_3.get(k, k): v for k, v in content.get("interruption", {}).items()}
     cpus = {name: value for name, value in content.get("cpus", {}).items() if name != "per_task"}
     return {**content, "interruption": interruption, "cpus": cpus}
+
+
+def _of_form_4(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Two switches told whose GPUs they are."""
+    gpus = dict(content.get("gpus", {}))
+    nv, rocm = gpus.pop("nv", False), gpus.pop("rocm", False)
+    vendor = GpuVendor.NVIDIA if nv else GpuVendor.AMD if rocm else None
+    return {**content, "gpus": {**gpus, "vendor": vendor}}

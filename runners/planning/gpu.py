@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Controller, DataPlane, SchedulerName
+from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
@@ -37,7 +37,7 @@ def choose(case: Case, scheduler: SchedulerName, controller: Controller, log: De
     if wanted:
         _check_partition(wanted, case, log)
     vendor = _vendor(case, wanted, log)
-    if vendor == "nv":
+    if vendor is GpuVendor.NVIDIA:
         gpu_image.check_code(case, wanted[0] if wanted else "", log)
         _driver(case, scheduler, log)
         _library_order(case, log)
@@ -46,21 +46,23 @@ def choose(case: Case, scheduler: SchedulerName, controller: Controller, log: De
     data_plane = _data_plane(case, vendor, controller, log)
     if data_plane is DataPlane.NCCL and case.resources.nodes > 1:
         _verbs(case, log)
-    driver = case.image.fact(MINIMUM) or None
-    return Gpus(vendor == "nv", vendor == "rocm", driver, data_plane)
+    return Gpus(vendor, case.image.fact(MINIMUM) or None, data_plane)
 
 
-def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str:
-    """Return nv, rocm or ""; `wanted` are type and number of GPUs on a node."""
+def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> GpuVendor | None:
+    """Choose whose driver comes in; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
-    for flag, value in ((ChoiceId.NV, spec.nv), (ChoiceId.ROCM, spec.rocm)):
-        if value:
-            log.choose(flag, True, case.why(flag))
-            return flag
+    for vendor, option, given in (
+        (GpuVendor.NVIDIA, ChoiceId.NV, spec.nv),
+        (GpuVendor.AMD, ChoiceId.ROCM, spec.rocm),
+    ):
+        if given:
+            log.choose(option, True, case.why(option))
+            return vendor
     if spec.nv is False or not wanted:
         reason = case.why(ChoiceId.NV) if spec.nv is False else "the job requests no GPU"
         log.choose(ChoiceId.NV, False, reason)
-        return ""
+        return None
     if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
         better = gpu_image.for_job(case, wanted[0])
         log.refuse(
@@ -71,9 +73,9 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> str
         )
     if _is_amd(wanted[0], site):
         log.choose(ChoiceId.ROCM, True, "the job requests GPUs, and they are AMD GPUs")
-        return "rocm"
+        return GpuVendor.AMD
     log.choose(ChoiceId.NV, True, "the job requests GPUs")
-    return "nv"
+    return GpuVendor.NVIDIA
 
 
 def _is_amd(kind: str, site: Site) -> bool:
@@ -158,14 +160,16 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _data_plane(case: Case, vendor: str, controller: Controller, log: DecisionLog) -> DataPlane:
+def _data_plane(
+    case: Case, vendor: GpuVendor | None, controller: Controller, log: DecisionLog
+) -> DataPlane:
     value, reason, evidence = _carrier(case, vendor, controller, log)
     log.choose(ChoiceId.DATA_PLANE, value.value, reason, evidence)
     return value
 
 
 def _carrier(
-    case: Case, vendor: str, controller: Controller, log: DecisionLog
+    case: Case, vendor: GpuVendor | None, controller: Controller, log: DecisionLog
 ) -> tuple[DataPlane, str, str]:
     """Return what carries the gradients, the reason and the evidence."""
     image, trainer = case.image, case.spec.trainer

@@ -10,7 +10,7 @@ import shlex
 from ..core import quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
-from ..core.model import BY_MODULES, LauncherName, RuntimeName
+from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..injob import MPICHECK, RANK, SSH_AROUND
@@ -49,7 +49,7 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
     shim += ["--controller", plan.wireup.controller]
     if plan.network.interfaces:
         shim += ["--interface", ",".join(plan.network.interfaces)]
-    if plan.gpus.nv:
+    if plan.gpus.vendor is GpuVendor.NVIDIA:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
     shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)
     shim += ["--errors"] * bool(plan.spec.error)

@@ -30,13 +30,14 @@ from typing import Callable
 
 from ...core import quoting
 from ...core.job_record import JobPaths
-from ...core.model import BindMount, Controller
+from ...core.model import BindMount, Controller, GpuVendor
 from ...core.plan import Plan
 from ...core.quoting import Expanded
 from ..stage_lines import image
 
 # The variable that stands before the names in the file of --env; unset where a container reads it.
 PREFIX = "RUNNER_PREFIX"
+DRIVERS = {GpuVendor.NVIDIA: "--nv", GpuVendor.AMD: "--rocm"}
 SPECIAL = ',:"\n'  # what stands between the parts of --bind
 # The launcher's, and those by which users tune what runs in the container.
 PASSED = ("SLURM_*", "PMI_*", "PMIX_*", "PALS_*", "CUDA_*", "NCCL_*", "FI_*", "HOROVOD_*", "UCX_*")
@@ -56,6 +57,10 @@ class Container:
     @property
     def own_arguments(self) -> tuple[str, ...]:
         return (*self.plan.runtime_args, *self.plan.spec.apptainer_args)
+
+    @property
+    def has_nvidia(self) -> bool:
+        return self.plan.gpus.vendor is GpuVendor.NVIDIA
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,7 @@ def apptainer(container: Container) -> list[str]:
     command = [
         plan.launching.runtime,
         "exec",
-        *["--nv"] * plan.gpus.nv,
-        *["--rocm"] * plan.gpus.rocm,
+        *([DRIVERS[plan.gpus.vendor]] if plan.gpus.vendor else []),
     ]
     for bind in container.binds:
         command += bind_option(bind)
@@ -142,14 +146,14 @@ def podman(container: Container) -> list[str]:
     command = ["podman", "run", "--rm", "--network=host", "--ipc=host"]
     command += ["--userns=keep-id", "--cgroups=disabled", "--security-opt=label=disable"]
     command += ["--entrypoint="]  # as apptainer exec, which leaves out the run script
-    command += ["--device=nvidia.com/gpu=all"] * container.plan.gpus.nv
+    command += ["--device=nvidia.com/gpu=all"] * container.has_nvidia
     command += ["--volume", "/tmp:/tmp", "--volume", Expanded("$PWD:$PWD")]
     return [*command, "--workdir", Expanded("$PWD"), *_podman_options(container)]
 
 
 def podman_hpc(container: Container) -> list[str]:
     plan = container.plan
-    command = ["podman-hpc", "run", "--rm", *["--gpu"] * plan.gpus.nv, *_network(plan)]
+    command = ["podman-hpc", "run", "--rm", *["--gpu"] * container.has_nvidia, *_network(plan)]
     return [*command, *_podman_options(container)]
 
 
@@ -178,7 +182,7 @@ def _network(plan: Plan) -> list[str]:
 def shifter(container: Container) -> list[str]:
     plan = container.plan
     command = ["shifter", f"--image={plan.spec.image.path}"]
-    if plan.gpus.nv and not any(arg.startswith("--module") for arg in plan.runtime_args):
+    if container.has_nvidia and not any(arg.startswith("--module") for arg in plan.runtime_args):
         command.append("--module=gpu")
     command += plan.runtime_args
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from runners.core.model import (
     Controller,
     DataAccess,
     DataPlane,
+    GpuVendor,
     ImageAccess,
     ImageInfo,
     JobSpec,
@@ -50,7 +53,7 @@ PLAN = Plan(
     Resources(),
     Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.SRUN),
     Wireup(Controller.GLOO, "none"),
-    Gpus(nv=True, driver="525.60.13", data_plane=DataPlane.NCCL),
+    Gpus(GpuVendor.NVIDIA, driver="525.60.13", data_plane=DataPlane.NCCL),
     Cpus("cores", "v3"),
     Network(("eth0", "ib0")),
     Staging(data=DataAccess.COPIED, image=ImageAccess.MOUNTED, image_offset=4096, root="/local"),
@@ -99,11 +102,25 @@ def test_another_form_is_named(paths: JobPaths, written: object) -> None:
         plan_record.read(paths)
 
 
+def _of_form_4(vendor: GpuVendor | None) -> dict[str, Any]:
+    old = plan_record.as_data(PLAN)
+    del old["gpus"]["vendor"]
+    old["gpus"].update(nv=vendor is GpuVendor.NVIDIA, rocm=vendor is GpuVendor.AMD)
+    return {**old, "version": 4}
+
+
+@pytest.mark.parametrize("vendor", [None, *GpuVendor])
+def test_a_record_of_form_4_is_read(paths: JobPaths, vendor: GpuVendor | None) -> None:
+    paths.plan.write_text(json.dumps(_of_form_4(vendor)))
+    assert plan_record.read(paths).gpus == replace(PLAN.gpus, vendor=vendor)
+
+
 def test_a_record_of_form_3_is_read(paths: JobPaths) -> None:
-    old = {**plan_record.as_data(PLAN), "version": 3}
+    old = {**_of_form_4(GpuVendor.NVIDIA), "version": 3}
     for now, before in (("signal", "warning"), ("requeue_limit", "restart_limit")):
         old["interruption"][before] = old["interruption"].pop(now)
     old["cpus"]["per_task"] = 4
     paths.plan.write_text(json.dumps(old))
     record = plan_record.read(paths)
     assert (record.interruption, record.cpus) == (PLAN.interruption, PLAN.cpus)
+    assert record.gpus == PLAN.gpus

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
-from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
+from runners.core.model import GpuVendor, ImageInfo, JobSpec, Resources, SchedulerName
 from runners.core.plan import ChoiceId
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
@@ -201,14 +201,14 @@ def test_without_a_scheduler_an_old_driver_is_refused() -> None:
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
     """As under WSL, where the library is there and /proc/driver/nvidia is not."""
-    assert solver.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.nv
+    assert solver.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.vendor
 
 
 def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
     (refusal,) = solver.solve(Case(replace(SPEC, image=image), SLURM)).refusals
     assert "gpu.sif cannot use them" in refusal.what
-    assert not solver.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.nv
+    assert not solver.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.vendor
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
@@ -423,13 +423,15 @@ def test_amd_gpus_get_rocm() -> None:
     made = slurm_site.solved(
         Resources(gpus_per_node="mi250:8"), replace(slurm_site.SITE, partitions=nodes)
     )
-    assert (made.gpus.nv, made.gpus.rocm) == (False, True)
+    assert made.gpus.vendor is GpuVendor.AMD
     asked = replace(slurm_site.SPEC, resources=Resources(gpus_per_node="8"))
     there = replace(slurm_site.SITE, partitions=(), amd=True)
-    assert solver.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.rocm
-    assert solver.solve(
-        Case(replace(replace(asked, nv=True), image=slurm_site.IMAGE), there)
-    ).gpus.nv
+    assert (
+        solver.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.vendor
+        is GpuVendor.AMD
+    )
+    named = replace(asked, nv=True, image=slurm_site.IMAGE)
+    assert solver.solve(Case(named, there)).gpus.vendor is GpuVendor.NVIDIA
 
 
 def test_a_gpu_job_without_nccl_is_told() -> None:

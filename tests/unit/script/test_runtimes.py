@@ -14,7 +14,14 @@ import pytest
 
 from runners.core import quoting
 from runners.core.job_record import JobPaths
-from runners.core.model import BindMount, Controller, ImageInfo, LauncherName, RuntimeName
+from runners.core.model import (
+    BindMount,
+    Controller,
+    GpuVendor,
+    ImageInfo,
+    LauncherName,
+    RuntimeName,
+)
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.core.trainer import Trainer
@@ -228,5 +235,5 @@ def test_pyxis_is_options_of_srun() -> None:
 
 
 def test_rocm_is_the_runtimes_own_flag() -> None:
-    made = replace(scripts.jobs()["slurm-apptainer"], gpus=Gpus(rocm=True))
+    made = replace(scripts.jobs()["slurm-apptainer"], gpus=Gpus(GpuVendor.AMD))
     assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]
