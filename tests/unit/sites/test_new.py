@@ -182,6 +182,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
 ) -> None:
     commands(runner, monkeypatch, scontrol=CONFIG, sinfo=sinfo)
     monkeypatch.setattr("runners.sites.probe.SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr("runners.sites.find.SECONDS", 2)
     done = run("new")
     assert f"left out: {told}" in done.output
     path = runner / "runner" / "sites" / "kit.toml"
