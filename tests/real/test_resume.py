@@ -35,7 +35,36 @@ def write_atomically(path, data):
     written(path, data)
 checkpoints.write_atomically = write_atomically
 sys.argv = sys.argv[1:]
-runpy.run_module("recipes." + sys.argv[0], run_name="__main__")
+runpy.run_module(sys.argv[0], run_name="__main__")
+"""
+# A trainer of one rank on the recipes' own files, without a framework: its weights are a number.
+NUMBER = """
+from recipes import options, saving
+from recipes.ranks import Ranks
+from recipes.run import Run
+parser = options.Parser("number", "Trains a number, which is that of the step.")
+for name in ("--epochs", "--batch-size"):
+    parser.add_argument(name, type=int)
+args, alone = parser.parse_args(), Ranks(0, 1, 0, 1, lambda mine: [mine], lambda mine: mine, int)
+run = Run(args, alone, "number", "cpu", "719 samples", {})
+class Weights:
+    value = 0
+    def signature(self):
+        return saving.signature([("number", [1])])
+    def pack(self, folder):
+        return b"%d" % self.value
+    def unpack(self, payload):
+        self.value = int(payload)
+weights = Weights()
+run.begin(719, weights)
+run.rate = 1.0
+for _ in run.epochs():
+    for batch in run.batches():
+        weights.value += 1
+        run.step_done(0.5 * batch.own)
+    run.epoch_done()
+assert weights.value == run.step
+run.finish([])
 """
 # A trainer of the user's own: 100 steps, of which it saves the number when it is asked to.
 OWN = """
@@ -54,10 +83,11 @@ while step < 100:
 print("ended at", step, flush=True)
 """
 SHORT = ["--epochs", "2", "--batch-size", "8", "--log-interval", "1"]
-STEPS = 180  # 1438 samples over 2 ranks of 8, twice
+STEPS = 180  # 1438 samples over 2 ranks of 8, or 719 over one, twice
 PREEMPTED = {"torch_mnist": (20, 80), "tf_mnist": (50,)}  # recipe -> after which steps
+LOW = ["-p", "low", "--requeue", "--parsable"]
 # Over MPI a rank that waits for the slower other looks for it in each cycle, without a rest.
-ON_TWO = ["-N", "2", "-p", "low", "--requeue", "--parsable", "--cycle-time-ms", "20"]
+ON_TWO = ["-N", "2", "--cycle-time-ms", "20"]
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +108,10 @@ def login(preempting: None) -> Iterator[Login]:
     on_cluster(["rm", "-rf", folder])
 
 
-def start(login: Login, recipe: str, *options: str, pause: float = 0.05) -> str:
-    """Launch a slowed recipe; return the job's number."""
+def start(login: Login, module: str, *options: str, pause: float = 0.05) -> str:
+    """Launch a slowed trainer; return the job's number."""
     trainer = login.write("slow.py", SLOW)
-    words = [*ON_TWO, "--env", f"STEP_SECONDS={pause}", *options, trainer, "--", recipe, *SHORT]
+    words = [*LOW, "--env", f"STEP_SECONDS={pause}", *options, trainer, "--", module, *SHORT]
     return succeeded(login.launch(*words)).stdout.strip()
 
 
@@ -123,7 +153,7 @@ def preempt(login: Login) -> None:
 @pytest.mark.parametrize("recipe", PREEMPTED)
 def test_a_preempted_job_ends_like_one_that_was_not(login: Login, recipe: str) -> None:
     """PyTorch's twice, in which a run that goes on is saved; TensorFlow's starts take long."""
-    id, times = start(login, recipe), len(PREEMPTED[recipe])
+    id, times = start(login, f"recipes.{recipe}", *ON_TWO), len(PREEMPTED[recipe])
     for restarted, step in enumerate(PREEMPTED[recipe], 1):
         until(login, trained(step))
         preempt(login)
@@ -151,8 +181,9 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
     """Slurm looks at time limits every half minute, and warns 20 to 50 s after the start here."""
     limits = ["--time", "1", "--signal", "USR1@10", "--requeue-limit", "1"]
     plain = ["--no-requeue", "--time", "1", "--job-name", "plain"]
-    plain_id = start(login, "torch_mnist", *plain, pause=1)
-    id = start(login, "torch_mnist", *limits, pause=1)
+    login.write("number.py", NUMBER)
+    plain_id = start(login, "number", *plain, pause=1)
+    id = start(login, "number", *limits, pause=1)
     done = ended(login.runner("wait", id), 91)
     at = login.told("status", id)
     assert (at["state"], at["restarts"], at["exit_code"]) == ("STOPPED", 1, 91)
@@ -174,7 +205,8 @@ def test_time_runs_out_until_the_budget_is_used_and_a_hand_goes_on(login: Login)
 
 
 def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login) -> None:
-    id = start(login, "torch_mnist", "--job-name", "slow")
+    login.write("number.py", NUMBER)
+    id = start(login, "number")
     until(login, trained(95))  # the first epoch has ended, with a checkpoint
     before = final_checkpoint(login, "runs/slow-1")
     login.sh("touch slow-disk")
@@ -185,7 +217,7 @@ def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login
     assert final_checkpoint(login, "runs/slow-1") == before
     assert login.runner("wait", id).returncode == 86
     login.sh("rm slow-disk")
-    inside = f"apptainer exec {UNPACKED} python -m recipes.torch_mnist {' '.join(SHORT)}"
+    inside = f"apptainer exec {UNPACKED} python number.py {' '.join(SHORT)}"
     told = login.sh(f"{inside} --output on --resume runs/slow-1")
     assert "resumed at step 90, epoch 2" in told
 
