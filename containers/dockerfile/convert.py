@@ -8,22 +8,16 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+from runners.core import machine
 from runners.core.errors import UsageError
 
 from .copies import USER_BASE
 from .parse import Instruction, pairs, parse, plain, shell, words
+from .quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
+from .reader import OF_SHELL
 from .runs import Runs
 from .sections import sections
-from .stage import (
-    OF_BASE,
-    OF_SHELL,
-    PLACEHOLDER,
-    Note,
-    Stage,
-    automatic,
-    placeholder,
-    with_arguments,
-)
+from .stage import Note, Stage
 
 LOST = {
     "EXPOSE": "a container has the network of its host: nothing to do",
@@ -42,9 +36,9 @@ USER = "in Apptainer everybody stays who they are outside; what follows runs as 
 class Converter(Runs):
     """Reads the instructions one after the other."""
 
-    def __init__(self, dockerfile: Path, left_out: str = "") -> None:
+    def __init__(self, dockerfile: Path, left_out: str) -> None:
         super().__init__(dockerfile, left_out)
-        self.globals = automatic()  # the values of the arguments before all stages
+        self.globals = _automatic()  # the values of the arguments before all stages
         self.in_from: set[str] = set()  # arguments of FROM lines
 
     def read(self, item: Instruction) -> None:
@@ -204,6 +198,13 @@ class Converter(Runs):
     def read_cmd(self, item: Instruction) -> None:
         self.stage.command = item.command(self.stage.shell)
         self.stage.has_command = True
+
+
+def _automatic() -> dict[str, str]:
+    """The values of the ARGs that Docker's builder sets by itself."""
+    here = machine.architecture()
+    values = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}", "VARIANT": ""}
+    return {f"{of}{name}": values[name] for of in ("TARGET", "BUILD") for name in values}
 
 
 def _is_named(name: str, values: Mapping[str, str]) -> bool:

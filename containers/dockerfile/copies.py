@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from .parse import Instruction, shell, words
+from .quoting import OF_BASE, with_arguments
 from .sources import GIT, Sources, globbed
-from .stage import OF_BASE, STAGED, Stage, with_arguments
+from .stage import STAGED, Stage
 
 USER_BASE = re.compile(r"^/\S*/\.local/?(?=\s)")  # what pip's --user fills in a builder's home
 KNOWN_FLAGS = ("from", "link", "parents", "chown", "chmod", "checksum", "keep-git-dir", "unpack")

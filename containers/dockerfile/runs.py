@@ -11,7 +11,8 @@ from itertools import takewhile
 
 from .copies import Copies
 from .parse import HEREDOC, SHELL, Instruction
-from .stage import NO_TEXT, STAGED, joined, quoted, with_arguments
+from .quoting import NO_TEXT, joined, quoted, with_arguments
+from .stage import STAGED
 
 # A list of commands, or one that changes the shell it runs in.
 LIST = re.compile(r"&&|\|\||[;&|(){}`]|\n|\bif\b|\bfor\b|\bwhile\b|\bcase\b")

@@ -15,7 +15,9 @@ from runners.core.errors import Refused
 
 from .ignore import matches
 from .parse import Heredoc, Instruction
-from .stage import HIDDEN, OPEN, PLACEHOLDER, STAGED, Reader, Stage, with_arguments
+from .quoting import HIDDEN, OPEN, PLACEHOLDER, with_arguments
+from .reader import Reader
+from .stage import STAGED, Stage
 
 ARCHIVE = re.compile(r"\.(?:tar|tar\.\w+|tgz|tbz2?|txz)$")
 GIT = re.compile(r"^(?:git@|git://|ssh://)|^https?://[^#?]*\.git(?:[#?]|$)")
