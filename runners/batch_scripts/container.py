@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .draft import LaunchLine, Note
+from .draft import LaunchLine
 from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE
 from .script import Script
 from .step import Layer
@@ -27,7 +27,7 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
     own = layer.name in DOCKERS and _is_own(script, image.text)
     if own or not image.pieces:
         why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
-        draft.open.append(Note(layer.line, f"<image>: {why}"))
+        draft.fill_in(layer.line, f"<image>: {why}")
         image = literal("<image>", layer.line)
     elif layer.name in DOCKERS:
         image = made(("docker://", *image.pieces), image.line)
@@ -37,7 +37,7 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
         draft.leave_out(script.job.line_of("module"), text)
     elif image.text.startswith("<image of "):
         text = f"{image.text}: the image, mounts and variables that this file names"
-        draft.open.append(Note(image.line, text))
+        draft.fill_in(image.line, text)
     of_shifter = script.job.all("volume") if layer.name == "shifter" else ()
     for option in (*of_shifter, *layer.options):
         name, value, line = option.name, option.value, option.line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .directives import Directives
-from .draft import LaunchLine, Note
+from .draft import LaunchLine
 from .launch_parts import is_part
 from .step import JobStep, Layer
 from .words import BRANCH, RUN, Word, literal, unknown
@@ -35,7 +35,7 @@ def _nodes(draft: LaunchLine, job: Directives) -> None:
     text, line = job.text("nodes"), job.line_of("nodes")
     if text and job.count("nodes") is None:
         draft.add("nodes", text if "<" in text else f"<{text}>")
-        draft.open.append(Note(line, f"--nodes={text}: runner takes one number of nodes"))
+        draft.fill_in(line, f"--nodes={text}: runner takes one number of nodes")
     elif text or (job.has("nodelist") and (job.nodes or 1) > 1):
         draft.add("nodes", job.nodes or text)
 
@@ -122,14 +122,14 @@ def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Wor
     factors = ("NODES", each.text.strip("${}").split(":")[0])  # of $((N * SLURM_NNODES))
     if total and not total.number and not any(name in total.text for name in factors):
         text = f"{total.text} ranks in all: the line starts {each.text} on each of its nodes"
-        draft.notes.append(Note(total.line, text))
+        draft.look_at(total.line, text)
 
 
 def _alone(draft: LaunchLine, job: Directives) -> None:
     """A program that no launcher starts: one rank on the first node."""
     if (job.nodes or 1) > 1:
         text = f"--nodes={job.nodes}: no launcher starts this on the other nodes; it gets one"
-        draft.notes.append(Note(job.line_of("nodes"), text))
+        draft.look_at(job.line_of("nodes"), text)
     draft.add("nodes", 1)
     draft.add("ntasks", 1)
     cpus, tasks = job.count("cpus-per-task") or 1, job.first_tasks
@@ -162,7 +162,7 @@ def _agents(draft: LaunchLine, job: Directives, agent: Layer, starter: Layer, pa
     if ranks is not None:
         draft.add("ntasks-per-node", ranks)
         if ranks.text.startswith("<"):
-            draft.open.append(Note(ranks.line, f"{ranks.text}: the ranks of each node"))
+            draft.fill_in(ranks.line, f"{ranks.text}: the ranks of each node")
     _cpus(draft, job, ranks.number if ranks else None, starter)
     draft.add("launcher", name)
     if name == "composer":

@@ -62,7 +62,7 @@ class LaunchLine:
         """Say which pieces of a word only the run knows."""
         for piece in word.unknown:
             if piece.kind in WHO_KNOWS:
-                self.open.append(Note(piece.line, f"{piece.source}: {WHO_KNOWS[piece.kind]}"))
+                self.fill_in(piece.line, f"{piece.source}: {WHO_KNOWS[piece.kind]}")
 
     def argument(self, word: Word) -> None:
         self.arguments.append(word)
@@ -73,6 +73,12 @@ class LaunchLine:
 
     def lose(self, line: int, text: str) -> None:
         self.lost.append(Note(line, text))
+
+    def fill_in(self, line: int, text: str) -> None:
+        self.open.append(Note(line, text))
+
+    def look_at(self, line: int, text: str) -> None:
+        self.notes.append(Note(line, text))
 
     def words(self) -> Iterator[str]:
         yield from ("runner", "launch")

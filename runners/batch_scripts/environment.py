@@ -7,21 +7,29 @@ from pathlib import Path
 
 from ..core.command_line import without_secret
 from ..core.site import Profile
-from . import container, trainer
-from .commands import Command, exclude
-from .draft import MOVED, LaunchLine, Note
+from . import container, modules, trainer
+from .commands import Command
+from .draft import MOVED, LaunchLine
+from .modules import commands_before
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .purpose import runs_python
-from .script import CHANGING, MODULES, UNLOADING, Script, module_command
+from .script import MODULES, Script
 from .simple_commands import HARMLESS
 from .step import JobStep
 from .words import ADDRESS, ENVIRONMENT, RUN, Word, join, literal, made, root_of, unknown
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
-MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", "hpcx", "mpi")
 UNSET = {"NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"}  # of PLACE
 PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port", "launcher"}
 CONDAS = ("conda", "mamba", "micromamba")
+# What to look at where `run` starts a container.
+RUN_BY_HAND = {
+    **dict.fromkeys(APPTAINER, "the launch does not run the image's runscript"),
+    **{
+        name: f"{name}: the launch runs its image with Apptainer, as you and in your folder"
+        for name in DOCKERS
+    },
+}
 
 
 def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
@@ -29,12 +37,8 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
     if draft.folder is not None:
         draft.note(draft.folder)
     if step.container and step.image is not None:
-        name = step.container.name if step.action == "run" else ""
-        if name in APPTAINER:
-            draft.notes.append(Note(step.line, "the launch does not run the image's runscript"))
-        elif name in DOCKERS:
-            text = f"{name}: the launch runs its image with Apptainer, as you and in your folder"
-            draft.notes.append(Note(step.line, text))
+        if text := RUN_BY_HAND.get(step.container.name if step.action == "run" else ""):
+            draft.look_at(step.line, text)
         container.add(draft, script, step.container, step.image)
         _first_on_path(draft, step)
     else:
@@ -43,18 +47,15 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
     if step.remote:
         _not_handed_on(draft, script, step)
         return
-    _modules(draft, script, step, profile)
-    for command in script.content.commands:
-        chooses = _chooses(command)
+    modules.add(draft, script, step, profile)
+    for command in filter(_chooses, commands_before(script, step)):
         decided = [each for each in command.conditions if each not in step.command.conditions]
-        before = command.order <= step.command.order and not exclude(
-            step.command.conditions, decided
-        )
-        if chooses and decided and before and not command.within:
-            draft.notes.append(Note(command.line, f"{command.text}: {decided[-1]} decides this"))
+        if decided and not command.within:
+            draft.look_at(command.line, f"{command.text}: {decided[-1]} decides this")
 
 
 def _chooses(command: Command) -> bool:
+    """Whether a command chooses what a step runs in: modules, or an environment."""
     return command.name in MODULES or activated(command) is not None
 
 
@@ -69,7 +70,7 @@ def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
         draft.folder = unknown("$HOME", ENVIRONMENT, step.line)  # in which $PWD is another one
     elif not any(each.name == "cd" for each in step.inner):
         text = f"{starter} starts it in your home folder: launch it there"
-        draft.notes.append(Note(step.line, text))
+        draft.look_at(step.line, text)
 
 
 def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
@@ -96,32 +97,32 @@ def _folder(word: Word | None) -> Word | None:
 
 def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     draft.add("runtime", "none")
-    before = _before(script, step, *step.inner)
+    commands = commands_before(script, step, *step.inner)
     own = [step.environment] if step.environment else []
-    name = [literal(""), *filter(None, (_activated(each, step) for each in before)), *own][-1]
+    name = [literal(""), *filter(None, (_activated(each, step) for each in commands)), *own][-1]
     folder = _conda_folder(script, name.text)
     if "/" in name.text or name.unknown:
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
-    elif name.text or _leads(step) or any(map(_may_activate, before)):
-        where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
-        whose = f"this conda environment{where}" if name.text else "the Python that runs this"
-        if name is step.environment and name.text in FINDERS:
-            whose = f"{name.text}'s environment: `{FINDERS[name.text]}` shows it"
+    elif name.text or _leads(step) or any(map(_may_activate, commands)):
         place = f"<environment {name.text}>" if name.text else "<environment>"
         draft.add("image", place)
-        draft.open.append(Note(name.line or step.line, f"{place}: the folder of {whose}"))
+        text = f"{place}: the folder of {_whose_folder(name.text, folder, step)}"
+        draft.fill_in(name.line or step.line, text)
     else:
         text = "no --image: the Python of the modules, or of what is active where you launch"
-        draft.notes.append(Note(step.line, text))
+        draft.look_at(step.line, text)
 
 
-def _before(script: Script, step: JobStep, *more: Command) -> list[Command]:
-    """Return the commands that may run before a step: not those of another branch."""
-    around = () if step.remote else script.content.commands[: step.command.order + 1]
-    commands = (*around, *(each for each in more if each.line <= step.line))
-    return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
+def _whose_folder(name: str, folder: Path | None, step: JobStep) -> str:
+    """Say of which environment the user has to fill in the folder, and what shows it."""
+    if step.environment and name in FINDERS:
+        return f"{name}'s environment: `{FINDERS[name]}` shows it"
+    if not name:
+        return "the Python that runs this"
+    where = f"; conda looks in {folder}" if folder else ": `conda env list` shows it"
+    return f"this conda environment{where}"
 
 
 def _leads(step: JobStep) -> bool:
@@ -179,29 +180,41 @@ def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
         if "=" not in word.text:
             given.setdefault(word.text, None)
     placed: dict[tuple[int, str], list[str]] = {}
-    cpus = (script.job.text("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
     for name, value in given.items():
         line = value.line if value else step.line
-        if name in UNSET and value and not runs_python(step):
-            text = f"{name}={value.text}: runner sets no such variable; {step.names[0]} may read it"
-            draft.lose(line, text)
-        elif name in PLACE or (name == "OMP_NUM_THREADS" and value and value.text in cpus):
-            verb = "needs no" if name in UNSET else "sets"
+        if verb := _placed(script, step, name, value):
             placed.setdefault((line, verb), []).append(name)
         elif reason := _left_out(step, name, value):
             draft.leave_out(line, f"{name}: {reason}")
         elif value is None:
             draft.add("env", name, line)
-        elif name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
-            whose = "modules" if step.image is None else "image"
-            draft.lose(line, f"{name}={value.text}: the trainer gets that of the {whose}")
-        elif value.has(RUN) and step.agent and not trainer.without_agent(step):
-            draft.lose(line, f"{name}={value.text}: only the job knows it")
+        elif reason := _lost(step, name, value):
+            draft.lose(line, f"{name}={value.text}: {reason}")
         else:
             _variable(draft, name, value, step.image is not None)
     for (line, verb), names in placed.items():
         what = "such variable" if verb != "sets" else them(names)
         draft.leave_out(line, f"{', '.join(names)}: runner {verb} {what}")
+
+
+def _placed(script: Script, step: JobStep, name: str, value: Word | None) -> str:
+    """Say what runner does with a variable that tells a rank its place; "" for another one."""
+    cpus = (script.job.text("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
+    if name in UNSET and (value is None or runs_python(step)):
+        return "needs no"
+    of_cpus = name == "OMP_NUM_THREADS" and value and value.text in cpus
+    return "sets" if of_cpus or name in PLACE - UNSET else ""
+
+
+def _lost(step: JobStep, name: str, value: Word) -> str:
+    """Say why the trainer cannot get a variable; "" where it can."""
+    if name in UNSET:
+        return f"runner sets no such variable; {step.names[0]} may read it"
+    if name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
+        return f"the trainer gets that of the {'modules' if step.image is None else 'image'}"
+    if value.has(RUN) and step.agent and not trainer.without_agent(step):
+        return "only the job knows it"
+    return ""
 
 
 def _left_out(step: JobStep, name: str, value: Word | None) -> str:
@@ -230,7 +243,7 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
         container.binds(draft, value, "apptainer")
     elif without_secret(f"{name}=x") == name and value.known:
         draft.add("env", name, value.line)
-        draft.open.append(Note(value.line, f"{name}: a secret; export it before the launch"))
+        draft.fill_in(value.line, f"{name}: a secret; export it before the launch")
     elif name == "MODULEPATH":
         for folder in _own_folders(name, value):
             draft.add("module-use", folder)
@@ -247,34 +260,3 @@ def _own_folders(name: str, path: Word) -> list[Word]:
     """Return what a script adds to a list of folders, without what was in it before."""
     parts = [[p for p in part.pieces if name not in str(p)] for part in path.split(":")]
     return [made(part, path.line) for part in parts if part]
-
-
-def _modules(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
-    loaded = profile.launch.get("module", []) if profile else []
-    alone = step.image is not None and step.layers[0].kind != "starter"
-    conditions = step.command.conditions
-    for command in (each for each in _before(script, step) if each.name in MODULES):
-        verb, words = module_command(command)
-        if verb in ("purge", "reset"):
-            draft.add("module-purge")
-        elif verb == "use":
-            for word in words:
-                if profile and word.text in profile.module_use:
-                    draft.leave_out(command.line, f"{command.text}: the site's profile does it")
-                else:
-                    draft.add("module-use", word)
-        elif verb in UNLOADING | CHANGING:
-            orders = command.order - 1, command.order
-            loaded_ = [len(script.modules(order, conditions)) for order in orders]
-            if loaded_[1] >= loaded_[0]:  # that of the login
-                draft.lose(command.line, command.text)
-        elif any(word.unknown for word in words):
-            draft.lose(command.line, f"{command.text}: only the run knows the module")
-    for name, line in script.modules(step.command.order, conditions).items():
-        own = name.partition("/")[0].lower()
-        if name in loaded or own in loaded:
-            draft.leave_out(line, f"module {name}: the site's profile loads it")
-        elif alone and own in MPI_MODULES:
-            draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
-        else:
-            draft.add("module", name)

@@ -63,13 +63,13 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     for condition in command.conditions:
         if is_part(step) and (step.agent or LOOP in condition):
             continue
-        made.notes.append(Note(step.line, f"{condition} decides whether this runs"))
+        made.look_at(step.line, f"{condition} decides whether this runs")
     for file in dict.fromkeys(shell_scripts(step)):
         text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
-        made.notes.append(Note(step.line, text))
+        made.look_at(step.line, text)
     for agent in hidden_agents(step):
         text = f"{agent} is started by {step.names[0]}, which is not known here, for each rank"
-        made.notes.append(Note(step.line, text))
+        made.look_at(step.line, text)
     _left_out(made, step)
     _blanks(made)
     return made
@@ -124,7 +124,7 @@ def _site(draft: LaunchLine, script: Script) -> Profile | None:
     own = job.text("filesystems")
     if profile and own and given and {*own.split(":")} != {*given[0].split(":")}:
         text = f"filesystems={own}: the profile of {profile.name} has {given[0]}"
-        draft.notes.append(Note(job.line_of("filesystems"), text))
+        draft.look_at(job.line_of("filesystems"), text)
     return profile
 
 

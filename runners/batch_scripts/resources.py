@@ -8,7 +8,7 @@ from ..core import gpus
 from ..settings.table import SETTINGS
 from . import counts
 from .directives import Directives
-from .draft import LaunchLine, Note
+from .draft import LaunchLine
 from .launch_parts import is_part
 from .programs import NAMES, OPTIONS, Option
 from .step import JobStep
@@ -52,7 +52,7 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
             _setting(draft, option.name, option.value, option.line)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"
-        draft.notes.append(Note(0, text))
+        draft.look_at(0, text)
     counts.add(draft, job, step)
 
 

@@ -8,7 +8,7 @@ from ..settings.table import SETTINGS
 from ..settings.trainers import IN_IMAGES
 from . import words as kinds
 from .directives import Directives
-from .draft import LaunchLine, Note
+from .draft import LaunchLine
 from .programs import APPTAINER, NAMES, Option, is_python
 from .purpose import runs_python
 from .step import JobStep
@@ -219,4 +219,4 @@ def exports(draft: LaunchLine, name: str, value: Word) -> None:
         draft.exports = [each for each in draft.exports if each[0] != name] + [(name, value)]
     else:
         piece = next(each for each in value.unknown if each.kind in WHO_KNOWS)
-        draft.lost.append(Note(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}"))
+        draft.lose(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}")
