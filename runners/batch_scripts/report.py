@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import launch_line
+from . import launch_line, outside
 from .draft import LaunchLine, Note
 from .rules import findings
 from .rules.rule import ScriptFinding
@@ -33,8 +33,8 @@ class ScriptReport:
 def make(script: Script) -> ScriptReport:
     drafts = [launch_line.draft(script, step) for step in script.steps]
     notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
-    notes["lost"] = _unique([*notes["lost"], *launch_line.others(script)])
-    notes["notes"] = _unique([*notes["notes"], *launch_line.of_loops(script)])
+    notes["lost"] = _unique([*notes["lost"], *outside.not_carried_over(script)])
+    notes["notes"] = _unique([*notes["notes"], *outside.to_look_at(script)])
     return ScriptReport(tuple(drafts), tuple(findings(script)), notes)
 
 
