@@ -19,7 +19,7 @@ from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from . import apptainer, import_added, lockfile, log_causes, pip
 from .apptainer import Apptainer
 from .definition import STAGE, Base
-from .foreign_horovod import Horovod
+from .foreign_horovod import HorovodBuild
 
 # PEP 440; distributions patch some packages and number them in their own way.
 VERSION = re.compile(
@@ -102,13 +102,13 @@ class AddedPackages:
 
     base: Base
     inside: Inside
-    wanted: Path | Horovod
+    wanted: Path | HorovodBuild
     source: pip.PackageSource
     ca: Path | None
 
     @property
     def name(self) -> str:
-        return "Horovod" if isinstance(self.wanted, Horovod) else str(self.wanted)
+        return "Horovod" if isinstance(self.wanted, HorovodBuild) else str(self.wanted)
 
     def fetch(self, runtime: Apptainer, folder: Path, stage: Path, log: Path) -> None:
         """Fill `stage` for the build; `folder` is for what must not be seen by it."""
@@ -124,7 +124,7 @@ class AddedPackages:
         container = self._container(folder, settings)
         command = [*container, *self._pip()]
         try:
-            if isinstance(self.wanted, Horovod):
+            if isinstance(self.wanted, HorovodBuild):
                 wanted = self.wanted.compile(runtime.run, container, self._pip(), folder, log)
             else:
                 wanted = f"--requirement={FOLDER}/{self.wanted.name}"

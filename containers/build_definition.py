@@ -22,7 +22,7 @@ from .apptainer import Apptainer, Build
 from .build_folders import BuildFolders
 from .build_steps import BuildProgress, BuildStep
 from .definition import Base
-from .foreign_horovod import Horovod
+from .foreign_horovod import HorovodBuild
 from .plan import COMPRESSION, ZSTD
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
@@ -65,7 +65,7 @@ def with_packages(packages: AddedPackages, output: Path) -> DefinitionBuild:
     """The base with what a requirements file asks for, or with Horovod. Raises RunnerError."""
     base, wanted = packages.base, packages.wanted
     link = base.path.name if SAFE_NAME.fullmatch(base.path.name) else "base.sif"
-    proof = wanted.imports() if isinstance(wanted, Horovod) else ""
+    proof = wanted.imports() if isinstance(wanted, HorovodBuild) else ""
     return DefinitionBuild(
         text=definition.with_packages(link, packages.inside.python, proof),
         name=Path(packages.name).name,
@@ -110,7 +110,7 @@ def describe(target: DefinitionBuild) -> str:
 
 def build(target: DefinitionBuild, shown: BuildProgress) -> None:
     """Make the image, run its test, put it in place. Raises RunnerError; what was there stays."""
-    if target.packages and isinstance(target.packages.wanted, Horovod):
+    if target.packages and isinstance(target.packages.wanted, HorovodBuild):
         shown.say(target.packages.wanted.summary())
     folders = BuildFolders.locate(os.environ)
     with process.only_build(folders.work, shown), process.emptied(folders.temporary) as temporary:

@@ -55,8 +55,8 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Horovod:
-    """What it is compiled for: modules of frameworks, and what of the image is used.
+class HorovodBuild:
+    """How Horovod is compiled for an image: its frameworks, and whether with MPI and for GPUs.
 
     `stage` is the path that the folder of the compilation has for the compiler.
     """
@@ -150,8 +150,8 @@ def of_image(base: Base, python: str) -> Target:
     )
 
 
-def find(target: Target, packages: Mapping[str, str]) -> Horovod:
-    """What it is to be compiled for in the target, by asking there. Raises RunnerError."""
+def build_for(target: Target, packages: Mapping[str, str]) -> HorovodBuild:
+    """Return how Horovod is compiled for a target, by asking there. Raises RunnerError."""
     installed = {normalised(name): version for name, version in packages.items()}
     if "horovod" in installed:
         what = f"{target.name} already has Horovod {installed['horovod']}"
@@ -175,8 +175,8 @@ def _ask(target: Target) -> dict[str, Any]:
     return answer
 
 
-def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any]) -> Horovod:
-    """Raise Refused for what does not compile; an MPI or CUDA that is not there is no fault."""
+def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any]) -> HorovodBuild:
+    """Return the build; Refused for what does not compile. No MPI or CUDA is no fault."""
     for name, what, package in NEEDED:
         output = can[name]
         if output == "" or (name == "mpi" and output is None):
@@ -188,4 +188,4 @@ def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any])
             f"{target.with_tools} (Debian: {package})",
         )
     gpu = (can["nvcc"], can["nccl"]) == ("", "")
-    return Horovod(modules, can["mpi"] == "", gpu, can["variables"])
+    return HorovodBuild(modules, can["mpi"] == "", gpu, can["variables"])

@@ -189,7 +189,7 @@ def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> Made:
         disk_space.require(folders.temporary, NEEDS, shown.say)
         environ, mpi = _active(options, work)
         installed = packages(python, environ)
-        horovod = foreign_horovod.find(_target(folder, python, environ), installed)
+        horovod = foreign_horovod.build_for(_target(folder, python, environ), installed)
         horovod = replace(horovod, stage=str(work))
         wanted = host_tools.library(mpi, environ, work) if mpi and horovod.mpi else ""
         shown.say(f"MPI: {mpi.compiler}" if mpi else "no MPI on the PATH: Horovod has Gloo alone")

@@ -1,4 +1,4 @@
-"""Runs one long command of a build with its output in a log, and stops it when we are stopped."""
+"""The commands of a build, each with its output in a log, and the scratch folder they work in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ VARIABLE = re.compile(r"\w+=")
 def run(
     command: Sequence[str], log: Path, environ: Mapping[str, str], folder: Path | None = None
 ) -> None:
-    """Run `command` in `folder`, appending to `log`. SystemFault with the reason if it fails."""
+    """Run `command` in `folder`, appending to `log`, and stop it when we are stopped.
+
+    Raises SystemFault with the reason if it fails.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         # A session of its own: Ctrl-C reaches it once, from us, not twice.

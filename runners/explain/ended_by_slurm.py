@@ -20,18 +20,19 @@ from .fixes import AGAIN, go_on, logs_of, resume, saves, since
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")
-NODE = LogPattern("ode failure on ", r"^srun: error: Node failure on (\S+)")
+NODE_FAILED = LogPattern("ode failure on ", r"^srun: error: Node failure on (\S+)")
 # srun gives up at once, or waits and tries again for as long as the job has time
-NO_STEP = LogPattern("Unable to create step", r"^srun: error: (?!.*already completing)")
-NEVER = LogPattern("Job step may never run", r"^srun: ")
-WAITS = LogPattern("step creation temporarily disabled", r"^srun: ")
-STEP = LogPattern("tep created for ", r"^srun: ")
+STEP_NOT_CREATED = LogPattern("Unable to create step", r"^srun: error: (?!.*already completing)")
+STEP_NEVER_RUNS = LogPattern("Job step may never run", r"^srun: ")
+STEP_WAITS = LogPattern("step creation temporarily disabled", r"^srun: ")
+NO_STEP = (STEP_NEVER_RUNS, STEP_NOT_CREATED, STEP_WAITS)
+STEP_CREATED = LogPattern("tep created for ", r"^srun: ")
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
-NO_OUTPUT = 53  # the signal that slurmstepd says then (21.08 to 26.05)
-WAITED = LogPattern("waiting for remainder of ranks for more than")
-MISSED = LogPattern(TITLE)
-NAMED = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
-STALLED = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
+SIGNAL_NO_LOG = 53  # of slurmstepd that cannot open a job's log (21.08 to 26.05)
+STALL_SECONDS = LogPattern("waiting for remainder of ranks for more than")
+STALL_WARNING = LogPattern(TITLE)
+STALLED_RANKS = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
+STALL_STATES = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
 
 
 # `DUE TO ...` in slurmstepd's line -> the state in which the job will end
@@ -58,12 +59,12 @@ def end_in_sight(facts: Facts) -> Facts:
 
 def stall(facts: Facts) -> Explanation | None:
     """Horovod's stall inspector named the ranks that were missed."""
-    lines = facts.lines(MISSED)
+    lines = facts.lines(STALL_WARNING)
     record = facts.record
     # Who is cancelled while it waits is ended by a signal, and has not failed.
-    if not lines or facts.state not in STALLED or (record and not record.follower):
+    if not lines or facts.state not in STALL_STATES or (record and not record.follower):
         return None
-    named = [line for line in facts.lines(NAMED) if line.number > lines[0].number]
+    named = [line for line in facts.lines(STALLED_RANKS) if line.number > lines[0].number]
     ranks = sorted({line.text.strip().partition(":")[0] for line in named}, key=int)
     who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
     rank = int(ranks[0]) if len(ranks) == 1 else None
@@ -73,7 +74,7 @@ def stall(facts: Facts) -> Explanation | None:
         "had started"
     )
     fix = logs_of(facts, int(ranks[0]) if ranks else 0)
-    shown = (*facts.lines(WAITED)[:1], *named[:2])
+    shown = (*facts.lines(STALL_SECONDS)[:1], *named[:2])
     because = "Horovod's stall inspector reports it; only that rank's own log may tell why"
     said = finding(cause, shown, fix, Certainty.LIKELY, because)
     return replace(said, rank=rank, host=host)
@@ -100,19 +101,19 @@ def _ended(
 
 def _node(facts: Facts) -> str:
     """Return the node that was lost, where srun names it."""
-    seen = facts.match(NODE)
+    seen = facts.match(NODE_FAILED)
     return seen[1][1].rstrip(".,") if seen else ""
 
 
 def node_lost(facts: Facts) -> Explanation | None:
     """A node does not answer any more, or was taken out."""
     in_log = any("DUE TO NODE FAILURE" in line.text for line in facts.lines(CANCELLED))
-    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE) and not in_log:
+    if facts.state != JobState.NODE_FAIL and not facts.lines(NODE_FAILED) and not in_log:
         return None
     node = _node(facts) or "a node of the job"
     cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"
     fix = change(exclude=node) if _node(facts) and facts.saved is None else go_on(facts)
-    return _ended(facts, cause, fix, *facts.lines(NODE)[:2])
+    return _ended(facts, cause, fix, *facts.lines(NODE_FAILED)[:2])
 
 
 def _of_slurm(facts: Facts) -> str:
@@ -122,8 +123,8 @@ def _of_slurm(facts: Facts) -> str:
 
 def no_step(facts: Facts) -> Explanation | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
-    lines = [line for each in (NEVER, NO_STEP, WAITS) for line in facts.lines(each)[:1]]
-    made = [line.number for line in facts.lines(STEP)]
+    lines = [line for each in NO_STEP for line in facts.lines(each)[:1]]
+    made = [line.number for line in facts.lines(STEP_CREATED)]
     if not lines or facts.record or any(number > lines[-1].number for number in made):
         return None  # or a rank has started, and tells how it ended
     why = re.sub(r"^srun: (?:error: )?", "", lines[0].text)
@@ -192,7 +193,7 @@ def not_staged(facts: Facts) -> Explanation:
 def runs_folder(facts: Facts) -> Explanation | None:
     """The run's folder is not there on the node: Slurm could not even open the log."""
     match = BY_SIGNAL.match(facts.reason)
-    if not match or int(match[1]) != NO_OUTPUT or facts.log.size or facts.failures:
+    if not match or int(match[1]) != SIGNAL_NO_LOG or facts.log.size or facts.failures:
         return None
     cause = (
         f"the run's folder {facts.paths.root} does not exist on the node or is not writable: "
@@ -201,7 +202,7 @@ def runs_folder(facts: Facts) -> Explanation | None:
     fix = advice("give --runs-dir a folder that the nodes share")
     if facts.scratch:
         fix = change(runs_dir=f"{facts.scratch}/runs")
-    because = f"Slurm ends a job whose log it cannot open with signal {NO_OUTPUT}"
+    because = f"Slurm ends a job whose log it cannot open with signal {SIGNAL_NO_LOG}"
     return _ended(facts, cause, fix, facts.reason, because=because)
 
 
@@ -245,10 +246,15 @@ NOT_STARTED = (
     Signature("no-record", no_word, state=JobState.UNKNOWN),
 )
 SIGNATURES = (
-    Signature("stall", stall, (WAITED, MISSED, NAMED)),
+    Signature("stall", stall, (STALL_SECONDS, STALL_WARNING, STALLED_RANKS)),
     Signature("staging-failed", not_staged, kind=kinds.NOT_STAGED),
-    Signature("node-lost", node_lost, (NODE, CANCELLED)),
-    Signature("no-step", no_step_yet, (NO_STEP, NEVER, WAITS, STEP), early=True),
+    Signature("node-lost", node_lost, (NODE_FAILED, CANCELLED)),
+    Signature(
+        "no-step",
+        no_step_yet,
+        (*NO_STEP, STEP_CREATED),
+        early=True,
+    ),
     Signature("time-limit", time_limit, state=JobState.TIMEOUT),
     Signature("preempted", preempted, state=JobState.PREEMPTED),
     Signature("cancelled", cancelled, state=JobState.CANCELLED),

@@ -9,7 +9,7 @@ from shlex import quote
 from ..core.remedy import Remedy, change, command, shell_line
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
-from .findings import ITSELF, before, certain, dataset_in, likely, who
+from .findings import RANK_REPORTS, before, certain, dataset_in, likely, who
 from .fixes import FETCH, edit, on_node
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
@@ -53,7 +53,7 @@ def full_disk(facts: Facts) -> Explanation | None:
     fix = _elsewhere(facts, on_node(facts, "df", "-h", path or facts.paths.root))
     if path:
         return certain(facts, cause, fix, *lines)
-    return likely(facts, cause, fix, *lines, because=f"{ITSELF}, but not on which disk")
+    return likely(facts, cause, fix, *lines, because=f"{RANK_REPORTS}, but not on which disk")
 
 
 def quota(facts: Facts) -> Explanation | None:

@@ -1,4 +1,4 @@
-"""What signatures make of facts: findings and how sure they are, and what is known of the rank."""
+"""Makes the explanations that signatures return, and reads what is known of the first rank."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from .explanation import Certainty, Explanation
 from .facts import Facts, Line
 
 # Words of an error or an address, and what `runner data fetch` calls that dataset
-DATASETS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
-PLACE = re.compile(r'^(?:\[rank\d+\]: )?\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+FETCHED_AS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}
+TRACEBACK_LINE = re.compile(r'^(?:\[rank\d+\]: )?\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 # Files that the user did not write: those of packages, of Python, and of the shim,
 # programs such as bin/torchrun, and what TensorFlow makes of a @tf.function
-OTHERS = re.compile(
+NOT_THE_USERS = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3[.\d]*/|/code/(?:injob|recipes)/|^<|/bin/[^/]+$"
     r"|/__autograph_generated_file|\.pyx$"
 )
 # What Python prints between an error and the one that came of it
-CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
-ITSELF = "the rank's own last error reports it"
-GUESSED = "this is its last line that looks like an error"
+BETWEEN_ERRORS = (
+    "During handling of the above exception",
+    "The above exception was the direct cause",
+)
+NAME_OF_ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
+RANK_REPORTS = "the rank's own last error reports it"
+LAST_LINE_ONLY = "this is its last line that looks like an error"
 
 
 def finding(
@@ -42,7 +45,7 @@ def certain(
     """
     sure = Certainty.CERTAIN
     if not because:
-        sure, because = as_sure_as_told(facts, sure, ITSELF + note)
+        sure, because = as_sure_as_told(facts, sure, RANK_REPORTS + note)
     return finding(cause, (*record_of(facts), *evidence), fix, sure, because)
 
 
@@ -56,7 +59,7 @@ def as_sure_as_told(facts: Facts, sure: Certainty, because: str) -> tuple[Certai
     if record is None or not record.guessed or sure != Certainty.CERTAIN:
         return sure, because
     sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
-    return sure, f"the rank exited without an error message, and {GUESSED}"
+    return sure, f"the rank exited without an error message, and {LAST_LINE_ONLY}"
 
 
 def likely(facts: Facts, cause: str, fix: Remedy, *evidence: object, because: str) -> Explanation:
@@ -70,7 +73,7 @@ def record_of(facts: Facts) -> tuple[str, ...]:
 
 def dataset_in(text: str) -> str:
     """Return the name for `runner data fetch` of the dataset that a text names, or ""."""
-    names = (name for words, name in DATASETS.items() if re.search(rf"(?i)\b{words}\b", text))
+    names = (name for words, name in FETCHED_AS.items() if re.search(rf"(?i)\b{words}\b", text))
     return next(names, "")
 
 
@@ -101,8 +104,8 @@ def user_line(facts: Facts) -> tuple[Line, str, int] | None:
     label = "" if worker is None else f"[rank{worker}]: "
     theirs = [line for line in facts.log.last if line.text.startswith(label)]
     for line in reversed(theirs or facts.log.last):
-        match = PLACE.match(line.text)
-        if match and not OTHERS.search(match["file"]):
+        match = TRACEBACK_LINE.match(line.text)
+        if match and not NOT_THE_USERS.search(match["file"]):
             return line, match["file"], int(match["line"])
     return None
 
@@ -120,5 +123,7 @@ def own_code(facts: Facts) -> tuple[Line, ...]:
 def before(facts: Facts) -> list[Line]:
     """Return the errors from which the first rank's last one came: Python shows them before it."""
     last = facts.log.last
-    ends = [at for at, line in enumerate(last) if line.text.startswith(CHAINED)]
-    return [line for at in ends for line in last[max(0, at - 3) : at] if ERROR.match(line.text)]
+    ends = [at for at, line in enumerate(last) if line.text.startswith(BETWEEN_ERRORS)]
+    return [
+        line for at in ends for line in last[max(0, at - 3) : at] if NAME_OF_ERROR.match(line.text)
+    ]

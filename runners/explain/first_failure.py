@@ -13,7 +13,7 @@ from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_A_TYPE, OF_RANK, TIME
 from ..jobs.logs import exit_code
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
-from .findings import CHAINED
+from .findings import BETWEEN_ERRORS
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
 FOLLOWS = ("Terminated", "Exited with exit code 143", "died from signal 15")
@@ -201,7 +201,7 @@ def start_of_chain(lines: Sequence[str], end: int) -> int:
     """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
     start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
     near = range(start - 1, max(-1, start - 4), -1)
-    chained = next((at for at in near if lines[at].startswith(CHAINED)), None)
+    chained = next((at for at in near if lines[at].startswith(BETWEEN_ERRORS)), None)
     return start if chained is None else start_of_chain(lines, chained)
 
 

@@ -12,7 +12,7 @@ from ..injob import failure_kinds as kinds
 from ..injob import run_files
 from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
-from .findings import PLACE, certain, host, likely, who
+from .findings import TRACEBACK_LINE, certain, host, likely, who
 from .first_failure import without_ignored
 from .fixes import doctor, edit, in_image, on_node
 
@@ -107,7 +107,7 @@ def _from_home(facts: Facts) -> Line | None:
     lines = [*without_ignored(facts.log.last)]
     ends = [at for at, line in enumerate(lines) if facts.error in line.text]
     for line in reversed(lines[: ends[-1] if ends else None]):
-        if PLACE.match(line.text):
+        if TRACEBACK_LINE.match(line.text):
             return line if HOME.search(line.text) else None
     return None
 

@@ -11,7 +11,7 @@ from itertools import accumulate, takewhile
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import plain
 from .facts import Facts, Line
-from .findings import CHAINED
+from .findings import BETWEEN_ERRORS
 from .first_failure import LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
@@ -135,7 +135,7 @@ def _from_error(lines: list[str], error: str) -> list[str]:
 def _end_of_chain(lines: list[str], at: int) -> int:
     """Return where the last exception stands that came while the one at `at` was handled."""
     texts = [LABEL.sub("", line) for line in lines[at + 1 :]]
-    chained = any(text.startswith((*CHAINED, WITHIN)) for text in texts[:NEAR])
+    chained = any(text.startswith((*BETWEEN_ERRORS, WITHIN)) for text in texts[:NEAR])
     begin = next((number for number, text in enumerate(texts) if TRACEBACK in text), 0)
     rest = enumerate(texts[begin + 1 :], at + begin + 2)
     message = next((number for number, text in rest if text and not text[0].isspace()), at)

@@ -106,7 +106,9 @@ def with_packages(
     if requirements:
         packages = AddedPackages(base, python, requirements.absolute(), source, ca)
         return build_definition.with_packages(packages, output)
-    horovod = foreign_horovod.find(foreign_horovod.of_image(base, python.python), python.packages)
+    horovod = foreign_horovod.build_for(
+        foreign_horovod.of_image(base, python.python), python.packages
+    )
     packages = AddedPackages(base, python, horovod, source, ca)
     labels = {**probe_image.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=labels)

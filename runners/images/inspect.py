@@ -36,8 +36,8 @@ SOFTWARE = (
 )
 # What some images need of a node: ours for GPUs, those with a Horovod of ours.
 NEEDS = ("cpu.level", "cuda.driver.minimum", "cuda.capabilities", "cudnn.version")
-# What only MPICH has, only an image with a driver's library of its own, only one that is not ours.
-OF_SOME = ("mpi.device", "cuda.driver.library", "rdma.libraries")
+# Shown where they are found: MPICH's device, a driver's library of the image's own, RDMA libraries.
+IF_FOUND = ("mpi.device", "cuda.driver.library", "rdma.libraries")
 HOROVOD_LABEL = "horovod.version"  # our images have it
 CREATED = "org.opencontainers.image.created"
 LABELS = ("org.opencontainers.image.version", "org.opencontainers.image.revision")
@@ -75,28 +75,28 @@ def inspect(path: Path) -> Inspection:
     labels = environment.read_labels(path) if ours else image_labels.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: ImageFact(labels[name], LABEL) for name in LABELS if name in labels})
-    probed, problem = {}, None
+    inside, problem = {}, None
     try:
-        probed = {} if HOROVOD_LABEL in labels else probe(path)
+        inside = {} if HOROVOD_LABEL in labels else probe(path)
     except RunnerError as error:
         problem = error
     for name in SOFTWARE:
-        facts[name] = _known(name, labels, probed)
-    facts.update({name: ImageFact(probed[name], PROBED) for name in OF_SOME if name in probed})
+        facts[name] = _known(name, labels, inside)
+    facts.update({name: ImageFact(inside[name], PROBED) for name in IF_FOUND if name in inside})
     facts.update({name: ImageFact(labels[name], LABEL) for name in NEEDS if name in labels})
     if facts["architecture"] == NOT_KNOWN and path.is_file():
         facts["architecture"] = ImageFact(sif.architecture(sif.objects(path)) or UNKNOWN, FILE)
     return Inspection(facts, problem)
 
 
-def _known(name: str, labels: dict[str, str], probed: dict[str, str]) -> ImageFact:
+def _known(name: str, labels: dict[str, str], inside: dict[str, str]) -> ImageFact:
     if name in labels:
         return ImageFact(labels[name], LABEL)
     if name == "nccl.version" and labels.get("cuda.version") == "none":
         return ImageFact("none", LABEL)  # our CPU image has no label for what it cannot have
     if name == "pmi.client" and labels.get("pmix.version", "none") != "none":
         return ImageFact("pmix", LABEL)  # the MPI of our images is linked with their PMIx
-    return ImageFact(probed[name], PROBED) if name in probed else NOT_KNOWN
+    return ImageFact(inside[name], PROBED) if name in inside else NOT_KNOWN
 
 
 def probe(path: Path) -> dict[str, str]:
@@ -141,8 +141,8 @@ def _created(path: Path, labels: dict[str, str]) -> dict[str, ImageFact]:
     return {"created": ImageFact(utc(seconds), FILE) if seconds else NOT_KNOWN}
 
 
-def found(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
-    """Return the image with what is inside; what went wrong is its `problem`, no error.
+def inspected(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
+    """Return an image with what looking into it finds; what went wrong is its `problem`, no error.
 
     `say` is told when this will take long, which is the first time for a file.
     """

@@ -235,7 +235,7 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
         return image
     from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
 
-    return inspect.found(image, listener.tell)
+    return inspect.inspected(image, listener.tell)
 
 
 def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:

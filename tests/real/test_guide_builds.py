@@ -52,11 +52,11 @@ KEPT = f"""#!/opt/runner/bin/python
 import shutil, sys
 sys.path.insert(0, "/scratch/{USER}/kit")
 from containers import host_horovod
-from containers.foreign_horovod import Horovod
+from containers.foreign_horovod import HorovodBuild
 from runners.__main__ import main
 WHEEL = "{{wheel}}"
 host_horovod._compile = lambda compilation, work, result, log: shutil.copy(WHEEL, result)
-Horovod.compile = lambda *_: WHEEL
+HorovodBuild.compile = lambda *_: WHEEL
 main()
 """
 MODULES = f"module use /scratch/{USER}/modules"

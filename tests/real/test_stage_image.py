@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from runners.injob.stage.node import BLOCK, SPARE
+from runners.injob.stage.node import BLOCK, SPARE_BYTES
 
 from .conftest import IMAGE, Login, ended, on_cluster, succeeded
 from .test_data import left_on_nodes
@@ -160,7 +160,7 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
         done = ended(login.launch(*words, env={"TMPDIR": "/mnt/tiny"}), 92)
         said = done.stdout + done.stderr
         blocks = -(-int(login.sh(f"stat --format %s {IMAGE}")) // BLOCK)
-        needed = f"{(blocks * BLOCK + SPARE) / 1e6:.1f} MB needed"
+        needed = f"{(blocks * BLOCK + SPARE_BYTES) / 1e6:.1f} MB needed"
         assert f"image on n2: no space in /mnt/tiny: {needed}" in said, said
         assert "try: --stage-image none" in said
         cause = login.told("explain")

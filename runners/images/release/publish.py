@@ -37,24 +37,24 @@ def publish(images: Sequence[Path], target: Source, key: str, progress: Progress
 
     Nothing is put anywhere before the list is signed. Raises a RunnerError.
     """
-    alone = [_alone(path, progress) for path in images]
-    if len({(each.version, each.revision) for each in alone}) > 1:
-        versions = [f"{path}: {o.version}, {o.revision}" for path, o in zip(images, alone)]
+    single = [_release_of_one(path, progress) for path in images]
+    if len({(each.version, each.revision) for each in single}) > 1:
+        versions = [f"{path}: {o.version}, {o.revision}" for path, o in zip(images, single)]
         raise Refused("the images are not of one revision", "\n".join(versions))
-    made = replace(alone[0], images=tuple(each.images[0] for each in alone))
+    made = replace(single[0], images=tuple(each.images[0] for each in single))
     if len(set(map(made.file, made.images))) < len(images):
         raise Refused("two of the images are the same", ", ".join(map(str, images)))
-    with _staged(places.images(), made.version) as stage:
+    with _staging_folder(places.images(), made.version) as stage:
         for path, image in zip(images, made.images):
             (stage / made.file(image)).symlink_to(path.absolute())
         listed = stage / prebuilt.file_of(made.version)
         listed.write_bytes(release.written(made))
         pgp.sign(listed, key)
-        _put(made, stage, target, progress)
+        _publish_files(made, stage, target, progress)
     return made
 
 
-def _alone(path: Path, progress: Progress) -> Release:
+def _release_of_one(path: Path, progress: Progress) -> Release:
     """Return a release of one image, by what that says of itself; raise Refused for another's."""
     labels = sif.labels(path) or {}
     version, revision = labels.get(f"{LABELS}version"), labels.get(f"{LABELS}revision")
@@ -79,19 +79,19 @@ def mirror(origin: Verified, target: Source, progress: Progress) -> None:
     if origin.source.text == target.text:
         raise Refused(f"{target.text} is the source itself")
     near = target.path if isinstance(target, Folder) else places.images()
-    with _staged(near, origin.release.version) as stage:
+    with _staging_folder(near, origin.release.version) as stage:
         for image in origin.release.images:
-            _bring(origin, image, stage / origin.release.file(image), progress)
+            _fetch_image(origin, image, stage / origin.release.file(image), progress)
         listed = stage / prebuilt.file_of(origin.release.version)
         listed.write_bytes(origin.raw)
         listed.with_name(f"{listed.name}.asc").write_bytes(origin.signature)
-        _put(origin.release, stage, target, progress)
+        _publish_files(origin.release, stage, target, progress)
     if isinstance(target, Folder):
         atomic.write_text(target.path / prebuilt.KEY_FILE, origin.key)
 
 
-def _bring(origin: Verified, image: ReleasedImage, path: Path, progress: Progress) -> None:
-    """Have an image of a release, checked: a link to a folder's, a copy of a registry's."""
+def _fetch_image(origin: Verified, image: ReleasedImage, path: Path, progress: Progress) -> None:
+    """Put a released image at `path`, checked: a link to a folder's, a copy of a registry's."""
     if isinstance(origin.source, Folder):
         path.symlink_to(origin.source.uri(origin.release, image))
         if not path.is_file():
@@ -107,15 +107,15 @@ def _bring(origin: Verified, image: ReleasedImage, path: Path, progress: Progres
         raise NotVerified(f"{path.resolve()} is not what was released", evidence)
 
 
-def _put(made: Release, files: Path, target: Source, progress: Progress) -> None:
-    """Put a release's files there, the list last. Raises a RunnerError."""
+def _publish_files(made: Release, staged: Path, target: Source, progress: Progress) -> None:
+    """Copy or push the files of a release to its target, the list last. Raises a RunnerError."""
     if isinstance(target, InRegistry):
-        _put_in_registry(made, files, target, progress)
+        _push_to_registry(made, staged, target, progress)
     else:
-        _put_in_folder(made, files, target, progress)
+        _copy_to_folder(made, staged, target, progress)
 
 
-def _put_in_folder(made: Release, files: Path, target: Folder, progress: Progress) -> None:
+def _copy_to_folder(made: Release, staged: Path, target: Folder, progress: Progress) -> None:
     listed = prebuilt.file_of(made.version)
     with disk_space.writing(target.path):
         target.path.mkdir(parents=True, exist_ok=True)
@@ -123,16 +123,16 @@ def _put_in_folder(made: Release, files: Path, target: Folder, progress: Progres
         progress.begin(f"writing {name}")
         path = target.path / name
         with disk_space.writing(path), atomic.new_file(path) as part:
-            shutil.copyfile(files / name, part)
+            shutil.copyfile(staged / name, part)
             part.chmod(0o644)
 
 
-def _put_in_registry(made: Release, files: Path, target: InRegistry, progress: Progress) -> None:
+def _push_to_registry(made: Release, staged: Path, target: InRegistry, progress: Progress) -> None:
     for image in made.images:
-        path = files / made.file(image)
+        path = staged / made.file(image)
         server = target.server(image.name, made.tag(image), PUSH)
         push.upload_sif(server, path, image.digest, progress)
-    listed = files / prebuilt.file_of(made.version)
+    listed = staged / prebuilt.file_of(made.version)
     kinds = {listed: release.TYPE, listed.with_name(f"{listed.name}.asc"): release.SIGNATURE_TYPE}
     layers = {
         path: Blob(f"sha256:{sha256(path)}", path.stat().st_size, kind)
@@ -143,7 +143,7 @@ def _put_in_registry(made: Release, files: Path, target: InRegistry, progress: P
 
 
 @contextmanager
-def _staged(near: Path, version: str) -> Iterator[Path]:
+def _staging_folder(near: Path, version: str) -> Iterator[Path]:
     """Yield a new folder in `near`; gone in the end."""
     with disk_space.writing(near / "release"):
         near.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ def unpack(file: "str", offset: "str", folder: "str") -> "tuple[int, int]":
     program = safe_unsquashfs()
     executable(os.path.dirname(folder))
     sizes = sizes_listed(output_of([program, "-lln", "-o", offset, file]))
-    node.room(folder, sizes)
+    node.require_room(folder, sizes)
     output_of([program, "-q", "-n", "-no-xattrs", "-o", offset, "-d", folder, file])
     os.unlink(file)
     return len(sizes), sum(sizes)
@@ -65,8 +65,8 @@ def executable(folder: "str") -> None:
 
 def safe_unsquashfs() -> "str":
     """Return where a safe unsquashfs is; raise NotStaged."""
-    program = node.find("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
-    _, version = node.run([program, "-version"])
+    program = node.find_program("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
+    _, version = node.run_program([program, "-version"])
     danger = node.unsafe_unsquashfs(version)
     if danger:
         raise NotStaged(f"{danger}; try: --stage-image node-local")
@@ -81,7 +81,7 @@ def sizes_listed(text: "str") -> "list[int]":
 
 def output_of(argv: "list[str]") -> "str":
     """Run it; return its output. Raises NotStaged with its last words."""
-    code, text = node.run(argv)
+    code, text = node.run_program(argv)
     if code not in DONE:
         raise NotStaged(f"cannot unpack it: {node.last_line(text, f'exit code {code}')}")
     return text
@@ -119,7 +119,7 @@ def unmount(folder: "str") -> None:
     if os.path.isdir(folder) and MOUNT in os.listdir(folder):
         program = next(filter(None, map(shutil.which, UNMOUNTS)), "")
         if program:
-            node.run([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
+            node.run_program([program, "-u", "-z", os.path.join(folder, MOUNT)], SECONDS)
 
 
 def _start_mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "str") -> None:
@@ -149,10 +149,10 @@ def _program(runtime: "str") -> "str":
     """Return where squashfuse_ll is: on the PATH, or where Apptainer's packages keep theirs."""
     beside = os.path.realpath(shutil.which(runtime) or "/usr/bin/" + runtime)
     tools = os.path.join(os.path.dirname(os.path.dirname(beside)), "libexec", runtime, "bin")
-    return node.find(PROGRAM, [tools])
+    return node.find_program(PROGRAM, [tools])
 
 
 def _enter(runtime: "str", target: "str") -> None:
-    code, text = node.run([runtime, "exec", target, "true"], SECONDS)
+    code, text = node.run_program([runtime, "exec", target, "true"], SECONDS)
     if code:
         raise NotStaged(node.last_line(text, f"{runtime} exec: exit code {code}"))

@@ -31,7 +31,7 @@ from typing import Callable
 
 from .. import run_files
 from . import image, node
-from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record, say
+from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record_failure, say
 
 PREFIX = f"runner-{os.getuid()}-"
 NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")
@@ -220,7 +220,7 @@ def main(argv: "list[str]") -> "int":
         COMMANDS[command](folder, *rest)
     except (NotStaged, OSError) as error:
         code = error.code if isinstance(error, NotStaged) else EXIT_NOT_STAGED
-        record(what, str(error), code)
+        record_failure(what, str(error), code)
         return code
     return 0
 
@@ -231,7 +231,7 @@ def _line() -> "str":
 
 
 def _room(folder: "str", entry: "str", source: "str") -> None:
-    node.room(os.path.join(folder, entry), [os.stat(source).st_size])
+    node.require_room(os.path.join(folder, entry), [os.stat(source).st_size])
 
 
 def _copy(folder: "str", entry: "str", source: "str") -> None:

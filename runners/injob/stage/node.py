@@ -1,4 +1,4 @@
-"""The node on which staging runs: its name, programs and disk, and where it says what failed.
+"""What staging needs on its node: programs, room on the disk, copies, and records of failures.
 
 Several files are copied at a time: on a shared file system each costs a few waits, and little else.
 """
@@ -22,15 +22,15 @@ EXIT_NOT_STAGED = 92
 EXIT_NOT_VERIFIED = 81
 DATA, IMAGE = "data", "image"
 # The image's names begin so, which no dataset's does.
-OF_THE_IMAGE = ".image"
+IMAGE_PREFIX = ".image"
 # CVE-2021-40153 and CVE-2021-41072: up to 4.5 an image can make it write anywhere, through a link.
 # A distribution's fixed 4.5 and older cannot be told from others by their version.
-SAFE = (4, 5, 1)
+SAFE_UNSQUASHFS = (4, 5, 1)
 VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
-AT_A_TIME = 8
-SPARE = 64 * 2**20  # bytes that stay free, for what else the job writes there
+COPIES_AT_A_TIME = 8
+SPARE_BYTES = 64 * 2**20  # bytes that stay free, for what else the job writes there
 # Where there are too few inodes for many files, one file may do.
-PACKED = {
+INSTEAD_OF_MANY_FILES = {
     DATA: "runner data pack, which packs them into one file",
     IMAGE: "--stage-image node-local",
 }
@@ -51,7 +51,7 @@ class NotTheSame(NotStaged):
 
 def kind(entry: "str") -> "str":
     """Return what an entry of the job's folder is, in the words of the option --stage-...."""
-    return IMAGE if os.path.basename(entry).startswith(OF_THE_IMAGE) else DATA
+    return IMAGE if os.path.basename(entry).startswith(IMAGE_PREFIX) else DATA
 
 
 def host() -> "str":
@@ -63,8 +63,8 @@ def say(what: "str", text: "str") -> None:
     print(f"runner: {what} on {host()}: {text}", file=sys.stderr, flush=True)
 
 
-def record(what: "str", message: "str", code: "int") -> None:
-    """Say it, and in a job write a record beside those of failed ranks; by rename, as they do."""
+def record_failure(what: "str", message: "str", code: "int") -> None:
+    """Print a failure, and in a job write its record beside those of failed ranks."""
     say(what, message)
     above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if os.path.basename(above) != "code":
@@ -77,7 +77,7 @@ def record(what: "str", message: "str", code: "int") -> None:
     run_files.write_json(path, facts)
 
 
-def find(name: "str", folders: "Sequence[str]", advice: "str" = "") -> "str":
+def find_program(name: "str", folders: "Sequence[str]", advice: "str" = "") -> "str":
     """Return where a program is: on the PATH, or in these folders. Raises NotStaged."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])
     program = shutil.which(name, path=path)
@@ -86,8 +86,8 @@ def find(name: "str", folders: "Sequence[str]", advice: "str" = "") -> "str":
     return program
 
 
-def run(argv: "list[str]", seconds: "Optional[float]" = None) -> "tuple[int, str]":
-    """Run it; return its exit code and what it said."""
+def run_program(argv: "list[str]", seconds: "Optional[float]" = None) -> "tuple[int, str]":
+    """Run a program; return its exit code and its output."""
     try:
         done = subprocess.run(
             argv,
@@ -106,11 +106,11 @@ def last_line(text: "str", otherwise: "str") -> "str":
     return ([line.strip() for line in text.splitlines() if line.strip()] or [otherwise])[-1]
 
 
-def unsafe_unsquashfs(said: "str") -> "str":
-    """Return why it is not to be run on such an image, "" for none; `said` is of `-version`."""
-    match = VERSION.search(said)
+def unsafe_unsquashfs(version_output: "str") -> "str":
+    """Return why it is not to be run on such an image, "" where it is safe."""
+    match = VERSION.search(version_output)
     version = tuple(int(part or 0) for part in match.groups()) if match else ()
-    if version >= SAFE:
+    if version >= SAFE_UNSQUASHFS:
         return ""
     shown = match.group().split()[1] if match else "of unknown version"
     return (
@@ -119,7 +119,7 @@ def unsafe_unsquashfs(said: "str") -> "str":
     )
 
 
-def listed(source: "str") -> "tuple[list[str], dict[str, int]]":
+def files_below(source: "str") -> "tuple[list[str], dict[str, int]]":
     """Return the folders below `source`, and the size in bytes of each file, by relative path.
 
     Links are followed; for a file as `source` the only path is "".
@@ -147,11 +147,11 @@ def _unreadable(error: "OSError") -> None:
     raise NotStaged(f"cannot read {error.filename}: {error.strerror}")
 
 
-def room(path: "str", sizes: "list[int]") -> None:
-    """Raise NotStaged unless files of these sizes fit beside `path` in the job's folder."""
+def require_room(path: "str", sizes: "list[int]") -> None:
+    """Raise NotStaged unless files of these sizes fit beside `path`."""
     folder = os.path.dirname(path)
     disk = os.statvfs(folder)
-    needed = sum(-(-size // BLOCK) * BLOCK for size in sizes) + SPARE
+    needed = sum(-(-size // BLOCK) * BLOCK for size in sizes) + SPARE_BYTES
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
         raise NotStaged(
@@ -161,7 +161,7 @@ def room(path: "str", sizes: "list[int]") -> None:
     if disk.f_files and disk.f_favail < len(sizes):
         raise NotStaged(
             f"no inodes in {os.path.dirname(folder)}: {len(sizes)} needed, {disk.f_favail} free; "
-            f"try: {PACKED[kind(path)]}"
+            f"try: {INSTEAD_OF_MANY_FILES[kind(path)]}"
         )
 
 
@@ -171,23 +171,23 @@ def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int, bool]":
     A file that was sent there before, whole, is taken, and True returned. Raises NotStaged; what is
     half copied goes with the folder.
     """
-    folders, files = listed(source)
+    folders, files = files_below(source)
     target = os.path.join(folder, entry)
     if os.path.isfile(target) and os.path.getsize(target) == files.get(""):
         return 1, files[""], True
-    room(target, list(files.values()))
+    require_room(target, list(files.values()))
     if "" not in files:
         os.mkdir(target)
     for name in folders:
         os.mkdir(os.path.join(target, name))
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(COPIES_AT_A_TIME) as pool:
         # After a failure what has not begun need not be: `map` cancels it.
-        for _ in pool.map(lambda name: _one(source, target, name, files[name]), files):
+        for _ in pool.map(lambda name: _copy_file(source, target, name, files[name]), files):
             pass
     return len(files), sum(files.values()), False
 
 
-def _one(source: "str", target: "str", name: "str", size: "int") -> None:
+def _copy_file(source: "str", target: "str", name: "str", size: "int") -> None:
     origin = os.path.join(source, name) if name else source
     copied = os.path.join(target, name) if name else target
     try:

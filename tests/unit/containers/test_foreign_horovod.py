@@ -14,7 +14,7 @@ import pytest
 
 from containers import definition, foreign_horovod
 from containers.definition import Base
-from containers.foreign_horovod import Horovod
+from containers.foreign_horovod import HorovodBuild
 from runners.core.errors import Refused
 
 from ..programs import program
@@ -37,9 +37,9 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return can
 
 
-def find(**packages: str) -> Horovod:
+def find(**packages: str) -> HorovodBuild:
     target = foreign_horovod.of_image(BASE, "/usr/bin/python3")
-    return foreign_horovod.find(target, packages)
+    return foreign_horovod.build_for(target, packages)
 
 
 def refused(**packages: str) -> str:

@@ -53,12 +53,12 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_is_looked_into_once(venv: Path) -> None:
     said: list[str] = []
-    image = inspect.found(environment.image(str(venv), "none"), said.append)
+    image = inspect.inspected(environment.image(str(venv), "none"), said.append)
     assert image.path == venv
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
     assert said == [f"inspecting {venv}"]
-    assert inspect.found(image, said.append).inspected == image.inspected
+    assert inspect.inspected(image, said.append).inspected == image.inspected
     assert len(said) == 1
     (site_packages,) = venv.glob("lib/python3*/site-packages")
     (site_packages / "new-1.dist-info").mkdir()
@@ -69,7 +69,7 @@ def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> N
     for python in (venv / "bin" / "python3", venv / "bin" / "python"):
         python.unlink()
         program(python, "exit 1")
-    image = inspect.found(environment.image(str(venv), "none"), lambda text: None)
+    image = inspect.inspected(environment.image(str(venv), "none"), lambda text: None)
     assert "does not run" in image.problem
 
 

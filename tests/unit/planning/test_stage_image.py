@@ -300,9 +300,9 @@ def test_another_file_than_the_allowed_one_is_not_run(folder: Path) -> None:
 
 def test_no_room_names_the_option_of_the_image(tmp_path: Path) -> None:
     with pytest.raises(NotStaged, match="try: --stage-image none"):
-        node.room(str(tmp_path / ".image"), [10**13])
+        node.require_room(str(tmp_path / ".image"), [10**13])
     with pytest.raises(NotStaged, match="try: --stage-data none"):
-        node.room(str(tmp_path / "image"), [10**13])
+        node.require_room(str(tmp_path / "image"), [10**13])
 
 
 def test_without_unsquashfs_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
