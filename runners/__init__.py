@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .api import Job as Job
     from .api import JobFailed as JobFailed
+    from .api import RunStatus as RunStatus
     from .api import job as job
     from .api import launch as launch
     from .api import plan as plan
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 # The API's names, by the module that has them.
 MODULES = {
-    **dict.fromkeys(("launch", "plan", "job", "Job", "JobFailed"), "api"),
+    **dict.fromkeys(("launch", "plan", "job", "Job", "JobFailed", "RunStatus"), "api"),
     **dict.fromkeys(("NotFound", "NotVerified", "Refused", "RunnerError"), "core.errors"),
     **dict.fromkeys(("SystemFault", "UsageError"), "core.errors"),
     "JobState": "core.job_record",

@@ -18,14 +18,14 @@ from .core import job_record
 from .core.command_line import FLAG, CommandLine, Given
 from .core.errors import RunnerError, UsageError, nearest
 from .core.job_record import JobPaths, JobState
-from .core.plan import Plan
+from .core.plan import Caution, Plan
 from .core.progress import Listener
 from .core.remedy import command
 from .explain.explanation import Explanation
 from .jobs import find, job_status, logs
 from .jobs.logs import JobLog
-from .launching import end, follow, gather, run_status, submit
-from .launching.run_status import RunStatus
+from .launching import end, follow, gather, run_group, run_status, submit
+from .launching.run_status import RunStatus as RunStatus
 from .launching.submit import LaunchRequest
 from .settings import config, trainers
 from .settings.table import SETTINGS
@@ -57,7 +57,7 @@ def launch(
     typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
     request = LaunchRequest(name, words, flags, typed, force=force)
     draft, _ = submit.one(submit.accepted(request, Listener()), typed)
-    return Job(draft.paths)
+    return Job(draft.paths, draft.plan.warnings)
 
 
 def plan(trainer: str | Path, *, args: Sequence[object] = (), **settings: Any) -> Plan:
@@ -122,11 +122,12 @@ def job(name: str | None = None, *, runs_dir: str | Path | None = None) -> Job:
 class Job:
     """A submitted job, and what is known of it: each call queries again.
 
-    `folder` is the run's own folder, `id` the number that its scheduler gave it.
+    `folder` is the run's own folder, `id` the number that its scheduler gave it. `warnings` are
+    those of the launch that returned it, each with `what` and `remedies`; a run's folder has none.
     """
 
-    def __init__(self, paths: JobPaths) -> None:
-        self._paths = paths
+    def __init__(self, paths: JobPaths, warnings: Sequence[Caution] = ()) -> None:
+        self._paths, self.warnings = paths, tuple(warnings)
         record = job_record.load(paths)
         self.folder, self.id, self.name = paths.root, record.id, record.name
 
@@ -176,10 +177,12 @@ class Job:
             raise JobFailed(f"job {self.id} has no result: {why.cause}", why)
         return end.result(*self._run)
 
-    def cancel(self) -> None:
-        """End the job; one that has ended stays as it is. Raises SystemFault."""
-        if not self.state.ended:
-            follow.cancel(*self._run)
+    def cancel(self) -> bool:
+        """End the job; return whether it was cancelled, False for one that had ended already.
+
+        Raises SystemFault when its scheduler does not cancel it.
+        """
+        return run_group.cancel([self._run]) > 0
 
     def explain(self) -> Explanation:
         """Return why the job failed: cause, evidence, fix, certainty.

@@ -1,14 +1,11 @@
-"""Follows a job to its end: its place in the queue, its log, how far it is; waits; cancels it."""
+"""Follows a job to its end: its place in the queue, its log, how far it is; waits."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
-from ..core import job_record, trust
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
@@ -111,14 +108,3 @@ def wait(
         if deadline is not None and time.monotonic() >= deadline:
             break
     return now
-
-
-def cancel(paths: JobPaths, job: Job) -> None:
-    """Cancel a job and write that down.
-
-    Raises SystemFault when its scheduler does not, UsageError for a run of another user, whose
-    record could name any job.
-    """
-    trust.check(paths.root, os.environ)
-    SCHEDULERS[job.scheduler].cancel(job.id)
-    replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)

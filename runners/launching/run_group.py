@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..core import trust
-from ..core.errors import NotFound
+from ..core import job_record, trust
 from ..core.job_record import Job, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
 from ..jobs.find import Run, Runs
+from ..schedulers import SCHEDULERS
 from ..submit import job_array
-from . import end, follow
+from . import end
 
 GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
 Explained = tuple[Job, Explanation]
@@ -88,19 +88,16 @@ def by_cause(explanations: Sequence[Explained]) -> list[list[Explained]]:
 def cancel(runs: Runs) -> int:
     """Cancel what has not ended of one run or several; return how many were cancelled.
 
-    A run that has ended keeps its state. Raises NotFound if all have, UsageError for a run of
-    another user, whose record could name any job.
+    A run that has ended keeps its state. Raises SystemFault when a scheduler does not cancel,
+    UsageError for a run of another user, whose record could name any job.
     """
     for paths, _ in runs:
         trust.check(paths.root, os.environ)
     left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
-    several, first = len(runs) > 1, runs[0][1]
-    if not left:
-        name = first.array if several else first.id
-        what = f"all runs of {name} have" if several else f"job {name} has"
-        raise NotFound(f"{what} ended already", remedy=f"runner status {name}")
-    if several:
+    if len(runs) > 1:
         job_array.cancel(left)
     else:
-        follow.cancel(*left[0])
+        for paths, job in left:
+            SCHEDULERS[job.scheduler].cancel(job.id)
+            replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)
     return len(left)

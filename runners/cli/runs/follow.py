@@ -13,9 +13,10 @@ import click
 from ...core.job_record import Job, JobPaths, Status
 from ...core.signals import Interrupted
 from ...jobs.logs import last
-from ...launching import follow
+from ...launching import follow, run_group
 from ...launching.follow import Follower, Screen
 from .. import printer, progress
+from . import job_end
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -77,9 +78,8 @@ def attended(
             if answer == "d":
                 printer.tell(left)
                 return None
-            if answer == "c":
-                follow.cancel(paths, job)
-                click.echo(f"job {job.id} cancelled", err=True)
+            if answer == "c" and run_group.cancel([(paths, job)]):
+                job_end.tell_cancelled(job)
 
 
 def _asked(job: Job) -> str:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ...core.errors import UsageError
+from ...core.errors import NotFound, UsageError
 from ...jobs import job_status
 from ...jobs.find import Runs
 from ...launching import end, run_group
@@ -44,12 +44,15 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     meant = options.find_all(job, runs_dir)
     if job is None:
         _confirm(meant)
-    cancelled, first = run_group.cancel(meant), meant[0][1]
-    if len(meant) > 1:
-        what = f"{first.array}: {cancelled} of {len(meant)} runs cancelled"
+    cancelled, first, several = run_group.cancel(meant), meant[0][1], len(meant) > 1
+    name = first.array if several else first.id
+    if not cancelled:
+        what = f"all runs of {name} have" if several else f"job {name} has"
+        raise NotFound(f"{what} ended already", remedy=f"runner status {name}")
+    if several:
+        click.echo(f"{name}: {cancelled} of {len(meant)} runs cancelled", err=True)
     else:
-        what = f"job {first.id} cancelled"
-    click.echo(what, err=True)
+        job_end.tell_cancelled(first)
 
 
 def _confirm(meant: Runs) -> None:

@@ -68,6 +68,10 @@ def tell_success(job: Job, status: Status) -> None:
         printer.tell(f"job {job.id}: {wording.describe(status)}{after}")
 
 
+def tell_cancelled(job: Job) -> None:
+    click.echo(f"job {job.id} cancelled", err=True)
+
+
 def finish(
     paths: JobPaths,
     job: Job,

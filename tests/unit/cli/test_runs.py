@@ -154,6 +154,14 @@ def test_folders_are_remembered_once_the_last_used_first(tmp_path: Path) -> None
     assert find.other_folders(folders[1]) == [folders[0], folders[2]]
 
 
+def test_what_has_ended_is_no_longer_cancelled(tmp_path: Path) -> None:
+    a_run(tmp_path / "runs/done-1", "41", "COMPLETED", 0)
+    done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path / "runs"), "41"])
+    assert isinstance(done.exception, NotFound)
+    assert done.exception.what == "job 41 has ended already"
+    assert [str(each) for each in done.exception.remedies] == ["runner status 41"]
+
+
 def test_nothing_is_cancelled_without_a_word_from_the_user(tmp_path: Path) -> None:
     a_run(tmp_path / "job-1", "41", "")
     done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path)])

@@ -58,6 +58,7 @@ def test_a_job_from_launch_to_result(folder: Path, capfd: pytest.CaptureFixture[
     assert job.wait() is job.state is JobState.COMPLETED
     status = job.status()
     assert (status.state, status.exit_code, status.why) == (JobState.COMPLETED, 0, "")
+    assert isinstance(status, runners.RunStatus)
     assert status.elapsed is not None
     assert status.elapsed < 60
     assert (status.folder, status.step) == (job.folder, None), "the trainer writes no steps"
@@ -67,7 +68,7 @@ def test_a_job_from_launch_to_result(folder: Path, capfd: pytest.CaptureFixture[
     assert "arguments ['--epochs', '5'] blue\n" in job.logs()
     assert not job.explain().failed
     assert (job.name, job.folder) == ("first", folder / "runs/first-1")
-    job.cancel()
+    assert not job.cancel()
     assert job.state is JobState.COMPLETED, "what has ended stays as it is"
     same = runners.job(job.id)
     assert (same.folder, same.result()) == (job.folder, job.result())
@@ -116,8 +117,18 @@ def test_a_job_without_a_result_says_how_to_write_one() -> None:
 def test_cancel_ends_a_job_that_runs() -> None:
     job = launch("wait")
     assert job.wait(timeout=0.1) in (JobState.PENDING, JobState.RUNNING)
-    job.cancel()
+    assert job.cancel()
     assert job.wait() is JobState.CANCELLED
+    assert not job.cancel()
+
+
+def test_a_job_has_the_warnings_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    job = launch()
+    assert [each.what for each in job.warnings] == ["your OMP_NUM_THREADS=3 is kept"]
+    assert job.warnings == runners.plan("train.py", **HERE).warnings
+    assert runners.job(job.id).warnings == ()
+    job.wait()
 
 
 @pytest.mark.parametrize(
