@@ -56,7 +56,7 @@ def launch(
     switches = (("force", True),) if force else ()
     typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
     request = LaunchRequest(name, words, flags, typed, force=force)
-    draft, _ = submit.one(submit.accepted(request, Listener()), typed)
+    ((draft, _),) = submit.submitted(submit.accepted(request, Listener()), typed)
     return Job(draft.paths, draft.plan.warnings)
 
 

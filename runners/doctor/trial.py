@@ -61,7 +61,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     if image.exists() and plan.launching.runtime in execution.CONTAINERS:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
-    draft, job = submitting.one(plan, typed)
+    ((draft, job),) = submitting.submitted(plan, typed)
     return draft.paths, job
 
 

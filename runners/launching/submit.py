@@ -14,6 +14,7 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.plan import Caution, Plan, Variable, Where
 from ..core.progress import Listener
 from ..core.remedy import advice
+from ..schedulers import capabilities
 from ..script import render
 from ..settings import sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
@@ -30,15 +31,15 @@ BELOW_OUTPUT_DIR = (
 class LaunchRequest:
     """What is to be launched: a trainer, its arguments, settings by name.
 
-    `typed` is the command that asks for it, `several` whether the plan is for more than one run. By
-    `force` also what cannot work is accepted. A dry run neither pulls the image nor reads it whole.
+    `typed` is the command that asks for it, `sweep` the runs where there are several. By `force`
+    also what cannot work is accepted. A dry run neither pulls the image nor reads it whole.
     """
 
     trainer: str
     args: Sequence[str]
     flags: Mapping[str, Any]
     typed: CommandLine
-    several: bool = False
+    sweep: SweepRequest | None = None
     dry_run: bool = False
     force: bool = False
 
@@ -57,7 +58,7 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
 
         working_remedies.keep(error, request.typed)
         raise
-    shared = _shared_files(made) if request.several else ()
+    shared = _shared_files(made) if request.sweep else ()
     return replace(made, warnings=(*made.warnings, *shared))
 
 
@@ -77,24 +78,26 @@ def _shared_files(made: Plan) -> Iterator[Caution]:
         )
 
 
-def one(made: Plan, typed: CommandLine) -> tuple[Draft, Job]:
-    """Submit one job; `typed` is the command that asks for it. Raises as `submit_all`."""
+def waits(made: Plan, by_option: bool, by_program: bool) -> bool:
+    """Whether a launch waits for its job's end.
 
-    def attempt() -> tuple[Draft, Job]:
-        draft = launch.draft(made, typed=typed)
-        return draft, drafted([draft])[0]
-
-    return launch.with_retries(attempt)
+    One that runs here is followed, as any command would be, unless a program launches it.
+    """
+    return by_option or not (capabilities(made.launching.scheduler).queue or by_program)
 
 
-def several(
-    made: Plan, sweep_request: SweepRequest, typed: CommandLine
-) -> tuple[list[Draft], list[Job]]:
-    """Submit all runs that are asked for, or none of them."""
+def submitted(
+    made: Plan, typed: CommandLine, sweep_request: SweepRequest | None = None
+) -> list[tuple[Draft, Job]]:
+    """Submit one job, or all runs of a sweep or none of them; raises as `submit_all`.
 
-    def attempt() -> tuple[list[Draft], list[Job]]:
-        drafts = drafts_of(made, sweep_request.variants, typed)
-        return drafts, drafted(drafts, sweep_request.at_once)
+    `typed` is the command that asks for it.
+    """
+
+    def attempt() -> list[tuple[Draft, Job]]:
+        drafts = drafts_of(made, typed, sweep_request)
+        at_once = sweep_request.at_once if sweep_request else None
+        return list(zip(drafts, drafted(drafts, at_once)))
 
     return launch.with_retries(attempt)
 
@@ -111,14 +114,21 @@ def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
     return jobs
 
 
-def drafts_of(made: Plan, variants: Sequence[SweepRun], launched: CommandLine) -> list[Draft]:
-    """Return scripts and folders, such as runs/NAME-3_0 and runs/NAME-3_1; nothing is written."""
+def drafts_of(
+    made: Plan, typed: CommandLine, sweep_request: SweepRequest | None = None
+) -> list[Draft]:
+    """Return script and folder of one job, or of each run of a sweep; nothing is written.
+
+    The folders of a sweep are such as runs/NAME-3_0 and runs/NAME-3_1.
+    """
+    if sweep_request is None:
+        return [launch.draft(made, typed)]
     stem, drafts = next_folder(made.spec.runs_dir, made.spec.name), []
-    for place, variant in enumerate(variants):
+    for place, variant in enumerate(sweep_request.variants):
         number = place if variant.task is None else variant.task
         plan, paths = _plan(made, variant), JobPaths(stem.with_name(f"{stem.name}_{number}"))
         text = render.render(plan, paths, os.getcwd())
-        drafts.append(Draft(plan, paths, text, launched, variant.task, variant.varied))
+        drafts.append(Draft(plan, paths, text, typed, variant.task, variant.varied))
     return drafts
 
 

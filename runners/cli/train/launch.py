@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -10,9 +9,7 @@ import click
 from ...core import signals
 from ...launching import submit
 from ...launching.submit import LaunchRequest
-from ...schedulers import capabilities
 from ...settings import sweep
-from ...submit import launch
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
 from . import launch_view, plan_view
@@ -54,33 +51,26 @@ def launch_command(
     """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
     ranks = options.ranks(values["rank"], values["all_ranks"])
     several = values["array"] is not None or values["sweep"]
-    array = sweep.variants(values["array"], values["sweep"]) if several else None
+    runs = sweep.variants(values["array"], values["sweep"]) if several else None
     flags, typed = options.flags(values), invocation.command_line()
     plan_view.warn_of_secrets()
-    request = LaunchRequest(trainer, args, flags, typed, array is not None, dry_run, force)
+    request = LaunchRequest(trainer, args, flags, typed, runs, dry_run, force)
     with signals.saying("nothing was submitted"):
         made = submit.accepted(request, printer.Console())
         plan_view.warn(made)
     as_json, parsable = values["as_json"], values["parsable"]
-    # A job that runs here is followed, as any command would be, unless a program asks.
-    stays = not (capabilities(made.launching.scheduler).queue or as_json or parsable)
     output = LaunchOutput(
         as_json=as_json,
         parsable=parsable,
         verbose=values["verbose"],
-        waits=values["follow"] or wait or stays,
+        waits=submit.waits(made, values["follow"] or wait, by_program=as_json or parsable),
         silent=wait or as_json or parsable,
         ranks=ranks,
+        stall_after=values["stall_after"],
     )
-    if array:
+    if runs:
         from . import launch_array
 
-        launch_array.launch(made, array, output, dry_run)
-    elif dry_run:
-        launch_view.print_draft(launch.draft(made), as_json)
+        launch_array.launch(made, runs, output, dry_run)
     else:
-        with signals.held():
-            draft, job = submit.one(made, invocation.again())
-            launch_view.announce(draft, job, output)
-        if output.waits:
-            sys.exit(launch_view.to_the_end(draft.paths, job, output, values["stall_after"]))
+        launch_view.launch(made, output, dry_run)

@@ -28,12 +28,12 @@ def launch(made: Plan, sweep_request: SweepRequest, output: LaunchOutput, dry_ru
     """Submit all runs that were asked for, or print what would be submitted; wait if so asked."""
     typed = invocation.again()
     if dry_run:
-        drafts = submit.drafts_of(made, sweep_request.variants, typed)
+        drafts = submit.drafts_of(made, typed, sweep_request)
         _print(drafts, sweep_request.at_once, output.as_json)
         return
     with signals.held():
-        drafts, submitted = submit.several(made, sweep_request, typed)
-        runs = [(draft.paths, job) for draft, job in zip(drafts, submitted)]
+        submitted = submit.submitted(made, typed, sweep_request)
+        runs = [(draft.paths, job) for draft, job in submitted]
         _announce(made, runs, output)
     if output.waits:
         sys.exit(group_view.wait(runs, output.as_json, output.parsable))

@@ -1,16 +1,19 @@
-"""What a launch prints, and how it stays with its job until the end."""
+"""`runner launch` of one job: what it prints, and how it stays with the job until the end."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import click
 
-from ...core import plan_record
+from ...core import plan_record, signals
 from ...core.job_record import Job, JobPaths
+from ...core.plan import Plan
+from ...launching import submit
 from ...submit.launch import Draft
-from .. import printer
+from .. import invocation, printer
 from . import plan_view
 
 
@@ -18,7 +21,8 @@ from . import plan_view
 class LaunchOutput:
     """The form of what a launch prints, and whether it waits for the job's end.
 
-    While it waits it is `silent`, or shows the log of `ranks` (None: of all).
+    While it waits it is `silent`, or shows the log of `ranks` (None: of all) and says which of them
+    lag after `stall_after` seconds without a step (None: as configured).
     """
 
     as_json: bool
@@ -27,9 +31,24 @@ class LaunchOutput:
     waits: bool
     silent: bool
     ranks: Collection[int] | None
+    stall_after: int | None
 
 
-def print_draft(draft: Draft, as_json: bool) -> None:
+def launch(made: Plan, output: LaunchOutput, dry_run: bool) -> None:
+    """Submit the job, or print what would be submitted; wait if so asked."""
+    typed = invocation.again()
+    if dry_run:
+        (draft,) = submit.drafts_of(made, typed)
+        _print(draft, output.as_json)
+        return
+    with signals.held():
+        ((draft, job),) = submit.submitted(made, typed)
+        _announce(draft, job, output)
+    if output.waits:
+        sys.exit(_to_the_end(draft.paths, job, output))
+
+
+def _print(draft: Draft, as_json: bool) -> None:
     """Print what would be submitted."""
     if as_json:
         facts = {"folder": str(draft.paths.root), "script": draft.text}
@@ -38,7 +57,7 @@ def print_draft(draft: Draft, as_json: bool) -> None:
         click.echo(draft.text, nl=False)
 
 
-def announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
+def _announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
     """Say what was submitted."""
     if output.parsable:
         click.echo(job.id)
@@ -51,7 +70,7 @@ def announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
         printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
 
 
-def to_the_end(paths: JobPaths, job: Job, output: LaunchOutput, stall_after: int | None) -> int:
+def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
     """Wait for a job's end, or follow it; print how it ended and return the exit code."""
     # What only a launch that waits needs: a dry run starts faster without it.
     from ..runs import follow, job_end
@@ -63,7 +82,7 @@ def to_the_end(paths: JobPaths, job: Job, output: LaunchOutput, stall_after: int
         if status and not (as_json or quiet):
             job_end.tell_success(job, status)
     else:
-        status = follow.to_the_end(paths, job, shown, stall_after)
+        status = follow.to_the_end(paths, job, shown, output.stall_after)
     if status is None:
         return follow.INTERRUPTED
     return job_end.finish(paths, job, status, shown, as_json=as_json, quiet=quiet)

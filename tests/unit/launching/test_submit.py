@@ -14,6 +14,7 @@ from runners.core.progress import Listener
 from runners.core.remedy import change
 from runners.launching import submit
 from runners.launching.submit import LaunchRequest
+from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..programs import environment
 from ..tables import each
@@ -47,7 +48,8 @@ def test_runs_of_a_script_that_share_files_are_warned_of(
 ) -> None:
     Path(trainer).write_text(source)
     Path(trainer).chmod(0o755)
-    told = [caution.what for caution in accepted(HERE, trainer, several=several).warnings]
+    sweep = SweepRequest([SweepRun(0), SweepRun(1)], None) if several else None
+    told = [caution.what for caution in accepted(HERE, trainer, sweep=sweep).warnings]
     assert any(f"all runs work in {Path.cwd()}, where train.py" in what for what in told) is warned
 
 
@@ -63,3 +65,27 @@ def test_what_cannot_work_is_accepted_by_force_alone(folder: Path) -> None:
     assert accepted({**HERE, "nodes": 2}, force=True).refusals
     with pytest.raises(NotFound):
         accepted(HERE, "gone.py", force=True)
+
+
+@each(
+    ("local", False, False, True),
+    ("local", False, True, False),
+    ("local", True, True, True),
+    ("pbs", False, False, False),
+    ("pbs", True, False, True),
+)
+def test_a_launch_waits_where_its_job_runs_here_unless_a_program_launches_it(
+    scheduler: str, by_option: bool, by_program: bool, waits: bool
+) -> None:
+    Path("train.py").touch()
+    made = accepted({**HERE, "scheduler": scheduler}, force=True)
+    assert submit.waits(made, by_option, by_program) is waits
+
+
+def test_one_job_and_the_runs_of_a_sweep_get_folders_of_their_own(folder: Path) -> None:
+    (folder / "train.py").touch()
+    made, typed = accepted(HERE), CommandLine("launch")
+    several = SweepRequest([SweepRun(3), SweepRun(5)], None)
+    drafts = [*submit.drafts_of(made, typed), *submit.drafts_of(made, typed, several)]
+    assert [draft.paths.root.name for draft in drafts] == ["train-1", "train-1_3", "train-1_5"]
+    assert not (folder / "runs").exists()

@@ -27,7 +27,7 @@ from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
 from runners.settings import sweep
-from runners.settings.sweep import SweepRun
+from runners.settings.sweep import SweepRequest, SweepRun
 from runners.submit import job_array, launch
 from runners.submit.launch import Draft
 
@@ -71,10 +71,10 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     trainer = replace(SPEC.trainer, typed="torch_mnist", args=("--seed", "7"))
     one = made(tmp_path, trainer=trainer, settings=given)
     asked = sweep.variants("%1", ("base-lr=1,2",))
-    drafts = submit.drafts_of(one, asked.variants, before)
+    drafts = submit.drafts_of(one, before, asked)
     assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
     assert " --seed 7 --base-lr=2\n" in drafts[1].text
-    (seventh,) = submit.drafts_of(one, [SweepRun(7)], before)
+    (seventh,) = submit.drafts_of(one, before, SweepRequest([SweepRun(7)], None))
     assert alone(seventh) == (
         "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
     )
