@@ -65,7 +65,7 @@ class RuntimeName(Word):
 
 
 class LauncherName(Word):
-    """What starts the ranks; the last three by an agent on each node."""
+    """What starts the ranks; AGENTS by an agent on each node."""
 
     SRUN = "srun"
     MPIRUN = "mpirun"
@@ -75,6 +75,9 @@ class LauncherName(Word):
     TORCHRUN = "torchrun"
     ACCELERATE = "accelerate"
     DEEPSPEED = "deepspeed"
+
+
+AGENTS = (LauncherName.TORCHRUN, LauncherName.ACCELERATE, LauncherName.DEEPSPEED)
 
 
 class DataPlane(Word):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
-from .model import RuntimeName
+from .model import RuntimeName, SchedulerName
 from .toml_check import Rule, one_of
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
@@ -213,15 +213,15 @@ class Site:
     `apptainer` is the version of the one that runs the image, asked for when the job wants GPUs.
     """
 
-    schedulers: tuple[str, ...] = ()
+    schedulers: tuple[SchedulerName, ...] = ()
     mpi_types: tuple[str, ...] = ()
-    runtime: str | None = None
+    runtime: RuntimeName | None = None
     driver: str = ""
     gpus: int = 0
     cpus: int = 0
     glibc: str = ""
     architecture: str = ""
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[RuntimeName, ...] = ()
     slurm_version: str = ""
     mpi_default: str = ""
     task_plugin: str = ""

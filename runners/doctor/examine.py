@@ -13,6 +13,7 @@ from ..core import places
 from ..core.command_line import CommandLine
 from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths
+from ..core.model import SchedulerName
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
@@ -112,7 +113,7 @@ def _workplace() -> Path:
 
 
 def _scheduler(site: Site) -> list[Finding]:
-    if "slurm" not in site.schedulers:
+    if SchedulerName.SLURM not in site.schedulers:
         return slurm.absent(site)
     return slurm.check(site, slurm.probe())
 

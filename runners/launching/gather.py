@@ -101,11 +101,11 @@ def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[
 
 def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | None:
     """Return the environment that stands in for an image that nobody named, None for none."""
-    runtime = settings.get("runtime")
-    if settings.get("image") or runtime not in ("auto", "none") or here.remote_site:
+    runtime = request.one_of(RuntimeName, settings.get("runtime"))
+    if settings.get("image") or runtime not in (None, RuntimeName.NONE) or here.remote_site:
         return None
     active = any(os.environ.get(name) for name in ACTIVE)
-    if not (active or runtime == "none" or settings.is_asked("module")):
+    if not (active or runtime or settings.is_asked("module")):
         return None
     from ..images.facts import environment as named  # 20 ms that other launches need not pay
 

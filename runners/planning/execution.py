@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..core.model import Controller, LauncherName, Resources, RuntimeName, SchedulerName
+from ..core.model import AGENTS, Controller, LauncherName, Resources, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId, Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
-from ..injob.rank.commands import AGENTS, ALL, parse_ranks
+from ..injob.rank.commands import ALL, parse_ranks
 from ..schedulers import capabilities
 from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog, SettingName
@@ -21,7 +21,7 @@ ASSUMED = "not on this machine; assumed on the nodes"
 CONTAIN = ("--contain", "--containall", "-c", "-C")
 WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 BY_SRUN = (LauncherName.SRUN, *AGENTS)
-WHY_LAUNCHER: Mapping[str, str] = {
+WHY_LAUNCHER: Mapping[LauncherName, str] = {
     LauncherName.SRUN: "Slurm starts, counts and ends the ranks itself",
     LauncherName.MPIEXEC: "the scheduler's own launcher, which knows the job's nodes",
     LauncherName.MPIRUN: "the host's mpirun, with the job's node list",
@@ -160,7 +160,7 @@ def expected_runtime(
 def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[RuntimeName, str, str]:
     """Return what runs images here, why, and what that rests on."""
     if site.runtime:
-        return RuntimeName(site.runtime), "found on this machine", ""
+        return site.runtime, "found on this machine", ""
     if site.profile and site.profile.runtimes and not one_machine:
         name = RuntimeName(site.profile.runtimes[0])
         return name, f"the runtime of {site.profile.name}", "its profile"
@@ -202,7 +202,7 @@ def launcher(
     """Choose what starts the ranks; return it with the scheduler and the runtime."""
     spec, launchers = case.spec, capabilities(scheduler).launchers
     alone = capabilities(scheduler).one_machine
-    name = spec.launcher or LauncherName(launchers[0])
+    name = spec.launcher or launchers[0]
     if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
         what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
         log.refuse(what, "", change(runtime="apptainer"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..core.model import ImageAccess, JobSpec, RuntimeName, SchedulerName
+from collections.abc import Mapping
+
+from ..core.model import AGENTS, ImageAccess, JobSpec, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId, Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
-from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
@@ -18,10 +19,10 @@ LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts t
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
 RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
 # Ran with Open MPI 5 on the host: a preempted job's mpirun lost its daemon, and ended with 0.
-NOT_ALONG = {
-    "horovodrun": "which does not forward signals to the ranks",
+NOT_ALONG: Mapping[LauncherName, str] = {
+    LauncherName.HOROVODRUN: "which does not forward signals to the ranks",
     **dict.fromkeys(AGENTS, "which ends its ranks on a signal and forwards none"),
-    "mpirun": "whose daemons a preempted job loses before the ranks have saved",
+    LauncherName.MPIRUN: "whose daemons a preempted job loses before the ranks have saved",
 }
 
 

@@ -5,12 +5,11 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
-from ..core.model import BY_MODULES, Controller, LauncherName, RuntimeName, SchedulerName
+from ..core.model import AGENTS, BY_MODULES, Controller, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..core.trainer import Trainer
 from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
-from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import cost_model, pmi
@@ -67,7 +66,8 @@ def _is_at_hand(case: Case, scheduler: SchedulerName) -> bool:
     """Whether MPI works without any setting, which of all pairs only PMIx with PMIx promises."""
     spec = case.spec
     by_srun = (
-        spec.launcher in (None, LauncherName.SRUN) and "srun" in capabilities(scheduler).launchers
+        spec.launcher in (None, LauncherName.SRUN)
+        and LauncherName.SRUN in capabilities(scheduler).launchers
     )
     fits = pmi.client(case.image) == "pmix" and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
@@ -80,7 +80,7 @@ def _why_not_mpi(case: Case, scheduler: SchedulerName) -> str:
         return "the only one in the image"
     if pmi.client(case.image) != "pmix":
         return "the image's MPI has no PMIx"
-    if not case.site.mpi_types and "srun" in capabilities(scheduler).launchers:
+    if not case.site.mpi_types and LauncherName.SRUN in capabilities(scheduler).launchers:
         return "the PMI types of srun are unknown here"
     if "pmix" not in case.site.mpi_types:
         return "srun offers no --mpi=pmix"

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..core.model import SchedulerName
-from ..injob.rank.commands import AGENTS
+from ..core.model import AGENTS, LauncherName, SchedulerName
 
 if TYPE_CHECKING:
     from .base import Scheduler
@@ -41,7 +40,7 @@ class Capabilities:
 
     title: str
     command: str = ""
-    launchers: tuple[str, ...] = ()
+    launchers: tuple[LauncherName, ...] = ()
     one_machine: bool = False
     within_job: bool = False
     warns: bool = False
@@ -65,7 +64,7 @@ CAPABILITIES: Mapping[str, Capabilities] = {
     SchedulerName.SLURM: Capabilities(
         "Slurm",
         "sbatch",
-        ("srun", "mpirun", "horovodrun", *AGENTS),
+        (LauncherName.SRUN, LauncherName.MPIRUN, LauncherName.HOROVODRUN, *AGENTS),
         warns=True,
         requeues=True,
         signals_ranks=True,
@@ -75,21 +74,27 @@ CAPABILITIES: Mapping[str, Capabilities] = {
         allocates=True,
     ),
     SchedulerName.COBALT: Capabilities(
-        "Cobalt", "cqsub", ("mpirun", "horovodrun"), node_file="$COBALT_NODEFILE"
+        "Cobalt",
+        "cqsub",
+        (LauncherName.MPIRUN, LauncherName.HOROVODRUN),
+        node_file="$COBALT_NODEFILE",
     ),
     SchedulerName.PBS: Capabilities(
         "PBS",
         "qsub",
-        ("mpiexec", "mpirun", "horovodrun"),
+        (LauncherName.MPIEXEC, LauncherName.MPIRUN, LauncherName.HOROVODRUN),
         requeues=True,
         interactive=("qsub", "-I"),
         node_file="$PBS_NODEFILE",
     ),
     SchedulerName.ALLOCATION: Capabilities(
-        "a Slurm job", "", ("srun", "mpirun", "horovodrun", *AGENTS), within_job=True
+        "a Slurm job",
+        "",
+        (LauncherName.SRUN, LauncherName.MPIRUN, LauncherName.HOROVODRUN, *AGENTS),
+        within_job=True,
     ),
     SchedulerName.LOCAL: Capabilities(
-        "this machine", "", ("local", "horovodrun", *AGENTS), one_machine=True
+        "this machine", "", (LauncherName.LOCAL, LauncherName.HOROVODRUN, *AGENTS), one_machine=True
     ),
 }
 

@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 from typing import Callable
 
-from ..core.model import Controller, LauncherName
+from ..core.model import AGENTS, Controller, LauncherName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
-from ..injob.rank.commands import AGENTS
 from ..schedulers import capabilities
 from . import environment
 from .runtimes.command_lines import own_values
@@ -136,7 +135,7 @@ def agents(plan: Plan) -> list[str]:
     return [*argv, *part]
 
 
-LAUNCHERS: dict[str, Callable[[Plan], list[str]]] = {
+LAUNCHERS: dict[LauncherName, Callable[[Plan], list[str]]] = {
     LauncherName.SRUN: srun,
     LauncherName.MPIRUN: mpirun,
     LauncherName.MPIEXEC: mpiexec,

@@ -10,7 +10,7 @@ import shlex
 from ..core import quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
-from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName
+from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..injob import MPICHECK, RANK, SSH_AROUND
@@ -114,7 +114,7 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
     ]
 
 
-def ssh_possible(scheduler: str, runtime: str) -> bool:
+def ssh_possible(scheduler: SchedulerName, runtime: RuntimeName) -> bool:
     """Whether the container of such a job can have an ssh to the other nodes."""
     return SCHEDULERS[scheduler].STEPS is not None and RUNTIMES[runtime].takes_ssh
 

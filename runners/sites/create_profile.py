@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core import atomic, disk_space, places, shell
 from ..core.errors import Refused, UsageError
+from ..core.model import SchedulerName
 from ..core.site import Partition, Site
 from ..core.toml_check import toml
 from ..injob import interfaces
@@ -71,7 +72,7 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
 def ask() -> Machine:
     """Return what this machine tells; what hangs or cannot be read is in the site's problems."""
     site = probe.probe()
-    settings, kinds = _slurm(site) if "slurm" in site.schedulers else ({}, ())
+    settings, kinds = _slurm(site) if SchedulerName.SLURM in site.schedulers else ({}, ())
     fabrics = interfaces.fabrics(interfaces.interfaces(), interfaces.ports())
     # Scratch as it is for every user.
     parts = str(places.scratch()).split("/")
@@ -95,8 +96,8 @@ def facts(machine: Machine) -> list[ProfileFact]:
 
 def _about(machine: Machine) -> Iterator[ProfileFact]:
     site, host = machine.site, machine.host
-    if "slurm" not in site.schedulers:
-        name = next(iter(site.schedulers), "local")
+    if SchedulerName.SLURM not in site.schedulers:
+        name = next(iter(site.schedulers), SchedulerName.LOCAL)
         yield ProfileFact(("scheduler",), name, f"the commands on {host}")
     if site.runtimes:
         yield ProfileFact(("runtimes",), site.runtimes, f"the commands on {host}")
@@ -151,7 +152,7 @@ def _name(kind: Partition, gpu_type: str, gpus: int, kinds: tuple[Partition, ...
 
 def text(title: str, machine: Machine, date: str) -> str:
     """Return a profile with all facts, their sources dated `date` (ISO). Pure."""
-    base = 'base = "slurm"\n' if "slurm" in machine.site.schedulers else ""
+    base = 'base = "slurm"\n' if SchedulerName.SLURM in machine.site.schedulers else ""
     return f"title = {toml(title)}\n{base}{tables(facts(machine), date)}"
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Callable, TypeVar
 
 from ..core import files, machine, places, shell
+from ..core.model import RuntimeName, SchedulerName
 from ..core.site import Partition, Site
 from ..injob.rank.hardware import driver_version
-from ..schedulers import CAPABILITIES, slurm_queries
+from ..schedulers import capabilities, slurm_queries
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
-RUNTIMES = ("apptainer", "singularity", "shifter", "podman-hpc", "podman")
+RUNTIMES = tuple(one for one in RuntimeName if one not in (RuntimeName.PYXIS, RuntimeName.NONE))
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
@@ -41,10 +42,14 @@ def probe(fresh: bool = True) -> Site:
     env = os.environ
     runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
     schedulers = tuple(
-        name for name, each in CAPABILITIES.items() if each.queue and shutil.which(each.command)
+        name
+        for name in SchedulerName
+        if capabilities(name).queue and shutil.which(capabilities(name).command)
     )
     problems: list[str] = []
-    types, settings, partitions = _slurm(problems, fresh) if "slurm" in schedulers else ((), {}, ())
+    types, settings, partitions = (
+        _slurm(problems, fresh) if SchedulerName.SLURM in schedulers else ((), {}, ())
+    )
     return Site(
         schedulers,
         mpi_types=types,

@@ -27,6 +27,7 @@ from runners.core.model import (
     LauncherName,
     Resources,
     RuntimeName,
+    SchedulerName,
 )
 from runners.core.plan import Plan
 from runners.core.site import HostMpi, Site
@@ -51,7 +52,9 @@ OURS = {
 }
 MPICH = {**OURS, "mpi.flavour": "mpich", "mpi.version": "4.1.2", "pmi.client": "pmi2"}
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, ("--epochs", "5"))
-SLURM = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5", cwd="/scratch/ada")
+SLURM = Site(
+    (SchedulerName.SLURM,), ("none", "pmi2", "pmix"), slurm_version="24.11.5", cwd="/scratch/ada"
+)
 RUN = "/scratch/ada/runs/torch_mnist-1"
 
 
@@ -76,7 +79,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
         sbatch_args=tuple(settings.get("sbatch-arg", ())),
     )
     other = profile is not None and profile.scheduler not in ("", "slurm")
-    here = Site((profile.scheduler,)) if other and profile else SLURM
+    here = Site((SchedulerName(profile.scheduler),)) if other and profile else SLURM
     here = replace(here, host_mpi=f"{facts['mpi.flavour']} 4.0.5")
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}

@@ -24,15 +24,15 @@ from containers import host_tools
 from ...core import digest, shell
 from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
-from ...core.model import ACTIVE, BY_MODULES, ImageInfo
+from ...core.model import ACTIVE, BY_MODULES, ImageInfo, RuntimeName
 from ...script.environment import LEAKS
 from . import digest_cache, probe_image
 
 STORES = {
-    "shifter": "shifterimg pull",
-    "podman-hpc": "podman-hpc pull",
-    "podman": "podman pull",
-    "pyxis": "enroot import",
+    RuntimeName.SHIFTER: "shifterimg pull",
+    RuntimeName.PODMAN_HPC: "podman-hpc pull",
+    RuntimeName.PODMAN: "podman pull",
+    RuntimeName.PYXIS: "enroot import",
 }
 NAME, FORM = "horovod-runner.json", 1
 MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
@@ -114,12 +114,12 @@ def key_of(parts: Sequence[str], folders: Iterable[Path]) -> str:
     return "environment-" + digest.of_text("\n".join([*parts, *stamps]))
 
 
-def image(name: str | None, runtime: str) -> ImageInfo:
+def image(name: str | None, runtime: RuntimeName) -> ImageInfo:
     """Return what `name` means to a runtime that takes no image files; nothing is pulled."""
     if not name:
-        what = "a folder" if runtime == "none" else "a name"
+        what = "a folder" if runtime is RuntimeName.NONE else "a name"
         raise UsageError(f"no image was given; for --runtime {runtime} it is {what}")
-    return _folder(name) if runtime == "none" else _stored(name, runtime)
+    return _folder(name) if runtime is RuntimeName.NONE else _stored(name, runtime)
 
 
 def _folder(name: str) -> ImageInfo:
@@ -134,9 +134,9 @@ def _folder(name: str) -> ImageInfo:
     return ImageInfo(path, labels, inspected=facts_now(labels))
 
 
-def _stored(name: str, runtime: str) -> ImageInfo:
+def _stored(name: str, runtime: RuntimeName) -> ImageInfo:
     """Return an image by its name; only the runtime on a node can look into it."""
-    plain = name.replace("docker://", "docker:" if runtime == "shifter" else "")
+    plain = name.replace("docker://", "docker:" if runtime is RuntimeName.SHIFTER else "")
     if "://" in plain or any(char.isspace() for char in plain):
         raise UsageError(
             f"{name} is not a name in the image store of {runtime}",
@@ -198,24 +198,25 @@ class LoadedModules:
 
 
 def unnamed(
-    modules: LoadedModules, runtime: str, environ: Mapping[str, str] = os.environ
+    modules: LoadedModules, runtime: RuntimeName | None, environ: Mapping[str, str] = os.environ
 ) -> ImageInfo:
     """Return the environment of a launch that names no image: of modules, else the active one.
 
     Modules without a framework are meant only where there is no such environment.
     A virtual environment is often made with the Python of a module, which then has no framework.
-    Under --runtime auto an active environment without a framework is not meant, as that in which
-    runner is installed. Raises UsageError, with what was looked at, where there is none.
+    Where no `runtime` was asked for, an active environment without a framework is not meant, as
+    that in which runner is installed. Raises UsageError, with what was looked at, where there is
+    none.
     """
     by_modules = _of_modules(modules, environ) if modules.names else None
     if by_modules and _has_framework(by_modules):
         return by_modules
     active = _active(environ)
-    if active and (runtime == "none" or _has_framework(active)):
+    if active and (runtime is RuntimeName.NONE or _has_framework(active)):
         return active
     if by_modules:
         return by_modules
-    ways = WAYS if runtime == "none" else "--image horovod_cpu.sif"
+    ways = WAYS if runtime is RuntimeName.NONE else "--image horovod_cpu.sif"
     raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), ways)
 
 
@@ -232,7 +233,7 @@ def _active(environ: Mapping[str, str]) -> ImageInfo | None:
     for name in ACTIVE:
         folder = Path(environ.get(name) or "/nowhere")
         if is_one(folder):
-            active = replace(image(str(folder), "none"), brought_by=name)
+            active = replace(_folder(str(folder)), brought_by=name)
             known = {} if active.ours else facts(active.path)
             return replace(active, inspected={**known, **active.inspected})
     return None

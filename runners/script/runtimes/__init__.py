@@ -15,15 +15,19 @@ from ...core.quoting import Expanded
 from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
 
-RUNTIMES: Mapping[str, Runtime] = {
-    "apptainer": Runtime(command_lines.apptainer, prefix="APPTAINERENV_", takes_ssh=True),
-    "singularity": Runtime(command_lines.apptainer, prefix="SINGULARITYENV_", takes_ssh=True),
-    "shifter": Runtime(command_lines.shifter, values_as_options=True),
-    "podman": Runtime(command_lines.podman, values_as_options=True, prepare=command_lines.PULL),
-    "podman-hpc": Runtime(command_lines.podman_hpc, values_as_options=True),
-    "pyxis": Runtime(command_lines.pyxis, by_srun=True),
+RUNTIMES: Mapping[RuntimeName, Runtime] = {
+    RuntimeName.APPTAINER: Runtime(command_lines.apptainer, prefix="APPTAINERENV_", takes_ssh=True),
+    RuntimeName.SINGULARITY: Runtime(
+        command_lines.apptainer, prefix="SINGULARITYENV_", takes_ssh=True
+    ),
+    RuntimeName.SHIFTER: Runtime(command_lines.shifter, values_as_options=True),
+    RuntimeName.PODMAN: Runtime(
+        command_lines.podman, values_as_options=True, prepare=command_lines.PULL
+    ),
+    RuntimeName.PODMAN_HPC: Runtime(command_lines.podman_hpc, values_as_options=True),
+    RuntimeName.PYXIS: Runtime(command_lines.pyxis, by_srun=True),
     # The image is the folder of a virtual or conda environment, on each node.
-    "none": Runtime(lambda container: [], takes_ssh=True),
+    RuntimeName.NONE: Runtime(lambda container: [], takes_ssh=True),
 }
 DATA_TARGET = "/data"
 

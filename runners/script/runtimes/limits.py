@@ -10,9 +10,9 @@ from ...core.plan import Refusal
 from ...core.remedy import Remedy, change
 
 # Their images are names, or files, that only the runtime on a node looks into.
-STORES = ("shifter", "podman-hpc", "podman", "pyxis")
-ODD = {"shifter": ("--volume", ":;"), "pyxis": ("--container-mounts", ":,")}
-OWN_MPI = {"shifter": "--module=mpich", "podman-hpc": "--mpi"}
+STORES = (RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.PODMAN, RuntimeName.PYXIS)
+ODD = {RuntimeName.SHIFTER: ("--volume", ":;"), RuntimeName.PYXIS: ("--container-mounts", ":,")}
+OWN_MPI = {RuntimeName.SHIFTER: "--module=mpich", RuntimeName.PODMAN_HPC: "--mpi"}
 
 
 def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Refusal, ...]:
@@ -48,7 +48,7 @@ def _of_stores(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
         yield from _odd(runtime, str(bind.source), bind.target, change(leave_out=["bind"]))
 
 
-def _odd(runtime: str, source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
+def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
     """Refuse paths that an option like --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
     option, between = ODD[runtime]
     odd = sorted(set(source + target) & set(between))

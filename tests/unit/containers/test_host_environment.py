@@ -20,7 +20,7 @@ from containers.host_tools import Mpi
 from containers.plan import BuildOptions
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
-from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
@@ -40,7 +40,7 @@ SPEC = JobSpec(
     Resources(nodes=2),
     Path("/s/runs"),
 )
-SITE = Site(("slurm",), ("none", "pmix"), cwd="/s")
+SITE = Site((SchedulerName.SLURM,), ("none", "pmix"), cwd="/s")
 LABELS = {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "pmi.client": "pmix"}
 
 

@@ -17,6 +17,7 @@ from runners.core.model import (
     JobSpec,
     Resources,
     RuntimeName,
+    SchedulerName,
 )
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
@@ -142,7 +143,7 @@ def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None)
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(nodes=2), Path("/runs"))
 OURS = ImageInfo(SPEC.image.path, {"horovod.controllers": "gloo", "horovod.version": "0.28.1"})
-SLURM = Site(("slurm",), ("none",), "apptainer")
+SLURM = Site((SchedulerName.SLURM,), ("none",), RuntimeName.APPTAINER)
 ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=True)
 
 
@@ -214,7 +215,7 @@ def test_auto_gives_up_counting() -> None:
 def test_staging_that_cannot_be() -> None:
     (refusal,) = solved(stage_data=DataAccess.COPIED).refusals
     assert refusal.what == "--stage-data node-local: there is no data"
-    pbs = Site(("pbs",), runtime="apptainer")
+    pbs = Site((SchedulerName.PBS,), runtime=RuntimeName.APPTAINER)
     made = solved(ONE, site=pbs, stage_data=DataAccess.COPIED)
     (refusal,) = (r for r in made.refusals if "stage" in r.what)
     assert "pbs cannot run a command once per node" in refusal.what

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from containers import build_modes
+from runners.core.model import RuntimeName, SchedulerName
 from runners.core.site import Partition, Site
 from runners.doctor.checks import container, slurm
 from runners.doctor.checks.container import ContainerFacts, ContainerStart
@@ -14,7 +15,7 @@ from runners.doctor.timed import Answer
 
 from ..tables import each
 
-SITE = Site(("slurm",), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
+SITE = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
 
 
 def states(findings: list[Finding]) -> dict[str, str]:
@@ -82,7 +83,7 @@ def test_what_is_wrong_with_slurm(
 
 def test_a_machine_without_slurm_is_no_fault() -> None:
     assert slurm.absent(Site(()))[0].state == OK
-    assert slurm.absent(Site(("pbs",)))[0].says == "pbs"
+    assert slurm.absent(Site((SchedulerName.PBS,)))[0].says == "pbs"
 
 
 # Containers
@@ -156,7 +157,9 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
 
 
 @each(
-    (Site(()), FAILURE), (Site(("slurm",)), WARNING), (Site(("slurm",), runtimes=("shifter",)), OK)
+    (Site(()), FAILURE),
+    (Site((SchedulerName.SLURM,)), WARNING),
+    (Site((SchedulerName.SLURM,), runtimes=(RuntimeName.SHIFTER,)), OK),
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
     assert container.absent(site)[0].state == state

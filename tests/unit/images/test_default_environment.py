@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import UsageError
-from runners.core.model import BY_MODULES
+from runners.core.model import BY_MODULES, RuntimeName
 from runners.images.facts import environment
 from runners.images.facts.environment import LoadedModules
 
@@ -43,16 +43,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("modules", "active", "runtime", "meant"),
     [
-        ("torch", "", "auto", "torch"),
-        ("torch", "active", "auto", "torch"),  # named before active
-        ("python", "active", "auto", "active"),  # an environment made with a module's Python
-        ("python", "bare", "auto", "plain"),
-        ("python", "bare", "none", "bare"),
-        ("", "active", "auto", "active"),
-        ("", "bare", "none", "bare"),
+        ("torch", "", None, "torch"),
+        ("torch", "active", None, "torch"),  # named before active
+        ("python", "active", None, "active"),  # an environment made with a module's Python
+        ("python", "bare", None, "plain"),
+        ("python", "bare", RuntimeName.NONE, "bare"),
+        ("", "active", None, "active"),
+        ("", "bare", RuntimeName.NONE, "bare"),
     ],
 )
-def test_which_is_meant(home: Path, modules: str, active: str, runtime: str, meant: str) -> None:
+def test_which_is_meant(
+    home: Path, modules: str, active: str, runtime: RuntimeName | None, meant: str
+) -> None:
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     if active:
         environ["CONDA_PREFIX"] = str(home / active)
@@ -65,7 +67,7 @@ def test_which_is_meant(home: Path, modules: str, active: str, runtime: str, mea
 def test_none_is_meant(home: Path) -> None:
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": str(home / "bare")}
     with pytest.raises(UsageError) as told:
-        environment.unnamed(LoadedModules(("openmpi",), ("/more",)), "auto", environ)
+        environment.unnamed(LoadedModules(("openmpi",), ("/more",)), None, environ)
     assert str(told.value).splitlines() == [
         "no image was given",
         "  --module openmpi brings no Python",
@@ -73,4 +75,4 @@ def test_none_is_meant(home: Path) -> None:
         "  try: --image horovod_cpu.sif",
     ]
     with pytest.raises(UsageError, match="--module openmpi: cannot be loaded here"):
-        environment.unnamed(LoadedModules(("openmpi",)), "auto", environ)
+        environment.unnamed(LoadedModules(("openmpi",)), None, environ)

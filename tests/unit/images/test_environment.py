@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
+from runners.core.model import RuntimeName
 from runners.images import inspect
 from runners.images.facts import environment
 
@@ -18,13 +19,13 @@ from ..tables import each
 
 
 @each(
-    ("shifter", "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
-    ("shifter", "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
-    ("podman-hpc", "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
-    ("podman-hpc", "docker://a/b:1", "a/b:1"),
-    ("podman", "docker://login:5000/a/b:1", "login:5000/a/b:1"),
+    (RuntimeName.SHIFTER, "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
+    (RuntimeName.SHIFTER, "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
+    (RuntimeName.PODMAN_HPC, "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
+    (RuntimeName.PODMAN_HPC, "docker://a/b:1", "a/b:1"),
+    (RuntimeName.PODMAN, "docker://login:5000/a/b:1", "login:5000/a/b:1"),
 )
-def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
+def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
     image = environment.image(name, runtime)
     assert str(image.path) == path
     assert runtime in image.problem
@@ -33,12 +34,12 @@ def test_names_in_a_store(runtime: str, name: str, path: str) -> None:
 @each("oras://a/b:1", "a b", "https://a/b.sif")
 def test_what_is_no_name_in_a_store(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
-        environment.image(name, "shifter")
+        environment.image(name, RuntimeName.SHIFTER)
     assert "shifterimg pull" in str(told.value)
 
 
-@each("shifter", "podman-hpc", "none")
-def test_no_image(runtime: str) -> None:
+@each(RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.NONE)
+def test_no_image(runtime: RuntimeName) -> None:
     with pytest.raises(UsageError, match="no image was given"):
         environment.image(None, runtime)
 
@@ -53,7 +54,7 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_is_looked_into_once(venv: Path) -> None:
     said: list[str] = []
-    image = inspect.inspected(environment.image(str(venv), "none"), said.append)
+    image = inspect.inspected(environment.image(str(venv), RuntimeName.NONE), said.append)
     assert image.path == venv
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
@@ -69,7 +70,7 @@ def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> N
     for python in (venv / "bin" / "python3", venv / "bin" / "python"):
         python.unlink()
         program(python, "exit 1")
-    image = inspect.inspected(environment.image(str(venv), "none"), lambda text: None)
+    image = inspect.inspected(environment.image(str(venv), RuntimeName.NONE), lambda text: None)
     assert "does not run" in image.problem
 
 
@@ -79,4 +80,4 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
     os.symlink(sys.executable, tmp_path / "sandbox" / "bin" / "python")
     for folder in ("sandbox", "nothing"):
         with pytest.raises(NotFound, match="is not the folder of"):
-            environment.image(str(tmp_path / folder), "none")
+            environment.image(str(tmp_path / folder), RuntimeName.NONE)

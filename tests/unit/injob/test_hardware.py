@@ -14,7 +14,7 @@ import pytest
 from containers import horovod_source
 from containers.catalogue import HERE
 from containers.horovod_image import labels
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources
+from runners.core.model import Controller, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import hardware, start
@@ -90,7 +90,7 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
     (ImageInfo(IMAGE.path), "gloo", ""),
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
-    site = Site(("slurm",), ("pmix",), "apptainer")
+    site = Site((SchedulerName.SLURM,), ("pmix",), RuntimeName.APPTAINER)
     solved = solver.solve(
         Case(replace(replace(SPEC, controller=Controller(controller)), image=image), site)
     )

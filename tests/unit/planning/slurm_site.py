@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runners.core.model import ImageInfo, JobSpec, Resources, SchedulerName
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
@@ -20,9 +20,9 @@ IMAGE = ImageInfo(
     {"horovod.controllers": "gloo", "horovod.operations": "nccl,gloo", "cuda.version": "12.8"},
 )
 SITE = Site(
-    ("slurm",),
+    (SchedulerName.SLURM,),
     ("none", "pmix"),
-    "apptainer",
+    RuntimeName.APPTAINER,
     task_plugin="affinity,cgroup",
     partitions=(
         Partition("cpu", nodes=10, cpus=32, time_limit="1-00:00:00", default=True),

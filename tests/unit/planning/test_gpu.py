@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
-from runners.core.model import GpuVendor, ImageInfo, JobSpec, Resources, SchedulerName
+from runners.core.model import GpuVendor, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import ChoiceId
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
@@ -41,9 +41,9 @@ IMAGE = ImageInfo(
 )
 TRAINER = Trainer("train.py", None, Path("/t/train.py"))
 SPEC = JobSpec("job", IMAGE, TRAINER, Resources(gpus_per_node="4"), Path("/runs"))
-SLURM = Site(("slurm",), ("none",), "apptainer", glibc="2.36")
+SLURM = Site((SchedulerName.SLURM,), ("none",), RuntimeName.APPTAINER, glibc="2.36")
 LAPTOP = replace(SLURM, schedulers=())
-ALONE = Site((), (), "apptainer", driver="550.54.15", glibc="2.36")
+ALONE = Site((), (), RuntimeName.APPTAINER, driver="550.54.15", glibc="2.36")
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.machine import ARM64
-from runners.core.model import ImageInfo, JobSpec, Resources
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
@@ -43,9 +43,9 @@ GPU13 = ImageInfo(
 CPU = ImageInfo(Path("/i/horovod_cpu.sif"), {"cuda.version": "none", "horovod.controllers": "gloo"})
 SPEC = JobSpec("job", GPU, Trainer("t", None, Path("/t.py")), Resources(), Path("/r"))
 SITE = Site(
-    ("slurm",),
+    (SchedulerName.SLURM,),
     ("none",),
-    "apptainer",
+    RuntimeName.APPTAINER,
     partitions=(
         Partition("old", nodes=4, cpus=64, gpus=(("V100", 4),)),
         Partition("new", nodes=4, cpus=64, gpus=(("b200", 8),)),
@@ -143,7 +143,7 @@ def test_a_cpu_image_for_gpus_is_refused_with_the_image_for_them() -> None:
 
 
 def test_a_driver_too_old_for_cuda_13_is_refused_with_the_image_with_cuda_12() -> None:
-    alone = Site((), (), "apptainer", driver="550.54.15")
+    alone = Site((), (), RuntimeName.APPTAINER, driver="550.54.15")
     case = Case(replace(SPEC, image=GPU13, resources=Resources(gpus_per_node="1")), alone)
     (refusal,) = solver.solve(case).refusals
     assert "550.54.15" in refusal.evidence

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources
+from runners.core.model import (
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
 from runners.core.site import HostMpi, Profile, Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import mpi_check
@@ -98,7 +106,12 @@ SPEC = JobSpec(
     runs_dir=Path("/runs"),
     host_mpi=True,
 )
-SITE = Site(("slurm",), ("none", "pmix", "pmi2"), "apptainer", host_libraries=LIBRARIES)
+SITE = Site(
+    (SchedulerName.SLURM,),
+    ("none", "pmix", "pmi2"),
+    RuntimeName.APPTAINER,
+    host_libraries=LIBRARIES,
+)
 
 
 def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object) -> list[str]:

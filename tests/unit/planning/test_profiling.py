@@ -16,6 +16,7 @@ from runners.core.model import (
     LauncherName,
     Resources,
     RuntimeName,
+    SchedulerName,
 )
 from runners.core.plan import Plan
 from runners.core.site import Site
@@ -32,7 +33,7 @@ NSYS = Profiling(
 TRAINER = Trainer("t", None, Path("/home/ada/t.py"))
 IMAGE = ImageInfo(Path("/i/a.sif"))
 SPEC = JobSpec("job", IMAGE, TRAINER, Resources(nodes=2), Path("/runs"), controller=Controller.NONE)
-SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
+SLURM = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 
 
 def solved(**changes: Any) -> Plan:

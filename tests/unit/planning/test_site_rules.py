@@ -122,7 +122,7 @@ def checked(
     architecture: str = "",
 ) -> Checked:
     """Return the refusals and warnings of a job submitted from `cwd`."""
-    site = Site(("slurm",), cwd=cwd, environment={**HOME, **(env or {})})
+    site = Site((SchedulerName.SLURM,), cwd=cwd, environment={**HOME, **(env or {})})
     image = ImageInfo(spec.image.path, architecture=architecture)
     log = DecisionLog()
     site_rules.check(Case(replace(spec, image=image), site), profile, log)

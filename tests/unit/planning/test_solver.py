@@ -27,8 +27,8 @@ from ..tables import each
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
-SLURM = Site(("slurm",), ("none", "pmi2", "pmix", "pmix_v5"), "apptainer")
-LAPTOP = Site((), (), "apptainer")
+SLURM = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix", "pmix_v5"), RuntimeName.APPTAINER)
+LAPTOP = Site((), (), RuntimeName.APPTAINER)
 OURS = ImageInfo(
     Path("/i/a.sif"),
     {
@@ -109,7 +109,12 @@ def test_choices(
     ),
     ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
     ({"output": "%j.out"}, LAPTOP, OURS, "this machine fills in no patterns such as %j"),
-    ({"output": "%j.out"}, replace(LAPTOP, schedulers=("pbs",)), OURS, "leave out --output"),
+    (
+        {"output": "%j.out"},
+        replace(LAPTOP, schedulers=(SchedulerName.PBS,)),
+        OURS,
+        "leave out --output",
+    ),
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
     refusals = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
@@ -206,11 +211,11 @@ def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
 
 def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
     profile = Profile("p", runtimes=("shifter", "podman-hpc"))
-    queue = Site(("slurm",))
+    queue = Site((SchedulerName.SLURM,))
     expected = execution.expected_runtime
     assert expected(RuntimeName.NONE, None, queue) is RuntimeName.NONE
     assert expected(None, None, replace(queue, profile=profile)) is RuntimeName.SHIFTER
-    here = replace(queue, runtime="apptainer", profile=profile)
+    here = replace(queue, runtime=RuntimeName.APPTAINER, profile=profile)
     assert expected(None, None, here) is RuntimeName.APPTAINER
     assert expected(None, None, queue) is RuntimeName.APPTAINER
     for site in (queue, here, Site(), Site(profile=profile)):

@@ -22,6 +22,7 @@ from runners.core.model import (
     JobSpec,
     Resources,
     RuntimeName,
+    SchedulerName,
 )
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
@@ -40,7 +41,7 @@ from ..tables import each
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
 FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="nfs4")
 FOLDER = ImageInfo(Path("/i/tree"), FACTS)
-SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
+SITE = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 UNPACKS = replace(SITE, unpacks="this apptainer has neither a setuid part nor squashfuse")
 FUSE = replace(SITE, fuse=True)
 SMALL = replace(SITE, partitions=(Partition("p", nodes=500, default=True, disk_mb=100),))

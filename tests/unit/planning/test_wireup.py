@@ -6,7 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.core.model import Controller, ImageInfo, JobSpec, LauncherName, Resources, RuntimeName
+from runners.core.model import (
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
@@ -20,7 +28,11 @@ SPEC = JobSpec(
     "job", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t.py")), TWO_NODES, Path("/runs")
 )
 SITE = Site(
-    ("slurm",), ("none", "pmi2", "pmix", "pmix_v5"), "apptainer", host_mpi="openmpi 5.0.7", cwd="/s"
+    (SchedulerName.SLURM,),
+    ("none", "pmi2", "pmix", "pmix_v5"),
+    RuntimeName.APPTAINER,
+    host_mpi="openmpi 5.0.7",
+    cwd="/s",
 )
 
 

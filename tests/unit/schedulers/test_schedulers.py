@@ -12,7 +12,7 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import Resources
+from runners.core.model import Resources, RuntimeName, SchedulerName
 from runners.core.plan import Refusal
 from runners.core.shell import Result
 from runners.core.site import Site
@@ -193,7 +193,7 @@ def test_states_of_cobalt() -> None:
 
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
-    here = Site(("pbs", "cobalt"), runtime="singularity")
+    here = Site((SchedulerName.PBS, SchedulerName.COBALT), runtime=RuntimeName.SINGULARITY)
     made = solver.solve(Case(replace(POLARIS.spec, host_mpi=False), here))
     assert made.launching.scheduler == "cobalt"
 

@@ -7,12 +7,13 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
+    AGENTS,
     BindMount,
     Controller,
     ImageInfo,
@@ -26,6 +27,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
+from runners.injob.rank import commands
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
@@ -38,7 +40,7 @@ from .. import scripts
 from ..programs import program
 from ..tables import each
 
-SITE = Site(("slurm",), ("none", "pmix"), "apptainer")
+SITE = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
 SPEC = JobSpec(
     name="torch_mnist",
@@ -326,10 +328,11 @@ def test_errors_need_srun() -> None:
 
 
 def test_each_name_has_its_row_in_a_table() -> None:
-    tables: list[tuple[type[Word], Mapping[str, object]]] = [
+    tables: list[tuple[type[Word], Collection[str]]] = [
         (SchedulerName, CAPABILITIES),
         (RuntimeName, RUNTIMES),
         (LauncherName, LAUNCHERS),
     ]
     for names, table in tables:
-        assert set(names.words()) == set(table)
+        assert set(names) == set(table)
+    assert set(commands.AGENTS) == set(AGENTS)

@@ -10,7 +10,16 @@ import pytest
 
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
-from runners.core.model import BindMount, Controller, ImageInfo, JobSpec, LauncherName, Resources
+from runners.core.model import (
+    BindMount,
+    Controller,
+    ImageInfo,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
 from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
@@ -26,7 +35,7 @@ from ..tables import each
 SPEC = JobSpec(
     "t", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t/t.py")), Resources(), Path("/r")
 )
-SLURM = Site(("slurm",), ("none", "pmix"), "apptainer")
+SLURM = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 
 
 def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from runners.cli.machine.sites import sites_command
 from runners.core.errors import Refused, UsageError
+from runners.core.model import RuntimeName, SchedulerName
 from runners.core.site import Partition, Site
 from runners.settings import config
 from runners.sites import create_profile, load
@@ -32,15 +33,18 @@ KINDS = (
     Partition("many", 2, 256, (), "30:00"),
 )
 SLURM = Site(
-    ("slurm",), runtimes=("apptainer",), cluster_name="kit", partitions=(*KINDS[:3], KINDS[4])
+    (SchedulerName.SLURM,),
+    runtimes=(RuntimeName.APPTAINER,),
+    cluster_name="kit",
+    partitions=(*KINDS[:3], KINDS[4]),
 )
 MACHINES = {
     "slurm": create_profile.Machine(
         SLURM, {"SelectType": "select/cons_tres"}, "login1", "/s", KINDS
     ),
     "linear": create_profile.Machine(SLURM, {"SelectType": "select/linear"}, "login1", ""),
-    "silent slurm": create_profile.Machine(Site(("slurm",)), {}, "login1", ""),
-    "pbs": create_profile.Machine(Site(("pbs",)), {}, "Login1.Site", "/s"),
+    "silent slurm": create_profile.Machine(Site((SchedulerName.SLURM,)), {}, "login1", ""),
+    "pbs": create_profile.Machine(Site((SchedulerName.PBS,)), {}, "Login1.Site", "/s"),
     "slingshot": create_profile.Machine(SLURM, {}, "login1", "", KINDS, ("slingshot",)),
     "nothing": create_profile.Machine(Site(()), {}, "laptop", "/home/ada/.cache"),
 }
@@ -79,7 +83,9 @@ def test_what_is_in_it(tmp_path: Path) -> None:
 
 def test_without_a_default_partition_one_is_required() -> None:
     partition = Partition("a", 1, 8, (), "infinite")
-    machine = create_profile.Machine(Site(("slurm",), partitions=(partition,)), {}, "h", "")
+    machine = create_profile.Machine(
+        Site((SchedulerName.SLURM,), partitions=(partition,)), {}, "h", ""
+    )
     required = [fact.path for fact in create_profile.facts(machine) if fact.path[0] == "rules"]
     assert ("rules", "require", "partition", "remedy") in required
 
