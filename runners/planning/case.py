@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, NewType, TypeVar, Union
 
 from ..core.model import ImageInfo, JobSpec, Resources
 from ..core.plan import Caution, Choice, ChoiceId, Refusal
@@ -15,6 +15,9 @@ from ..core.site import Site
 Value = TypeVar("Value", str, int, float)
 # The settings whose origin a step reads: mypy refuses a name that is none of them.
 SettingName = Union[ChoiceId, Literal["env", "ntasks"]]
+# What is asked of the scheduler, as far as it is decided: mypy refuses a step that comes too early.
+RankResources = NewType("RankResources", Resources)  # nodes and ranks, GPUs in the site's form
+JobResources = NewType("JobResources", RankResources)  # the CPUs of each rank too
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,6 @@ class Case:
     @property
     def image(self) -> ImageInfo:
         return self.spec.image
-
-    @property
-    def resources(self) -> Resources:
-        return self.spec.resources
 
     def why(self, setting: SettingName) -> str:
         return self.reasons.get(setting, "as requested")

@@ -8,46 +8,51 @@ from ..core import gpus
 from ..core.model import Controller, LauncherName, Resources, SchedulerName
 from ..core.plan import ChoiceId, Cpus, Launching, Variable
 from ..core.remedy import change
+from ..core.site import Site
 from ..schedulers import capabilities
 from . import partition, site_limits
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, JobResources, RankResources
 
 EACH = ChoiceId.CPUS_PER_TASK
 LEVEL = "cpu.level"  # the label
 
 
-def share(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Resources:
+def share(
+    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
+) -> JobResources:
     """Return the resources with the CPUs of each rank: as asked, else its GPU's part of a node."""
-    return replace(case.resources, cpus_per_task=_each(case, scheduler, log))
+    each = _each(case, resources, scheduler, log)
+    return JobResources(replace(resources, cpus_per_task=each))
 
 
-def _each(case: Case, scheduler: SchedulerName, log: DecisionLog) -> int | None:
-    resources = case.resources
-    room = _room(case, scheduler)
+def _each(
+    case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
+) -> int | None:
+    room = _room(case, resources, scheduler)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
-        return _within(case, room, log)
+        return _within(case, resources, room, log)
     if capabilities(scheduler).queue and resources.overcommit and resources.tasks > resources.nodes:
-        return _shared(case, log)
+        return _shared(case, resources, log)
     if resources.cpus_per_task:
         return log.choose(EACH, resources.cpus_per_task, case.why(EACH))
-    of_gpu = _of_a_gpu(case, scheduler)
+    of_gpu = _of_a_gpu(case.site, resources, scheduler)
     if of_gpu is None:
         return None
     number, evidence = of_gpu
     return log.choose(EACH, number, "its GPU's share of the node", evidence)
 
 
-def _room(case: Case, scheduler: SchedulerName) -> int | None:
+def _room(case: Case, resources: Resources, scheduler: SchedulerName) -> int | None:
     """Return how many CPUs the surrounding job has for each rank, None without one."""
-    allocated, resources = case.site.allocated_cpus, case.resources
+    allocated = case.site.allocated_cpus
     if not capabilities(scheduler).within_job or not allocated or resources.overcommit:
         return None
     return allocated // resources.tasks_of_a_node
 
 
-def _within(case: Case, room: int, log: DecisionLog) -> int | None:
+def _within(case: Case, resources: Resources, room: int, log: DecisionLog) -> int | None:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
-    requested, site = case.resources.cpus_per_task or 1, case.site
+    requested, site = resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and case.is_unasked(EACH):
         reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {requested}"
@@ -57,16 +62,16 @@ def _within(case: Case, room: int, log: DecisionLog) -> int | None:
         evidence,
         change(cpus_per_task=room) if room else change(overcommit=True),
     )
-    return case.resources.cpus_per_task
+    return resources.cpus_per_task
 
 
-def _shared(case: Case, log: DecisionLog) -> int | None:
+def _shared(case: Case, resources: Resources, log: DecisionLog) -> int | None:
     """Ask for no CPUs of a rank's own, where ranks share those of a node.
 
     With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
     such a job one CPU of a node.
     """
-    cpus = case.resources.cpus_per_task or 1
+    cpus = resources.cpus_per_task or 1
     if cpus > 1 and not case.is_unasked(EACH):
         what = f"ranks that share a CPU (--overcommit) cannot have {cpus} CPUs each"
         log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
@@ -75,13 +80,13 @@ def _shared(case: Case, log: DecisionLog) -> int | None:
     return None
 
 
-def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
+def _of_a_gpu(site: Site, resources: Resources, scheduler: SchedulerName) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
-    wanted, chosen, site = gpus.on_a_node(case.resources), partition.of(case), case.site
+    wanted, chosen = gpus.on_a_node(resources), partition.of(site, resources)
     if wanted is None:
         return None
     profile = site.profile
-    kinds = site_limits.node_kinds(case.resources, profile) if profile else ()
+    kinds = site_limits.node_kinds(resources, profile) if profile else ()
     if capabilities(scheduler).one_machine:
         if not 0 < site.gpus <= site.cpus:
             return None
@@ -96,24 +101,30 @@ def _of_a_gpu(case: Case, scheduler: SchedulerName) -> tuple[int, str] | None:
         cpus, number, source = chosen.cpus, max(fitting), "sinfo"
     of_job = cpus * min(wanted[1] or number, number) // number  # CPUs of a node
     evidence = f"{source}: {cpus} CPUs, {number} GPUs on a node"
-    return max(1, of_job // case.resources.tasks_of_a_node), evidence
+    return max(1, of_job // resources.tasks_of_a_node), evidence
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Cpus:
+def choose(
+    case: Case,
+    resources: JobResources,
+    launching: Launching,
+    controller: Controller,
+    log: DecisionLog,
+) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding = _bind(case, launching, log)
-    log.choose(ChoiceId.THREADS, case.resources.cpus_per_task or 1, "CPUs per rank")
+    binding = _bind(case, resources, launching, log)
+    log.choose(ChoiceId.THREADS, resources.cpus_per_task or 1, "CPUs per rank")
     return Cpus(binding, _level(case, controller, log))
 
 
-def variables(resources: Resources) -> tuple[Variable, ...]:
+def variables(resources: JobResources) -> tuple[Variable, ...]:
     """Return the number of threads: without it each rank would start some for all of the CPUs."""
     return (Variable("OMP_NUM_THREADS", str(resources.cpus_per_task or 1), "CPUs per rank"),)
 
 
-def _bind(case: Case, launching: Launching, log: DecisionLog) -> str | None:
+def _bind(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
-    spec, resources, plugin = case.spec, case.resources, case.site.task_plugin
+    spec, plugin = case.spec, case.site.task_plugin
     if spec.cpu_bind:
         return log.choose(ChoiceId.CPU_BIND, spec.cpu_bind, case.why(ChoiceId.CPU_BIND))
     by_srun = launching.launcher is LauncherName.SRUN

@@ -7,14 +7,22 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..core.model import AGENTS, Controller, LauncherName, Resources, RuntimeName, SchedulerName
+from ..core.model import (
+    AGENTS,
+    Controller,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
 from ..core.plan import ChoiceId, Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.commands import ALL, parse_ranks
 from ..schedulers import capabilities
 from ..script.runtimes import RUNTIMES
-from .case import Case, DecisionLog, SettingName
+from .case import Case, DecisionLog, RankResources, SettingName
 
 CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
 ASSUMED = "not on this machine; assumed on the nodes"
@@ -38,25 +46,27 @@ def scheduler(case: Case, log: DecisionLog) -> SchedulerName:
     log.choose(ChoiceId.SCHEDULER, name, reason, evidence)
     if wanted:
         _is_here(wanted, site, log)
-    nodes, tasks = case.resources.nodes, case.resources.tasks
+    nodes, tasks = case.spec.resources.nodes, case.spec.resources.tasks
     if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
         log.refuse(what, reason, change(nodes=1, ntasks=tasks))
     return name
 
 
-def ranks(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Resources:
+def ranks(
+    case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
+) -> RankResources:
     """Return what is asked for, with the nodes and ranks of a surrounding job."""
     if not capabilities(scheduler).within_job:
-        return case.resources
-    resources = _its_tasks(case, _all_nodes(case, log), log)
+        return RankResources(resources)
+    resources = _its_tasks(case, _all_nodes(case, resources, log), log)
     _inside(resources.nodes, case.site, log)
-    return resources
+    return RankResources(resources)
 
 
-def _all_nodes(case: Case, log: DecisionLog) -> Resources:
+def _all_nodes(case: Case, resources: Resources, log: DecisionLog) -> Resources:
     """Take all nodes of the surrounding job where nobody asked for a number, as srun does."""
-    site, resources = case.site, case.resources
+    site = case.site
     nodes = min(site.allocated_nodes, resources.ntasks or site.allocated_nodes)
     if not case.is_unasked(ChoiceId.NODES) or resources.nodelist or nodes <= resources.nodes:
         return resources
@@ -167,17 +177,18 @@ def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[RuntimeName, str,
     return RuntimeName.APPTAINER, ASSUMED, ""
 
 
-def contained(case: Case, runtime: RuntimeName, log: DecisionLog) -> None:
+def contained(
+    spec: JobSpec, resources: RankResources, runtime: RuntimeName, log: DecisionLog
+) -> None:
     """Warn of --contain where processes of a node share memory.
 
     NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
     its issue 3001), and /tmp and home in a session directory of 64 MB (`sessiondir max size`).
     """
-    spec = case.spec
     given = [arg for arg in spec.apptainer_args if arg in CONTAIN]
     if runtime not in CONTAINERS or not given:
         return
-    tasks, args = case.resources.tasks_of_a_node, " ".join(spec.trainer.args)
+    tasks, args = resources.tasks_of_a_node, " ".join(spec.trainer.args)
     if tasks > 1:
         who = f"the {tasks} ranks of a node share no memory by it, as NCCL and MPI want to"
     elif WORKERS.search(args):
@@ -244,7 +255,13 @@ def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
             log.refuse(what, f"--{option} is {file}", change(leave_out=[option]))
 
 
-def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLog) -> None:
+def profiled(
+    case: Case,
+    resources: RankResources,
+    launching: Launching,
+    modules: Modules,
+    log: DecisionLog,
+) -> None:
     """Note the profiler's command and ranks; refuse what cannot run."""
     profiling = case.spec.profiling
     if profiling is None:
@@ -259,7 +276,7 @@ def profiled(case: Case, launching: Launching, modules: Modules, log: DecisionLo
             "",
             change(leave_out=["launcher"]),
         )
-    tasks = case.resources.tasks
+    tasks = resources.tasks
     last = max((one[-1] for one in parse_ranks(profiling.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(

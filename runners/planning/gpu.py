@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
+from ..core.model import Controller, DataPlane, GpuVendor, Resources, SchedulerName
 from ..core.plan import ChoiceId, Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
@@ -13,7 +13,7 @@ from ..injob.rank import TENSORFLOW, TORCH
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import gpu_image, partition
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, RankResources
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
 # the driver of 12.0 or a newer one. Our images carry it as a label.
@@ -28,28 +28,36 @@ HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 ONE_GPU, ONE_GPU_FROM = "NCCL_MULTI_RANK_GPU_ENABLE", "2.30"
 
 
-def choose(case: Case, scheduler: SchedulerName, controller: Controller, log: DecisionLog) -> Gpus:
+def choose(
+    case: Case,
+    resources: RankResources,
+    scheduler: SchedulerName,
+    controller: Controller,
+    log: DecisionLog,
+) -> Gpus:
     """Choose what the runtime brings in and what carries the gradients.
 
     Refuses GPUs that the partition does not have.
     """
-    wanted = gpus.on_a_node(case.resources)
+    wanted = gpus.on_a_node(resources)
     if wanted:
-        _check_partition(wanted, case, log)
-    vendor = _vendor(case, wanted, log)
+        _check_partition(wanted, case.site, resources, log)
+    vendor = _vendor(case, resources, wanted, log)
     if vendor is GpuVendor.NVIDIA:
-        gpu_image.check_code(case, wanted[0] if wanted else "", log)
-        _driver(case, scheduler, log)
+        gpu_image.check_code(case, resources, wanted[0] if wanted else "", log)
+        _driver(case, resources, scheduler, log)
         _library_order(case, log)
     if vendor and wanted:
-        _binding(case, wanted, log)
-    data_plane = _data_plane(case, vendor, controller, log)
-    if data_plane is DataPlane.NCCL and case.resources.nodes > 1:
+        _binding(case, resources, wanted, log)
+    data_plane = _data_plane(case, resources, vendor, controller, log)
+    if data_plane is DataPlane.NCCL and resources.nodes > 1:
         _verbs(case, log)
     return Gpus(vendor, case.image.fact(MINIMUM) or None, data_plane)
 
 
-def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> GpuVendor | None:
+def _vendor(
+    case: Case, resources: Resources, wanted: tuple[str, int] | None, log: DecisionLog
+) -> GpuVendor | None:
     """Choose whose driver comes in; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
     for vendor, option, given in (
@@ -64,12 +72,12 @@ def _vendor(case: Case, wanted: tuple[str, int] | None, log: DecisionLog) -> Gpu
         log.choose(ChoiceId.NV, False, reason)
         return None
     if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
-        better = gpu_image.for_job(case, wanted[0])
+        better = gpu_image.for_job(case, resources, wanted[0])
         log.refuse(
             f"the job requests GPUs, but {image.path.name} cannot use them",
             image.how("cuda.version"),
             change(image=better.image if better else gpu_image.CUDA12),
-            change(leave_out=gpus.settings_used(case.resources)),
+            change(leave_out=gpus.settings_used(resources)),
         )
     if _is_amd(wanted[0], site):
         log.choose(ChoiceId.ROCM, True, "the job requests GPUs, and they are AMD GPUs")
@@ -83,8 +91,10 @@ def _is_amd(kind: str, site: Site) -> bool:
     return bool(re.match(r"mi\d", kind, re.IGNORECASE)) or (not kind and site.amd)
 
 
-def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> None:
-    chosen = partition.of(case)
+def _check_partition(
+    wanted: tuple[str, int], site: Site, resources: Resources, log: DecisionLog
+) -> None:
+    chosen = partition.of(site, resources)
     if chosen is None:
         return
     kind, number = wanted
@@ -97,7 +107,7 @@ def _check_partition(wanted: tuple[str, int], case: Case, log: DecisionLog) -> N
     else:
         return
     listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in chosen.gpus) or "no GPUs"
-    others = [p.name for p in case.site.partitions if _has(p, kind, number)]
+    others = [p.name for p in site.partitions if _has(p, kind, number)]
     remedies = [change(partition=name) for name in others]
     remedies += [] if others else _what_there_is(chosen)
     log.refuse(what, f"sinfo: {chosen.name} has {listed}", *remedies)
@@ -116,12 +126,11 @@ def _has(partition: Partition, kind: str, number: int) -> bool:
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
-def _binding(case: Case, wanted: tuple[str, int], log: DecisionLog) -> None:
-    resources = case.resources
+def _binding(case: Case, resources: Resources, wanted: tuple[str, int], log: DecisionLog) -> None:
     tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
-        _bound_by_slurm(case, log)
+        _bound_by_slurm(case, resources, log)
         return
     log.choose(
         ChoiceId.GPU_OF_A_RANK,
@@ -134,13 +143,13 @@ def _binding(case: Case, wanted: tuple[str, int], log: DecisionLog) -> None:
         log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
 
 
-def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
+def _bound_by_slurm(case: Case, resources: Resources, log: DecisionLog) -> None:
     """Say what --gpus-per-task costs: a rank reaches no other GPU of its node.
 
     NOTE: from 23.11 on srun's --gres-flags=allow-task-sharing leaves a rank its GPU in
     CUDA_VISIBLE_DEVICES, and the others' devices open (srun(1)).
     """
-    spec, resources = case.spec, case.resources
+    spec = case.spec
     shared = any(SHARING in arg for arg in (*spec.srun_args, *spec.sbatch_args))
     also = "the others stay reachable" if shared else "peer-to-peer may be lost"
     log.choose(
@@ -161,15 +170,23 @@ def _bound_by_slurm(case: Case, log: DecisionLog) -> None:
 
 
 def _data_plane(
-    case: Case, vendor: GpuVendor | None, controller: Controller, log: DecisionLog
+    case: Case,
+    resources: Resources,
+    vendor: GpuVendor | None,
+    controller: Controller,
+    log: DecisionLog,
 ) -> DataPlane:
-    value, reason, evidence = _carrier(case, vendor, controller, log)
+    value, reason, evidence = _carrier(case, resources, vendor, controller, log)
     log.choose(ChoiceId.DATA_PLANE, value.value, reason, evidence)
     return value
 
 
 def _carrier(
-    case: Case, vendor: GpuVendor | None, controller: Controller, log: DecisionLog
+    case: Case,
+    resources: Resources,
+    vendor: GpuVendor | None,
+    controller: Controller,
+    log: DecisionLog,
 ) -> tuple[DataPlane, str, str]:
     """Return what carries the gradients, the reason and the evidence."""
     image, trainer = case.image, case.spec.trainer
@@ -177,11 +194,11 @@ def _carrier(
     world = trainer.world or trainer.seen_world
     if world in (TORCH, TENSORFLOW):
         if vendor:
-            _one_rank_for_a_gpu(case, log)
+            _one_rank_for_a_gpu(case, resources, log)
         on_cpus = DataPlane.GLOO if world == TORCH else DataPlane.GRPC
         return DataPlane.NCCL if vendor else on_cpus, f"the default of {world}", ""
     if vendor and (not operations or "nccl" in operations):
-        _one_rank_for_a_gpu(case, log)
+        _one_rank_for_a_gpu(case, resources, log)
         reason = "GPUs; NCCL is Horovod's fastest transport for them"
         return DataPlane.NCCL, reason, image.how("horovod.operations")
     if vendor and image.fact("cuda.version") != "none":
@@ -206,8 +223,8 @@ def _verbs(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _one_rank_for_a_gpu(case: Case, log: DecisionLog) -> None:
-    resources, tasks = case.resources, case.resources.tasks_of_a_node
+def _one_rank_for_a_gpu(case: Case, resources: Resources, log: DecisionLog) -> None:
+    tasks = resources.tasks_of_a_node
     wanted = gpus.on_a_node(resources)
     if not wanted or not 0 < wanted[1] < tasks or resources.gpus_per_task:
         return
@@ -224,7 +241,7 @@ def _one_rank_for_a_gpu(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _driver(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
+def _driver(case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog) -> None:
     """Note what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.
@@ -235,13 +252,13 @@ def _driver(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     minimum = image.fact(MINIMUM)
     too_old = bool(minimum and site.driver and older(site.driver, minimum))
     if too_old and capabilities(scheduler).one_machine:
-        older_one = gpu_image.for_job(case, "")
+        older_one = gpu_image.for_job(case, resources, "")
         log.refuse(
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
             *([change(image=older_one.image)] if older_one else []),
             advice("an image with an older CUDA, or a newer driver"),
-            change(leave_out=[*gpus.settings_used(case.resources), "nv"]),
+            change(leave_out=[*gpus.settings_used(resources), "nv"]),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
     log.choose(ChoiceId.DRIVER, minimum or "any", f"{here}each node is checked when the job starts")

@@ -9,10 +9,12 @@ import re
 from dataclasses import dataclass
 
 from ..core.machine import ARM64
+from ..core.model import Resources
 from ..core.remedy import advice, change
+from ..core.site import Site
 from ..injob.rank.hardware import older
 from . import partition
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, RankResources
 
 CODE = "cuda.capabilities"  # the label with what Horovod has GPU code for
 CUDA12, CUDA13 = "horovod_gpu.sif", "horovod_gpu13.sif"
@@ -111,27 +113,27 @@ def runs(number: str, code: tuple[str, ...]) -> str:
     return "PTX" if any("+PTX" in each for each in fitting) else ""
 
 
-def for_job(case: Case, kind: str) -> Recommendation | None:
+def for_job(case: Case, resources: Resources, kind: str) -> Recommendation | None:
     """Return what fits the job's GPUs; the driver of a machine that is not the node says little."""
     requires, architecture = case.spec.trainer.requires or "", case.image.architecture
-    return recommended(_kind(case, kind), case.site.driver, requires, architecture)
+    return recommended(_kind(case.site, resources, kind), case.site.driver, requires, architecture)
 
 
-def _kind(case: Case, kind: str) -> str:
+def _kind(site: Site, resources: Resources, kind: str) -> str:
     """Return the GPUs' type as asked for, else the only one that the partition has."""
-    chosen = partition.of(case)
+    chosen = partition.of(site, resources)
     kinds = {name for name, _ in chosen.gpus} if chosen else set()
     return kind or (kinds.pop() if len(kinds) == 1 else "")
 
 
-def check_code(case: Case, wanted: str, log: DecisionLog) -> None:
+def check_code(case: Case, resources: RankResources, wanted: str, log: DecisionLog) -> None:
     """Refuse an image that has no code for the job's GPUs; name a better one for slower code."""
-    code, kind = case.image.listed(CODE), _kind(case, wanted)
+    code, kind = case.image.listed(CODE), _kind(case.site, resources, wanted)
     number = capability(kind)
     best = runs(number, code) if code and number else "native"
     if best == "native":
         return
-    better = for_job(case, wanted)
+    better = for_job(case, resources, wanted)
     remedies = [change(image=better.image)] if better else []
     what = f"Horovod in {case.image.path.name} has no code for {kind} GPUs (capability {number})"
     if not best:

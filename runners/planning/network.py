@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..core.model import BindMount, Controller, ImageInfo, InRun, JobSpec, LauncherName, RuntimeName
+from ..core.model import (
+    BindMount,
+    Controller,
+    ImageInfo,
+    InRun,
+    JobSpec,
+    LauncherName,
+    Resources,
+    RuntimeName,
+)
 from ..core.plan import ChoiceId, Launching, Network, Variable
 from ..injob.rank.hardware import older
 from . import site_rules
-from .case import Case, DecisionLog, Value
+from .case import Case, DecisionLog, JobResources, Value
 
 MEASURED = (
     "docs/guides/speed.md: without it 0.98 and 0.93 of the speed on two idle cores, half where "
@@ -19,7 +28,9 @@ MB = 1 << 20
 AUTOTUNED = "autotune.csv"
 
 
-def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
+def choose(
+    case: Case, resources: JobResources, controller: Controller, log: DecisionLog
+) -> Network:
     """Choose which interfaces Gloo may use; MPI and NCCL choose by themselves or by the site's."""
     interfaces = case.spec.network_interfaces
     if controller is not Controller.GLOO:
@@ -28,7 +39,7 @@ def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
         log.choose(
             ChoiceId.NETWORK_INTERFACES, ",".join(interfaces), case.why(ChoiceId.NETWORK_INTERFACES)
         )
-    elif case.resources.nodes == 1:
+    elif resources.nodes == 1:
         log.choose(ChoiceId.NETWORK_INTERFACES, "loopback", "all ranks are on one node")
     else:
         reason = "each node uses the one that routes to rank 0's node"
@@ -37,7 +48,11 @@ def choose(case: Case, controller: Controller, log: DecisionLog) -> Network:
 
 
 def variables(
-    case: Case, launching: Launching, controller: Controller, log: DecisionLog
+    case: Case,
+    resources: JobResources,
+    launching: Launching,
+    controller: Controller,
+    log: DecisionLog,
 ) -> tuple[Variable, ...]:
     """Return the variables that Horovod, MPI in containers and the site's network need."""
     site, by_mpi = case.site, controller is Controller.MPI
@@ -45,15 +60,16 @@ def variables(
     if by_mpi and launching.runtime is not RuntimeName.NONE:
         needed += _mpi_in_containers(case)
     if by_mpi:
-        needed += [*_give_way(case, log), *_abort_late(case.image)]
+        needed += [*_give_way(case, resources, log), *_abort_late(case.image)]
     if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
         _may_hang(case.image, log)
-    return (*needed, *(site_rules.variables(case.spec, site.profile) if site.profile else ()))
+    if site.profile:
+        needed += site_rules.variables(case.spec, resources, site.profile)
+    return tuple(needed)
 
 
-def _give_way(case: Case, log: DecisionLog) -> Iterator[Variable]:
+def _give_way(case: Case, resources: Resources, log: DecisionLog) -> Iterator[Variable]:
     """Open MPI waits by asking again and again, which takes a core from the computation."""
-    resources = case.resources
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:
         yield Variable(name, "1", "ranks that share a CPU yield it while they wait")

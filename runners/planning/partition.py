@@ -4,36 +4,35 @@ from __future__ import annotations
 
 from ..core.model import Resources
 from ..core.remedy import change
-from ..core.site import Partition
+from ..core.site import Partition, Site
 from ..core.text import count
 from ..schedulers.base import limit_seconds
-from .case import Case, DecisionLog
+from .case import DecisionLog, JobResources
 
 
-def of(case: Case) -> Partition | None:
+def of(site: Site, resources: Resources) -> Partition | None:
     """Return what is known of the job's partition: the one asked for, else the default."""
-    name = case.resources.partition
-    for one in case.site.partitions:
+    name = resources.partition
+    for one in site.partitions:
         if one.name == name or (name is None and one.default):
             return one
     return None
 
 
-def check(case: Case, log: DecisionLog) -> None:
+def check(site: Site, resources: JobResources, log: DecisionLog) -> None:
     """Refuse what sbatch would, or what would wait for ever."""
-    chosen = of(case)
+    chosen = of(site, resources)
     if chosen is None:
         return
-    _nodes(case, chosen, log)
-    _time(case, chosen, log)
-    _cpus(case.resources, chosen, log)
+    _nodes(site, resources, chosen, log)
+    _time(site, resources, chosen, log)
+    _cpus(resources, chosen, log)
 
 
-def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:
-    resources = case.resources
+def _nodes(site: Site, resources: Resources, partition: Partition, log: DecisionLog) -> None:
     if resources.nodes <= partition.nodes:
         return
-    larger = [p.name for p in case.site.partitions if p.nodes >= resources.nodes]
+    larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
     log.refuse(
         f"partition {partition.name} has {partition.nodes} nodes, fewer than --nodes "
         f"{resources.nodes}",
@@ -43,17 +42,14 @@ def _nodes(case: Case, partition: Partition, log: DecisionLog) -> None:
     )
 
 
-def _time(case: Case, partition: Partition, log: DecisionLog) -> None:
+def _time(site: Site, resources: Resources, partition: Partition, log: DecisionLog) -> None:
     """Refuse more time than there is; by default (EnforcePartLimits=NO) Slurm takes such a job.
 
     A QOS may give more than the partition does.
     """
-    resources = case.resources
     if resources.qos or _enough(partition, resources):
         return
-    larger = [
-        p for p in case.site.partitions if p.nodes >= resources.nodes and _enough(p, resources)
-    ]
+    larger = [p for p in site.partitions if p.nodes >= resources.nodes and _enough(p, resources)]
     log.refuse(
         f"partition {partition.name} has a time limit of {partition.time_limit}, less than --time "
         f"{resources.time}",

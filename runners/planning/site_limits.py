@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection
 
 from ..core import gpus
-from ..core.model import Resources
+from ..core.model import JobSpec, Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site import NodeKind, Profile
 from ..schedulers import CAPABILITIES
 from ..schedulers.base import limit_seconds
-from .case import Case, DecisionLog
+from .case import DecisionLog
 
 
 def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
@@ -39,15 +39,15 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
     return f"{reason} ({origin})" if reason else origin
 
 
-def check(case: Case, profile: Profile, log: DecisionLog) -> None:
+def check(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
     """Refuse what the nodes or queues of the site cannot give; warn of what is not as expected."""
-    resources, kinds = case.resources, node_kinds(case.resources, profile)
+    resources, kinds = spec.resources, node_kinds(spec.resources, profile)
     _form(resources, profile, log)
     _gpus(resources, profile, kinds, log)
     _cpus(resources, profile, kinds, log)
     _time(resources, profile, log)
     _nodes(resources, profile, log)
-    _architecture(case, profile, log)
+    _architecture(resources, spec.image.architecture, profile, log)
     _warn(resources, profile, kinds, log)
 
 
@@ -114,9 +114,8 @@ def architectures(resources: Resources, profile: Profile) -> set[str]:
     return {kind.architecture for kind in node_kinds(resources, profile)}
 
 
-def _architecture(case: Case, profile: Profile, log: DecisionLog) -> None:
+def _architecture(resources: Resources, image: str, profile: Profile, log: DecisionLog) -> None:
     """Refuse an image that cannot run on all nodes that the job may get."""
-    resources, image = case.resources, case.image.architecture
     kinds, of_nodes = node_kinds(resources, profile), architectures(resources, profile)
     if len(of_nodes - {""}) > 1:
         listed = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)

@@ -14,7 +14,7 @@ from ..core.site import Profile, Requirement, Site, expanded
 from ..schedulers import capabilities
 from ..settings.table import SETTINGS
 from . import site_limits
-from .case import Case, DecisionLog
+from .case import DecisionLog
 
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
@@ -23,19 +23,19 @@ OPTION = re.compile(r"--([a-z-]+)[ =](\S+)")
 BLANK = re.compile(r"\{(framework|value)\}")
 
 
-def check(case: Case, profile: Profile, log: DecisionLog) -> None:
+def check(spec: JobSpec, site: Site, profile: Profile, log: DecisionLog) -> None:
     """Note what this site refuses in a job, and what the user should know.
 
-    The user's variables fill in the $NAMEs in the site's folders.
+    `spec` has the resources as they are decided. The user's variables fill in the $NAMEs in the
+    site's folders.
     """
-    spec, site = case.spec, case.site
     if spec.scheduler and not capabilities(spec.scheduler).queue:
         return  # what is not submitted is none of the scheduler's business
     _required(spec, profile, log)
     _forbidden(spec, profile, log)
     if not site.remote_site:
         _folders(spec, profile, site, log)
-    site_limits.check(case, profile, log)
+    site_limits.check(spec, profile, log)
 
 
 def _required(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
@@ -122,9 +122,9 @@ def _below(folder: str, tops: list[str]) -> bool:
     return any(path == top or path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
-def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Resources:
+def in_sites_gpu_form(resources: Resources, profile: Profile, log: DecisionLog) -> Resources:
     """Return what is asked for, with GPUs in the form that this site wants."""
-    form, old = profile.rules.gpu_request, case.resources
+    form, old = profile.rules.gpu_request, resources
     requested = gpus.on_a_node(old)
     requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
     if not requested or not form or requests[form]:
@@ -142,10 +142,10 @@ def in_sites_gpu_form(case: Case, profile: Profile, log: DecisionLog) -> Resourc
     return new
 
 
-def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
+def variables(spec: JobSpec, resources: Resources, profile: Profile) -> tuple[Variable, ...]:
     """Return the site's variables for this job; the user's own win over them."""
     tables = {"env": profile.env}
-    if spec.resources.nodes > 1:
+    if resources.nodes > 1:
         tables["env_several_nodes"] = profile.env_several_nodes
     site_variables = [
         Variable(name, value, f"{profile.name}: {site_limits.because(profile, f'{table}.{name}')}")
@@ -153,7 +153,7 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
         for name, value in values.items()
     ]
     name = "CUDA_VISIBLE_DEVICES"
-    if profile.gpu_order and _takes_all(spec, profile) and name not in dict(spec.env):
+    if profile.gpu_order and _takes_all(resources, profile) and name not in dict(spec.env):
         reason = site_limits.because(profile, "gpu_order", "GPUs in the order of the ranks' CPUs")
         # Forced: what a job finds in this variable is the scheduler's, not the user's.
         site_variables.append(
@@ -162,8 +162,8 @@ def variables(spec: JobSpec, profile: Profile) -> tuple[Variable, ...]:
     return tuple(site_variables)
 
 
-def _takes_all(spec: JobSpec, profile: Profile) -> bool:
-    resources, listed = spec.resources, len(profile.gpu_order.split(","))
+def _takes_all(resources: Resources, profile: Profile) -> bool:
+    listed = len(profile.gpu_order.split(","))
     requested, kinds = gpus.on_a_node(resources), site_limits.node_kinds(resources, profile)
     if not requested or requested[1] != listed or resources.gpus_per_task:
         return False

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import quoting
-from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeName
+from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, Resources, RuntimeName
 from ..core.plan import ChoiceId, Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
 from ..schedulers import SCHEDULERS, capabilities
 from ..script.runtimes.limits import STORES
 from . import cost_model, partition
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, JobResources
 from .cost_model import ONE_SERVER, PARALLEL
 from .execution import CONTAINERS
 
@@ -54,12 +54,12 @@ TEMPORARY = ("tmpfs", "ramfs")
 SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 
-def choose(case: Case, launching: Launching, log: DecisionLog) -> Staging:
+def choose(case: Case, resources: JobResources, launching: Launching, log: DecisionLog) -> Staging:
     """Choose what reaches the nodes' own disks first, and how the image is read."""
     profile = case.site.profile
     root = profile.paths.get(OF_SITE, "") if profile else ""
-    data = _data(case, launching, log)
-    return Staging(data, _image(case, launching, log), case.image.offset, root)
+    data = _data(case, resources, launching, log)
+    return Staging(data, _image(case, resources, launching, log), case.image.offset, root)
 
 
 def cannot(launching: Launching) -> str:
@@ -82,16 +82,16 @@ def signals_end_mounts(spec: JobSpec, site: Site) -> bool:
     return bool(signalled) and site.proctrack not in ("", TRACKS_TASKS)
 
 
-def too_small(size: int, case: Case) -> str:
+def too_small(size: int, site: Site, resources: Resources) -> str:
     """Return what `size` bytes exceed, "" when they fit as far as is known."""
-    chosen = partition.of(case)
+    chosen = partition.of(site, resources)
     disk = chosen.disk_mb * 2**20 if chosen else 0
     if size <= (disk or UNKNOWN_DISK):
         return ""
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
+def _image(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
     requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
     auto = requested is None
@@ -107,9 +107,14 @@ def _image(case: Case, launching: Launching, log: DecisionLog) -> ImageAccess:
         reason = f"with {kind} signals would end a mount of each rank's own"
         log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, reason)
         return ImageAccess.MOUNTED
-    best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case)
-    if auto and not why and best is ImageAccess.IN_PLACE and _shared(case):
-        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, _shared(case), MEASURED_MOUNT)
+    best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case, resources)
+    if auto and not why and best is ImageAccess.IN_PLACE and _shared(case, resources):
+        log.choose(
+            ChoiceId.STAGE_IMAGE,
+            ImageAccess.MOUNTED.value,
+            _shared(case, resources),
+            MEASURED_MOUNT,
+        )
         return ImageAccess.MOUNTED
     if auto:
         log.choose(ChoiceId.STAGE_IMAGE, best.value, reason, "" if why else MEASURED_IMAGE)
@@ -138,18 +143,18 @@ def _cannot_send(image: ImageInfo, launching: Launching) -> str:
     return "" if image.size else f"{image.path.name} is a folder; only a file can be copied"
 
 
-def _shared(case: Case) -> str:
+def _shared(case: Case, resources: Resources) -> str:
     """Return why the ranks of a node share one mount, "" where each has its own."""
-    ranks = case.resources.tasks_of_a_node
+    ranks = resources.tasks_of_a_node
     if not (case.site.fuse and case.image.offset) or ranks < SHARING:
         return ""
     return f"up to {ranks} ranks per node share the cache of one squashfuse"
 
 
-def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
+def _image_worth_it(case: Case, resources: Resources) -> tuple[ImageAccess, str]:
     """Return the best way and why, from size, nodes, file system and room."""
-    spec, site, image = case.spec, case.site, case.image
-    nodes, kind = spec.resources.nodes, image.filesystem or "a file system of an unknown kind"
+    site, image = case.site, case.image
+    nodes, kind = resources.nodes, image.filesystem or "a file system of an unknown kind"
     way, why = ImageAccess.COPIED, ""
     if site.unpacks and image.offset:
         way = ImageAccess.UNPACKED
@@ -161,13 +166,13 @@ def _image_worth_it(case: Case) -> tuple[ImageAccess, str]:
         if not cost_model.pays(nodes, image.size, SERVERS[kind]):
             return ImageAccess.IN_PLACE, why
     size = image.size * (1 + UNPACKED_FACTOR * (way is ImageAccess.UNPACKED))
-    small = too_small(size, case)
+    small = too_small(size, case.site, resources)
     if small:
         return ImageAccess.IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"
     return way, why
 
 
-def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
+def _data(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
@@ -183,7 +188,7 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
         log.choose(ChoiceId.STAGE_DATA, access.value, case.why(ChoiceId.STAGE_DATA))
         return access
     elif requested is None and spec.data:
-        staged, reason = (False, why) if why else _data_worth_it(case)
+        staged, reason = (False, why) if why else _data_worth_it(case, resources)
         many = sum(each.files for each in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
         log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA * many)
@@ -191,16 +196,16 @@ def _data(case: Case, launching: Launching, log: DecisionLog) -> DataAccess:
     return DataAccess.IN_PLACE
 
 
-def _data_worth_it(case: Case) -> tuple[bool, str]:
+def _data_worth_it(case: Case, resources: Resources) -> tuple[bool, str]:
     """Decide from size, number of files, nodes and room, as far as these are known."""
     spec = case.spec
-    size, nodes = sum(each.size for each in spec.data), spec.resources.nodes
+    size, nodes = sum(each.size for each in spec.data), resources.nodes
     files = sum(each.files for each in spec.data)
     shown = f"{size / 10**9:.1f} GB"
     if any(each.at_least for each in spec.data):
         what = f"more than {files} files; copying them takes too long"
         return False, f"{what}: runner data pack packs them into one file"
-    small = too_small(size, case)
+    small = too_small(size, case.site, resources)
     if small:
         return False, f"{shown} is more than {small}"
     if size > MOST:
@@ -214,9 +219,11 @@ def _data_worth_it(case: Case) -> tuple[bool, str]:
     return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
 
 
-def own_folders(case: Case, launching: Launching, log: DecisionLog) -> None:
+def own_folders(
+    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
+) -> None:
     """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
-    chosen = partition.of(case)
+    chosen = partition.of(case.site, resources)
     if not capabilities(launching.scheduler).queue or (chosen is not None and chosen.nodes == 1):
         return
     tops = filter(None, map(case.site.environment.get, SHARED))

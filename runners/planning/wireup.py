@@ -5,7 +5,16 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
-from ..core.model import AGENTS, BY_MODULES, Controller, LauncherName, RuntimeName, SchedulerName
+from ..core.model import (
+    AGENTS,
+    BY_MODULES,
+    Controller,
+    ImageInfo,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
 from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..core.trainer import Trainer
@@ -13,17 +22,19 @@ from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import cost_model, pmi
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, RankResources
 
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
 WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
 
 
-def controller(case: Case, scheduler: SchedulerName, log: DecisionLog) -> Controller:
+def controller(
+    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
+) -> Controller:
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
     log.choose(ChoiceId.CONTROLLER, name.value, reason, evidence)
-    ranks, in_image = case.resources.tasks, case.image.listed("horovod.controllers")
+    ranks, in_image = resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
         remedies = [change(controller="mpi")] * ("mpi" in (in_image or "mpi"))
         log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
@@ -87,15 +98,21 @@ def _why_not_mpi(case: Case, scheduler: SchedulerName) -> str:
     return "Gloo needs nothing from the launcher"
 
 
-def choose(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> Wireup:
+def choose(
+    case: Case,
+    resources: RankResources,
+    launching: Launching,
+    controller: Controller,
+    log: DecisionLog,
+) -> Wireup:
     """Choose srun's --mpi=, and refuse what would not become one world."""
     launcher = launching.launcher
     if launcher is LauncherName.HOROVODRUN:
-        _by_horovodrun(case, launching, controller, log)
+        _by_horovodrun(case.image, resources, launching, controller, log)
     if launcher is LauncherName.SRUN:
         return Wireup(controller, _srun_type(case, controller, log))
     if launcher in AGENTS:
-        _by_agents(case, launcher, controller, log)
+        _by_agents(resources, launcher, controller, log)
         return Wireup(controller)
     if controller is Controller.MPI and pmi.client(case.image) == pmi.NONE:
         _no_mpi(case, log)
@@ -107,10 +124,9 @@ def choose(case: Case, launching: Launching, controller: Controller, log: Decisi
 
 
 def _by_agents(
-    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
+    resources: Resources, launcher: LauncherName, controller: Controller, log: DecisionLog
 ) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
-    resources = case.resources
     if controller is not Controller.NONE:
         what = f"--launcher {launcher} sets up torch.distributed's process group, not Horovod"
         log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
@@ -127,17 +143,21 @@ def _no_mpi(case: Case, log: DecisionLog) -> None:
     log.refuse(f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version"))
 
 
-def reaches_nodes_by_ssh(case: Case, launching: Launching) -> bool:
+def reaches_nodes_by_ssh(resources: Resources, launching: Launching) -> bool:
     """Whether horovodrun starts ranks on other nodes by the job's own ssh."""
-    several = launching.launcher is LauncherName.HOROVODRUN and case.resources.nodes > 1
+    several = launching.launcher is LauncherName.HOROVODRUN and resources.nodes > 1
     return several and ssh_possible(launching.scheduler, launching.runtime)
 
 
 def _by_horovodrun(
-    case: Case, launching: Launching, controller: Controller, log: DecisionLog
+    image: ImageInfo,
+    resources: Resources,
+    launching: Launching,
+    controller: Controller,
+    log: DecisionLog,
 ) -> None:
-    nodes, image = case.resources.nodes, case.image
-    if reaches_nodes_by_ssh(case, launching):
+    nodes = resources.nodes
+    if reaches_nodes_by_ssh(resources, launching):
         log.choose(
             ChoiceId.SSH, True, "horovodrun starts ranks on other nodes by it: steps of this job"
         )
@@ -216,9 +236,15 @@ def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) 
             log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('pmix.version')}")
 
 
-def gate(case: Case, launching: Launching, controller: Controller, log: DecisionLog) -> None:
+def gate(
+    case: Case,
+    resources: RankResources,
+    launching: Launching,
+    controller: Controller,
+    log: DecisionLog,
+) -> None:
     """Say what the gate checks of several ranks, and what initializes their process group."""
-    size, spec = case.resources.tasks, case.spec
+    size, spec = resources.tasks, case.spec
     _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:
         log.choose(

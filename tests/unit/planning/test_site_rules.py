@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from runners.core.model import ImageInfo, JobSpec, SchedulerName
-from runners.core.plan import Refusal
+from runners.core.plan import Refusal, Variable
 from runners.core.site import Profile, Site
 from runners.core.trainer import Trainer
 from runners.planning import site_limits, site_rules
-from runners.planning.case import Case, DecisionLog
+from runners.planning.case import DecisionLog
 
 from ..sites.profiles import job, shipped
 from ..tables import each
@@ -125,7 +125,7 @@ def checked(
     site = Site((SchedulerName.SLURM,), cwd=cwd, environment={**HOME, **(env or {})})
     image = ImageInfo(spec.image.path, architecture=architecture)
     log = DecisionLog()
-    site_rules.check(Case(replace(spec, image=image), site), profile, log)
+    site_rules.check(replace(spec, image=image), site, profile, log)
     return tuple(log.refusals), tuple(warning.what for warning in log.warnings)
 
 
@@ -222,21 +222,23 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_gpus_are_asked_for_in_the_sites_way(
     name: str, asked: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    case, log = Case(job(**asked), Site()), DecisionLog()
-    changed = site_rules.in_sites_gpu_form(case, shipped(name), log)
+    resources, log = job(**asked).resources, DecisionLog()
+    changed = site_rules.in_sites_gpu_form(resources, shipped(name), log)
     ways = ("gpus", "gpus_per_node", "gpus_per_task", "gres")
     found = {way: getattr(changed, way) for way in ways}
     assert {way: text for way, text in found.items() if text} == wanted
-    assert bool(log.choices) == (changed != case.resources)
-    assert (
-        site_rules.in_sites_gpu_form(case.asking(resources=changed), shipped(name), log) == changed
-    )
+    assert bool(log.choices) == (changed != resources)
+    assert site_rules.in_sites_gpu_form(changed, shipped(name), log) == changed
 
 
 def test_the_sites_variables() -> None:
     profile = shipped("perlmutter")
-    whole = site_rules.variables(job(profile, gpus_per_node="4"), profile)
-    found = {one.name: (one.value, one.where) for one in whole}
+
+    def variables(**asked: Any) -> tuple[Variable, ...]:
+        spec = job(profile, **asked)
+        return site_rules.variables(spec, spec.resources, profile)
+
+    found = {one.name: (one.value, one.where) for one in variables(gpus_per_node="4")}
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
     assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
     others: tuple[dict[str, Any], ...] = (
@@ -246,7 +248,7 @@ def test_the_sites_variables() -> None:
         {},
     )
     for part in others:
-        names = {one.name for one in site_rules.variables(job(profile, **part), profile)}
+        names = {one.name for one in variables(**part)}
         assert "CUDA_VISIBLE_DEVICES" not in names
 
 

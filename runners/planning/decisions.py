@@ -1,0 +1,224 @@
+"""The decisions of a plan, each from those before it, with reasons and refusals. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..core.model import BY_MODULES, BindMount, JobSpec, RuntimeName, Staged
+from ..core.plan import (
+    ChoiceId,
+    Gpus,
+    Launching,
+    Modules,
+    Plan,
+    Staging,
+    Variable,
+    Wireup,
+)
+from ..core.remedy import command
+from ..schedulers import SCHEDULERS
+from ..script import runtimes
+from ..script.runtimes import limits
+from . import (
+    cpu,
+    execution,
+    gpu,
+    host_mpi,
+    network,
+    partition,
+    requeue,
+    site_rules,
+    staging,
+    wireup,
+)
+from .case import Case, DecisionLog, JobResources
+
+# Folders of an image: with the host's in their place nothing in it would run.
+SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
+PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
+IMAGE, HOST = "image", "host"  # where a recipe comes from
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the ranks start, and with what: the rest of a plan follows from it."""
+
+    resources: JobResources
+    launching: Launching
+    wireup: Wireup
+    modules: Modules
+    gpus: Gpus
+
+
+def decide(case: Case) -> Plan:
+    """Take all decisions, each from those before it; the log has the reasons."""
+    log = DecisionLog()
+    _known(case, log)
+    return _plan(case, _start(case, log), log)
+
+
+def _start(case: Case, log: DecisionLog) -> Start:
+    """Choose who queues the job, where its ranks are, what runs and starts them."""
+    asked, profile = case.spec.resources, case.site.profile
+    if profile:
+        asked = site_rules.in_sites_gpu_form(asked, profile, log)
+    scheduler = execution.scheduler(case, log)
+    ranks = execution.ranks(case, asked, scheduler, log)
+    runtime = execution.runtime(case, scheduler, log)
+    execution.architecture(case, scheduler, log)
+    execution.contained(case.spec, ranks, runtime, log)
+    controller = wireup.controller(case, ranks, scheduler, log)
+    launching = execution.launcher(case, scheduler, runtime, controller, log)
+    wired = wireup.choose(case, ranks, launching, controller, log)
+    modules = host_mpi.modules(case, runtime, log)
+    gpus = gpu.choose(case, ranks, scheduler, controller, log)
+    resources = cpu.share(case, ranks, scheduler, log)
+    return Start(resources, launching, wired, modules, gpus)
+
+
+def _plan(case: Case, start: Start, log: DecisionLog) -> Plan:
+    """Decide what follows from how the ranks start, and check the whole."""
+    spec, site, resources = case.spec, case.site, start.resources
+    launching, controller = start.launching, start.wireup.controller
+    partition.check(site, resources, log)
+    cpus = cpu.choose(case, resources, launching, controller, log)
+    connected = network.choose(case, resources, controller, log)
+    variables = (
+        *cpu.variables(resources),
+        *network.variables(case, resources, launching, controller, log),
+    )
+    libraries = host_mpi.choose(case, launching.launcher, controller, log)
+    staged = staging.choose(case, resources, launching, log)
+    interruption = requeue.choose(case, launching, staged, log)
+    variables += requeue.variables(interruption)
+    _kept(variables, site.environment, log)
+    wireup.gate(case, resources, launching, controller, log)
+    execution.log_files(case, launching.scheduler, log)
+    execution.profiled(case, resources, launching, start.modules, log)
+    brings_recipe = _brings_recipe(case, log)
+    _refused_by_others(case, resources, launching, log)
+    _dependency(case, log)
+    return Plan(
+        spec=spec,
+        resources=resources,
+        launching=launching,
+        wireup=start.wireup,
+        gpus=start.gpus,
+        cpus=cpus,
+        network=connected,
+        staging=staged,
+        interruption=interruption,
+        brings_recipe=brings_recipe,
+        binds=_binds(spec, staged),
+        variables=variables,
+        runtime_args=site.profile.runtime_args.get(launching.runtime, ()) if site.profile else (),
+        modules=start.modules,
+        host_mpi=libraries,
+        ssh=wireup.reaches_nodes_by_ssh(resources, launching),
+        remote_site=site.remote_site,
+        choices=tuple(log.choices),
+        warnings=tuple(log.warnings),
+        refusals=tuple(log.refusals),
+    )
+
+
+def _known(case: Case, log: DecisionLog) -> None:
+    """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
+    site, image = case.site, case.image
+    for problem in site.problems:
+        log.warn(problem)
+    if site.profile and site.remote_site:
+        what = f"planned for {site.profile.name} from its profile alone"
+        log.warn(f"{what}; paths of image and folders are those of this machine")
+    if site.profile:
+        log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
+    if image.source:
+        log.choose(ChoiceId.IMAGE, image.digest or image.path.name, f"from {image.source}")
+    elif image.brought_by:
+        modules = [f"--module {name}" for name in case.spec.modules]
+        what = " ".join(modules) if image.brought_by == BY_MODULES else "the active environment"
+        evidence = "" if image.brought_by == BY_MODULES else f"{image.brought_by}={image.path}"
+        log.choose(
+            ChoiceId.IMAGE, str(image.path), f"no image was given: the Python of {what}", evidence
+        )
+    _framework(case, log)
+
+
+def _kept(variables: Iterable[Variable], environment: Mapping[str, str], log: DecisionLog) -> None:
+    """Warn of the user's own variables, which win over those of the plan that are not forced."""
+    for name in dict.fromkeys(each.name for each in variables if not each.forced):
+        if name in environment:
+            log.warn(f"your {name}={environment[name]} is kept")
+
+
+def _framework(case: Case, log: DecisionLog) -> None:
+    """Refuse a trainer whose framework is not in the image, or not known to its Horovod."""
+    image, wanted = case.image, case.spec.trainer.requires
+    if not wanted:
+        return
+    frameworks, package = image.listed("horovod.frameworks"), PACKAGES[wanted]
+    what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
+    if image.fact(f"{package}.version") == "none":
+        install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
+        own = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
+        remedy = [install] if own else []
+        log.refuse(what, image.how(f"{package}.version"), *remedy)
+    elif frameworks and wanted not in frameworks:
+        log.refuse(what, image.how("horovod.frameworks"))
+
+
+def _refused_by_others(
+    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
+) -> None:
+    """Note what the site, the scheduler and the runtime refuse of what they are asked for."""
+    spec, site = replace(case.spec, resources=resources), case.site
+    if site.profile:
+        site_rules.check(spec, site, site.profile, log)
+    if not site.remote_site:
+        staging.own_folders(case, resources, launching, log)
+    log.refusals += SCHEDULERS[launching.scheduler].refusals(spec)
+    log.refusals += limits.refusals(spec, launching.runtime)
+
+
+def _brings_recipe(case: Case, log: DecisionLog) -> bool:
+    """Whether the packaged trainer comes from this machine, as the image does not have it."""
+    trainer, recipes = case.spec.trainer, case.image.listed("recipes")
+    if trainer.module is None and not trainer.uses_recipes:
+        return False
+    if trainer.name in recipes or (trainer.file and recipes):
+        log.choose(ChoiceId.RECIPE, IMAGE, "the image contains it", case.image.how("recipes"))
+        return False
+    log.choose(ChoiceId.RECIPE, HOST, "the image does not have it")
+    return True
+
+
+def _dependency(case: Case, log: DecisionLog) -> None:
+    dependency = case.spec.resources.dependency
+    if dependency or ChoiceId.DEPENDENCY in case.reasons:
+        log.choose(ChoiceId.DEPENDENCY, dependency or "none", case.why(ChoiceId.DEPENDENCY))
+
+
+def _binds(spec: JobSpec, staged: Staging) -> tuple[BindMount, ...]:
+    binds = list(spec.binds)
+    for each in spec.data:
+        inner = "/" if each.squashfs else ""
+        source = Staged(each.entry) if staged.copies_data else str(each.path)
+        binds.append(BindMount(source, runtimes.data_target(each), True, inner))
+    binds += network.timeline_binds(spec)
+    for folder in spec.profiling.folders if spec.profiling else ():
+        if not SYSTEM.fullmatch(folder):
+            binds.append(BindMount(folder, folder, read_only=True))
+    if spec.trainer.file:
+        binds += _of_trainer(spec.trainer.file)
+    return tuple(binds)
+
+
+def _of_trainer(file: Path) -> Iterator[BindMount]:
+    """Yield the mount of a trainer's folder; of a script in a system folder that of it alone."""
+    if not SYSTEM.fullmatch(str(file.parent)):
+        yield BindMount(str(file.parent), str(file.parent))
+    elif file.suffix == ".py":
+        yield BindMount(str(file), str(file))
