@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 from .draft import LaunchLine
-from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE
+from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE, Option
 from .script import Script
 from .step import Layer
 from .words import Word, join, literal, made
 
+BINDS = ("bind", "volume", "volumes", "container-mounts")
+GPUS = ("nv", "rocm", "nvccli", "gpu")
+OF_SITE = ("module", "mpi", "cuda-mpi", "nccl")  # how options begin that a profile decides
+INSIDE = ("pwd", "cwd", "env")  # what is read elsewhere
 EMPTY = "the script names none"
 SAVED = "`docker save` it, then `apptainer build FILE.sif docker-archive:FILE.tar`"
 OF_IMAGES = re.compile(
@@ -22,15 +26,7 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
     """Add image, binds and GPUs of a container; what the launch has no option for is lost."""
     if layer.name not in (*DOCKERS, *APPTAINER):
         draft.add("runtime", layer.name)
-    if image.text == OF_DIRECTIVE:
-        image = script.job.get("image") or literal("", layer.line)
-    own = layer.name in DOCKERS and _is_own(script, image.text)
-    if own or not image.pieces:
-        why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
-        draft.fill_in(layer.line, f"<image>: {why}")
-        image = literal("<image>", layer.line)
-    elif layer.name in DOCKERS:
-        image = made(("docker://", *image.pieces), image.line)
+    image = _image(draft, script, layer, image)
     draft.add("image", image)
     if modules := script.job.text("module"):
         text = f"--module={modules}: the site's profile decides it"
@@ -40,31 +36,59 @@ def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
         draft.fill_in(image.line, text)
     of_shifter = script.job.all("volume") if layer.name == "shifter" else ()
     for option in (*of_shifter, *layer.options):
-        name, value, line = option.name, option.value, option.line
-        if name in ("bind", "volume", "volumes", "container-mounts") and value:
-            (_docker_bind if layer.name in DOCKERS else binds)(draft, value, layer.name)
-        elif name in ("nv", "rocm", "nvccli", "gpu") or (layer.name in DOCKERS and name == "gpus"):
-            if name == "gpus" and option.text != "all":
-                draft.lose(line, f"{layer.name} --gpus {option.text}: the GPUs are those of a rank")
-            if script.job.wants_gpus or script.job.text("system"):
-                draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
-            else:
-                draft.add("rocm" if name == "rocm" else "nv")
-        elif layer.name not in APPTAINER:
-            if name == "annotations":
-                draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
-            elif name in ("entrypoint", "mount", "env-file"):
-                draft.lose(line, f"{layer.name} --{name} {option.text}")
-            elif name.startswith(("module", "mpi", "cuda-mpi", "nccl")) and layer.name != "pyxis":
-                text = f"--{name}={option.text}".rstrip("=")
-                draft.leave_out(line, f"{text}: the site's profile decides it")
-        elif name == "cleanenv":
-            draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
-        elif name == "writable":
-            draft.lose(line, "--writable: ranks that write to one image destroy it")
-        elif name not in ("pwd", "cwd", "env"):
-            pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
-            draft.add("apptainer-arg", made(pieces, line))
+        if option.name in BINDS and option.value:
+            add_binds = _docker_bind if layer.name in DOCKERS else binds
+            add_binds(draft, option.value, layer.name)
+        elif option.name in GPUS or (layer.name in DOCKERS and option.name == "gpus"):
+            _gpus(draft, script, layer, option)
+        elif layer.name in APPTAINER:
+            _of_apptainer(draft, option)
+        else:
+            _of_others(draft, layer.name, option, image)
+
+
+def _image(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> Word:
+    """Return the image as the launch names it, or a place to fill in."""
+    if image.text == OF_DIRECTIVE:
+        image = script.job.get("image") or literal("", layer.line)
+    own = layer.name in DOCKERS and _is_own(script, image.text)
+    if own or not image.pieces:
+        why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
+        draft.fill_in(layer.line, f"<image>: {why}")
+        return literal("<image>", layer.line)
+    return made(("docker://", *image.pieces), image.line) if layer.name in DOCKERS else image
+
+
+def _gpus(draft: LaunchLine, script: Script, layer: Layer, option: Option) -> None:
+    name, line = option.name, option.line
+    if name == "gpus" and option.text != "all":
+        draft.lose(line, f"{layer.name} --gpus {option.text}: the GPUs are those of a rank")
+    if script.job.wants_gpus or script.job.text("system"):
+        draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
+    else:
+        draft.add("rocm" if name == "rocm" else "nv")
+
+
+def _of_apptainer(draft: LaunchLine, option: Option) -> None:
+    name, value, line = option.name, option.value, option.line
+    if name == "cleanenv":
+        draft.leave_out(line, "--cleanenv: runner keeps the host's Python variables out itself")
+    elif name == "writable":
+        draft.lose(line, "--writable: ranks that write to one image destroy it")
+    elif name not in INSIDE:
+        pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
+        draft.add("apptainer-arg", made(pieces, line))
+
+
+def _of_others(draft: LaunchLine, runtime: str, option: Option, image: Word) -> None:
+    name, line = option.name, option.line
+    if name == "annotations":
+        draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
+    elif name in ("entrypoint", "mount", "env-file"):
+        draft.lose(line, f"{runtime} --{name} {option.text}")
+    elif name.startswith(OF_SITE) and runtime != "pyxis":
+        text = f"--{name}={option.text}".rstrip("=")
+        draft.leave_out(line, f"{text}: the site's profile decides it")
 
 
 def _is_own(script: Script, image: str) -> bool:

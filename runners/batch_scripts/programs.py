@@ -107,49 +107,57 @@ class Options(Lookup):
 
 def read(words: Sequence[Word], known: KnownOptions) -> Options:
     """Read the options before the first word that is none."""
-    options, decided = list[Option](), list[str]()
-    left, problem = list(words), ""
-    while left and not problem and left[0].text != "-":
+    options, decided, left = list[Option](), list[str](), list(words)
+    while left and left[0].text != "-":
         word = left[0]
         if word.text == "--":
             return Options(options, left[1:], "", decided)
         if word.unknown and not word.start and "/" not in word.text:
-            if is_python(word.text):
-                break
-            piece = word.unknown[0]
-            image = known.kind == "container" and not any(OF_IMAGE.match(w.text) for w in left[1:2])
-            if known.kind in STARTING and word.text.endswith("-}") and not image:  # ${OPTIONS:-}
-                decided.append(f"{word.text}: your shell may have options in it")
-                left = left[1:]
-                continue
-            if known.kind in STARTING and (names := _in_variable(piece, known)):
-                placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
-                kept = [name for name in names if placing or name in COUNTS]
-                options += [Option(name, word, word.line) for name in kept]
-                values = " or ".join(map(" ".join, piece.words))
-                text = f"{word.text}, as {values}: {WHO_KNOWS[piece.kind]}"
-                decided += [text] if not placing else []
-                left = left[1:]
-                continue
-            if piece.words and piece.words[0][0][:1] not in ("-", "$"):
-                break
-            clear = _is_operand(left, known)
-            problem = "" if clear else f"{word.text} may be options; only the run knows"
-            break
+            held = _read_variable(left, known)
+            if isinstance(held, str):
+                return Options(options, left, held, decided)
+            options += held[0]
+            decided += held[1]
+            left = left[1:]
+            continue
         if word.start[:1] in DASHES:
             problem = f"{word.text} begins with a dash that no program knows: write -"
-            break
+            return Options(options, left, problem, decided)
         if not word.start.startswith("-"):
             break
         option, used = _one(left, known)
         if option is None:
-            problem = f"the option {word.text} is not known"
-            continue
+            return Options(options, left, f"the option {word.text} is not known", decided)
         options.append(option)
         left = left[used:]
         if option.name in known.last:
             break
-    return Options(options, left, problem, decided)
+    return Options(options, left, "", decided)
+
+
+def _read_variable(
+    left: Sequence[Word], known: KnownOptions
+) -> tuple[list[Option], list[str]] | str:
+    """Return the options that a variable holds, and who decides them; else a problem.
+
+    It is "" where the variable is no option, but what follows the options.
+    """
+    word, piece = left[0], left[0].unknown[0]
+    if is_python(word.text):
+        return ""
+    image = known.kind == "container" and not any(OF_IMAGE.match(w.text) for w in left[1:2])
+    if known.kind in STARTING and word.text.endswith("-}") and not image:  # ${OPTIONS:-}
+        return [], [f"{word.text}: your shell may have options in it"]
+    if known.kind in STARTING and (names := _in_variable(piece, known)):
+        placing = PLACING.issuperset(names) and known is not OPTIONS["srun"]
+        kept = [name for name in names if placing or name in COUNTS]
+        values = " or ".join(map(" ".join, piece.words))
+        decided = [] if placing else [f"{word.text}, as {values}: {WHO_KNOWS[piece.kind]}"]
+        return [Option(name, word, word.line) for name in kept], decided
+    first = piece.words[0][0][:1] if piece.words else "-"
+    if first not in ("-", "$") or _is_operand(left, known):
+        return ""
+    return f"{word.text} may be options; only the run knows"
 
 
 def _is_operand(left: Sequence[Word], known: KnownOptions) -> bool:
