@@ -73,6 +73,7 @@ def _one_rank(draft: LaunchLine, job: Directives, starter: Layer) -> None:
 
 
 def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
+    """The counts of mpirun: so many on each node, else in all, else those of the directives."""
     _nodes(draft, job)
     total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
     parts = (mpirun.get("map-by") or literal("")).split(":")
@@ -93,17 +94,19 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
             draft.add("nodes", total.number)
     elif not draft.has("nodes") and (job.nodes or 1) > 1:
         draft.add("nodes", job.nodes)
-    depth = mpirun.get("cpus-per-task")
     ranks = each.number if each else (mpirun.count("ntasks") or 0) // (job.nodes or 1)
-    ranks = ranks or job.tasks_per_node or 1
-    share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
+    cpus = mpirun.get("cpus-per-task") or _cpus_of_rank(job, ranks or job.tasks_per_node or 1)
+    if cpus:
+        draft.add("cpus-per-task", cpus)
+
+
+def _cpus_of_rank(job: Directives, ranks: int) -> int:
+    """Return the CPUs of each of a node's `ranks`, 0 where nothing tells them."""
     own, in_all = job.count("cpus-per-task") or 0, ranks * (job.nodes or 1)
     if own and in_all > (job.tasks or in_all):  # those of a task, which several ranks share
         own = own * (job.tasks or 1) // in_all or 1
-    if depth is not None or own:
-        draft.add("cpus-per-task", depth or own)
-    elif share > 1:
-        draft.add("cpus-per-task", share)
+    share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
+    return own or (share if share > 1 else 0)
 
 
 def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:

@@ -60,16 +60,11 @@ def not_carried_over(script: Script) -> Iterator[Note]:
 
 
 def _instead(command: Command, script: Script) -> str:
+    """Say why no launch line has a command, or what to do in its place."""
     step = unwrap(command)
-    program = step.names
-    first, last = "".join(program[:1]), "".join(program[-1:])
-    beside = replace(command, outputs=(), background=False)
-    if command.outputs and (command.document or _known(beside, script)) and not command.background:
-        file = command.outputs[0]
-        if file.text.endswith(ENVIRONMENTS):
-            return "give its variables by --env"
-        again = ", under a name that needs no job" if file.has(RUN) else ""
-        return f"write {file.text} before the launch{again}"
+    first, last = "".join(step.names[:1]), "".join(step.names[-1:])
+    if _writes(command, script):
+        return _written(command.outputs[0])
     if command.name in INSTEAD:
         return INSTEAD[command.name]
     if first in SUBMITTING:
@@ -86,12 +81,25 @@ def _instead(command: Command, script: Script) -> str:
     if first not in HELPERS and (by_ssh or not is_python(first)) and last not in TOOLS:
         unread = "".join(f": {file} is not read" for file in shell_scripts(step)[:1])
         return f"what it starts is not known here{unread}"
-    words = [*step.program, *([command.folder] if command.folder else [])]
-    own = [piece for word in words for piece in word.unknown]
-    if any(p.kind == RUN and p.source.startswith("$") for p in own):  # no pattern of files
+    pieces = [p for w in (*step.program, *filter(None, [command.folder])) for p in w.unknown]
+    if any(p.kind == RUN and p.source.startswith("$") for p in pieces):  # no pattern of files
         return "it needs what only the job knows, and the launch does not run it"
     after = script.steps and not any(_follows(step, command) for step in script.steps)
     return f"no training; do it {'after' if after else 'before'} the launch, where it is needed"
+
+
+def _writes(command: Command, script: Script) -> bool:
+    """Whether a command is there to write a file."""
+    beside = replace(command, outputs=(), background=False)
+    writes = command.outputs and (command.document or _known(beside, script))
+    return bool(writes) and not command.background
+
+
+def _written(file: Word) -> str:
+    if file.text.endswith(ENVIRONMENTS):
+        return "give its variables by --env"
+    again = ", under a name that needs no job" if file.has(RUN) else ""
+    return f"write {file.text} before the launch{again}"
 
 
 def _follows(step: JobStep, command: Command) -> bool:

@@ -159,8 +159,8 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
         rows = [("container-image", table["image"])] if "base_environment" not in table else []
         rows += [("container-mounts", each) for each in table.get("mounts", ()) if rows]
         rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
-        rows += [(f"container-{key}", table[key]) for key in ("workdir",) if key in table]
-        rows += [(key, str(table[key])) for key in ("annotations",) if key in table]
+        rows += [("container-workdir", table["workdir"])] if "workdir" in table else []
+        rows += [("annotations", str(table["annotations"]))] if "annotations" in table else []
     except (UsageError, ValueError, LookupError, TypeError, AttributeError):
         return []
     texts = [str(text).replace('"', '\\"') for _, text in rows]

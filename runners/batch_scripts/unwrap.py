@@ -217,15 +217,6 @@ class _Reader(JobStep):
         self.program = list(chosen.words)
         return True
 
-    def _of_uv(self, read_: Options, line: int) -> None:
-        folder, project = read_.get("directory"), read_.get("project")
-        if folder:
-            words = (literal("cd", line), folder)
-            self.inner.append(replace(self.command, words=words, within=""))
-        root = project or folder
-        default = made((*root.pieces, "/.venv"), line) if root else literal("./.venv", line)
-        self.environment = self.variables.get("UV_PROJECT_ENVIRONMENT") or default
-
     def _prefix(self, name: str) -> bool:
         """Take off time, env A=1, nice and the like."""
         first, *rest = self.program
@@ -236,14 +227,7 @@ class _Reader(JobStep):
             while name == "env" and rest and "=" in rest[0].start:
                 self._set([rest.pop(0)])
         elif name in programs.RUNNING and rest and rest[0].text == "run":
-            read_ = programs.read(rest[1:], programs.RUNNING[name])
-            rest = list(read_.rest)
-            finder_folder = literal(name, first.line) if name in programs.FINDERS else None
-            self.environment = finder_folder or read_.get("name", "prefix")
-            if name == "uv":
-                self._of_uv(read_, first.line)
-            if self.image is not None:
-                self.prefix = self.program[: len(self.program) - len(rest)]
+            rest = self._environment(name, rest[1:], first.line)
         elif name == "timeout" and len(rest) > 1:
             limit, *rest = programs.read(rest, programs.OPTIONS["timeout"]).rest or [first]
             self.dropped.append((first.line, f"timeout {limit.text}: --time limits the job"))
@@ -256,6 +240,26 @@ class _Reader(JobStep):
             return False
         self.program = rest or self.program
         return bool(rest)
+
+    def _environment(self, name: str, words: Sequence[Word], line: int) -> list[Word]:
+        """Read the options of `uv run` and the like; return the words behind them."""
+        read_ = programs.read(words, programs.RUNNING[name])
+        finder = literal(name, line) if name in programs.FINDERS else None
+        self.environment = finder or read_.get("name", "prefix")
+        if name == "uv":
+            self._of_uv(read_, line)
+        if self.image is not None:
+            self.prefix = self.program[: len(self.program) - len(read_.rest)]
+        return list(read_.rest)
+
+    def _of_uv(self, read_: Options, line: int) -> None:
+        folder, project = read_.get("directory"), read_.get("project")
+        if folder:
+            words = (literal("cd", line), folder)
+            self.inner.append(replace(self.command, words=words, within=""))
+        root = project or folder
+        default = made((*root.pieces, "/.venv"), line) if root else literal("./.venv", line)
+        self.environment = self.variables.get("UV_PROJECT_ENVIRONMENT") or default
 
 
 def _for_ranks(word: Word) -> Word:

@@ -157,35 +157,48 @@ def first_node_only(script: Script) -> Places:
 @rule
 def no_rank_variables(script: Script) -> Places:
     for step in script.steps:
-        starter, rank = step.starter, step.command.exports.get("RANK")
-        number = step.agent.get("node-rank", "machine-rank")
-        static = step.agent.text("rdzv-backend") in ("", "static") and not is_part(step)
-        several = (starter.count("nodes") or script.job.nodes or 1) > 1
-        if number and number.known == "0" and static and several and starter.name == "srun":
-            what = "the node's number is that of the script's shell: each node takes itself for 0"
-            yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
-        own = step.agent or step.shell or step.env.get("RANK", rank) != rank
-        several = 1 not in (script.job.tasks, starter.count("ntasks"))
-        if starter.name == "srun" and rank and rank.known == "0" and several and not own:
-            what = "RANK is that of the script's shell: each task takes itself for rank 0"
-            yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
-        words = " ".join(word.text for word in step.program)
-        if starter.name == "srun" and several and re.search(r" --rank[ =]0( |$)", words):
-            right = "bash -c '... --rank $SLURM_PROCID': each task has its own"
-            yield step.line, "--rank is that of the script's shell: 0 for each task", right
-        files = [w.text for w in step.program if (w.known or "").endswith(".py")]
-        if starter.name in ("", "horovodrun") or own or rank or not files:
-            continue
-        pals = (
-            script.job.scheduler == "pbs"
-            and starter.name == "mpiexec"
-            and starter.get("ntasks-per-node")
-        )
-        name = files[0].rpartition("/")[2].lower()
-        if pals and starter.has("ntasks-per-node") and "ddp" in name and "mpi" not in name:
-            what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
-            unless = f", unless {files[0]} sets them itself"
-            yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
+        if step.starter.name == "srun":
+            yield from _same_node_number(script, step)
+            yield from _same_rank(script, step)
+        elif script.job.scheduler == "pbs" and step.starter.name == "mpiexec":
+            yield from _none_by_pals(step)
+
+
+def _same_node_number(script: Script, step: JobStep) -> Places:
+    number = step.agent.get("node-rank", "machine-rank")
+    static = step.agent.text("rdzv-backend") in ("", "static") and not is_part(step)
+    several = (step.starter.count("nodes") or script.job.nodes or 1) > 1
+    if number and number.known == "0" and static and several:
+        what = "the node's number is that of the script's shell: each node takes itself for 0"
+        yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
+
+
+def _same_rank(script: Script, step: JobStep) -> Places:
+    if 1 in (script.job.tasks, step.starter.count("ntasks")):
+        return
+    rank = step.command.exports.get("RANK")
+    if rank and rank.known == "0" and not _sets_own_rank(step):
+        what = "RANK is that of the script's shell: each task takes itself for rank 0"
+        yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
+    words = " ".join(word.text for word in step.program)
+    if re.search(r" --rank[ =]0( |$)", words):
+        right = "bash -c '... --rank $SLURM_PROCID': each task has its own"
+        yield step.line, "--rank is that of the script's shell: 0 for each task", right
+
+
+def _sets_own_rank(step: JobStep) -> bool:
+    rank = step.command.exports.get("RANK")
+    return bool(step.agent or step.shell or step.env.get("RANK", rank) != rank)
+
+
+def _none_by_pals(step: JobStep) -> Places:
+    files = [w.text for w in step.program if (w.known or "").endswith(".py")]
+    name = files[0].rpartition("/")[2].lower() if files else ""
+    known = _sets_own_rank(step) or "RANK" in step.command.exports
+    if step.starter.get("ntasks-per-node") and not known and "ddp" in name and "mpi" not in name:
+        what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
+        unless = f", unless {files[0]} sets them itself"
+        yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
 
 
 def _address_words(script: Script) -> Iterator[Word]:
