@@ -107,34 +107,44 @@ class Converter(Runs):
         return self.expand(item, text, {**self.globals, **unknown})
 
     def read_arg(self, item: Instruction) -> None:
-        here = self.stage
         for word in self._arguments(item):
-            name, equals, value = word.partition("=")
-            default = shell(value) if equals else self.globals.get(name)
-            if default is None and name not in {**here.arguments, **here.variables}:
-                self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
+            name, equals, text = word.partition("=")
+            default = shell(text) if equals else self.globals.get(name)
             value = self.expand(item, default or "", self.known())
-            if name in self.in_from & set(self.globals):
-                what = f"ARG {name} is in a line FROM too, where its default is written"
-                self.note(item, what, f"--build-arg {name}=... does not change the base")
-            for other in here.arguments:
-                if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
-                    what = f"ARG {name} is '{plain(value)}', of the default of ARG {other}"
-                    self.note(item, what, f"--build-arg {other}=... does not change it")
-            if name in here.variables or not name.isidentifier():
-                continue  # ENV has set it for good, or no shell knows it
-            if default is None and name in here.arguments:
-                continue  # it has the value of before
-            if equals and here.arguments.get(name, value) != value:
-                what = f"ARG {name} has another default before"
-                self.note(item, what, f"--build-arg {name}=... does not change it from here on")
-                here.variables[name] = value
-                self.export(name, value)
-                continue
-            here.arguments[name] = value
-            if name in OF_SHELL:
-                self.note(item, f"ARG {name}", READ_ONLY)
-            self.export(name, placeholder(name), unless_empty=default is None)
+            self._note_argument(item, name, default, plain(value))
+            # ENV has set it for good, or no shell knows it.
+            if name not in self.stage.variables and name.isidentifier():
+                self._set_argument(item, name, value, bool(equals), default is None)
+
+    def _note_argument(self, item: Instruction, name: str, default: str | None, text: str) -> None:
+        """Say what of an argument, `text` as it is now, a build cannot be given."""
+        here = self.stage
+        if default is None and name not in {**here.arguments, **here.variables}:
+            self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
+        if name in self.in_from & set(self.globals):
+            what = f"ARG {name} is in a line FROM too, where its default is written"
+            self.note(item, what, f"--build-arg {name}=... does not change the base")
+        for other in here.arguments:
+            if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
+                what = f"ARG {name} is '{text}', of the default of ARG {other}"
+                self.note(item, what, f"--build-arg {other}=... does not change it")
+
+    def _set_argument(
+        self, item: Instruction, name: str, value: str, given: bool, no_default: bool
+    ) -> None:
+        here = self.stage
+        if no_default and name in here.arguments:
+            return  # it has the value of before
+        if given and here.arguments.get(name, value) != value:
+            what = f"ARG {name} has another default before"
+            self.note(item, what, f"--build-arg {name}=... does not change it from here on")
+            here.variables[name] = value
+            self.export(name, value)
+            return
+        here.arguments[name] = value
+        if name in OF_SHELL:
+            self.note(item, f"ARG {name}", READ_ONLY)
+        self.export(name, placeholder(name), unless_empty=no_default)
 
     def read_env(self, item: Instruction) -> None:
         here, values = self.stage, {}
