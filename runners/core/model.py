@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
 from .command_line import Given
 from .trainer import Profiling, Trainer, Tuning
-
-
-class Word(str, Enum):
-    """One of a closed set of words, as they are typed."""
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-    @classmethod
-    def words(cls) -> tuple[str, ...]:
-        return tuple(each.value for each in cls)
+from .words import Word
 
 
 class ImageAccess(Word):

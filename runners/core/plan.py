@@ -17,10 +17,10 @@ from .model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Word,
 )
 from .remedy import Remedy
 from .site import HostMpi
+from .words import Word
 
 
 class ChoiceId(Word):

@@ -9,8 +9,9 @@ from typing import Any
 from .errors import SystemFault
 from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
-from .model import Controller, GpuVendor, Resources, Word
+from .model import Controller, GpuVendor, Resources
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
+from .words import Word
 
 VERSION = 5  # of the form of the file; forms 3 and 4 are read too
 DECISIONS: Mapping[str, Any] = {

@@ -5,6 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..injob import rank
+from .words import Word
+
+
+class Framework(Word):
+    """What a packaged trainer needs, by the names of its preset and of Horovod's label."""
+
+    PYTORCH = "pytorch"
+    TENSORFLOW = "tensorflow"
+
+    @property
+    def package(self) -> str:
+        return "torch" if self is Framework.PYTORCH else self.value
+
+
+class ProcessGroup(Word):
+    """What creates the process group of a trainer's ranks, by its name in a job (injob/rank)."""
+
+    HOROVOD = rank.HOROVOD
+    TORCH = rank.TORCH
+    TENSORFLOW = rank.TENSORFLOW
+
 
 @dataclass(frozen=True)
 class Trainer:
@@ -12,20 +34,21 @@ class Trainer:
 
     `name` is for people and the default job name, `typed` is how it was named on the command line.
     A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
-    what forms a recipe's or its copy's, where known, `seen_world` what the source of a file seems
-    to use instead of Horovod, for people only. `uses_recipes`: a file imports what recipes share.
+    what creates the process group of a recipe or its copy, where known, `seen_world` what the
+    source of a file seems to use instead of Horovod, for people only. `uses_recipes`: a file
+    imports what recipes share.
     """
 
     name: str
     module: str | None
     file: Path | None
     args: tuple[str, ...] = ()
-    requires: str | None = None
+    requires: Framework | None = None
     uses_recipes: bool = False
     typed: str = ""
     program: str = ""
-    world: str = ""
-    seen_world: str = ""
+    world: ProcessGroup | None = None
+    seen_world: ProcessGroup | None = None
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -38,7 +38,6 @@ from .case import Case, DecisionLog, JobResources
 
 # Folders of an image: with the host's in their place nothing in it would run.
 SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
-PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}  # by what a preset requires
 IMAGE, HOST = "image", "host"  # where a recipe comes from
 
 
@@ -159,7 +158,7 @@ def _framework(case: Case, log: DecisionLog) -> None:
     image, wanted = case.image, case.spec.trainer.requires
     if not wanted:
         return
-    frameworks, package = image.listed("horovod.frameworks"), PACKAGES[wanted]
+    frameworks, package = image.listed("horovod.frameworks"), wanted.package
     what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
     if image.fact(f"{package}.version") == "none":
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)

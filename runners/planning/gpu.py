@@ -9,7 +9,7 @@ from ..core.model import Controller, DataPlane, GpuVendor, Resources, SchedulerN
 from ..core.plan import ChoiceId, Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
-from ..injob.rank import TENSORFLOW, TORCH
+from ..core.trainer import ProcessGroup
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import gpu_image, partition
@@ -192,10 +192,10 @@ def _carrier(
     image, trainer = case.image, case.spec.trainer
     operations = image.listed("horovod.operations")
     world = trainer.world or trainer.seen_world
-    if world in (TORCH, TENSORFLOW):
+    if world in (ProcessGroup.TORCH, ProcessGroup.TENSORFLOW):
         if vendor:
             _one_rank_for_a_gpu(case, resources, log)
-        on_cpus = DataPlane.GLOO if world == TORCH else DataPlane.GRPC
+        on_cpus = DataPlane.GLOO if world is ProcessGroup.TORCH else DataPlane.GRPC
         return DataPlane.NCCL if vendor else on_cpus, f"the default of {world}", ""
     if vendor and (not operations or "nccl" in operations):
         _one_rank_for_a_gpu(case, resources, log)

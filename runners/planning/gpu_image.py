@@ -12,6 +12,7 @@ from ..core.machine import ARM64
 from ..core.model import Resources
 from ..core.remedy import advice, change
 from ..core.site import Site
+from ..core.trainer import Framework
 from ..injob.rank.hardware import older
 from . import partition
 from .case import Case, DecisionLog, RankResources
@@ -70,7 +71,7 @@ def capability(kind: str) -> str:
 
 
 def recommended(
-    kind: str, driver: str, framework: str = "", architecture: str = ""
+    kind: str, driver: str, framework: Framework | None = None, architecture: str = ""
 ) -> Recommendation | None:
     """Return the image for a GPU of that name and a driver; None where they do not decide.
 
@@ -81,11 +82,11 @@ def recommended(
     return None if architecture == ARM64 and for_x86 and for_x86.image == CUDA12 else for_x86
 
 
-def _for_x86(kind: str, driver: str, framework: str) -> Recommendation | None:
+def _for_x86(kind: str, driver: str, framework: Framework | None) -> Recommendation | None:
     number = capability(kind)
     if number and older(number, OLDEST12):
         return None
-    if framework == "tensorflow":
+    if framework is Framework.TENSORFLOW:
         return Recommendation(CUDA12, "TensorFlow has no build with CUDA 13")
     if number and older(number, OLDEST13):
         return Recommendation(CUDA12, f"CUDA 13 has no code for compute capability {number}")
@@ -115,7 +116,7 @@ def runs(number: str, code: tuple[str, ...]) -> str:
 
 def for_job(case: Case, resources: Resources, kind: str) -> Recommendation | None:
     """Return what fits the job's GPUs; the driver of a machine that is not the node says little."""
-    requires, architecture = case.spec.trainer.requires or "", case.image.architecture
+    requires, architecture = case.spec.trainer.requires, case.image.architecture
     return recommended(_kind(case.site, resources, kind), case.site.driver, requires, architecture)
 
 

@@ -11,6 +11,7 @@ from ..core.model import JobSpec, Resources
 from ..core.plan import ChoiceId, Variable, Where
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Profile, Requirement, Site, expanded
+from ..core.trainer import Framework
 from ..schedulers import capabilities
 from ..settings.table import SETTINGS
 from . import site_limits
@@ -58,7 +59,7 @@ def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
     return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
-def remedy(setting: str, rule: Requirement, value: str, framework: str | None) -> Remedy:
+def remedy(setting: str, rule: Requirement, value: str, framework: Framework | None) -> Remedy:
     """Return the profile's remedy: options as they are typed, else advice.
 
     `value` is what was given for the setting, `framework` what the trainer needs.
@@ -67,7 +68,7 @@ def remedy(setting: str, rule: Requirement, value: str, framework: str | None) -
     options = dict(OPTION.findall(typed))
     if not all(name in SETTINGS for name in options) or OPTION.sub("", typed).strip():
         return advice(typed)
-    filled = {"framework": framework or "pytorch", "value": value}
+    filled = {"framework": framework or Framework.PYTORCH, "value": value}
     return change({name: BLANK.sub(lambda m: filled[m[1]], text) for name, text in options.items()})
 
 

@@ -17,8 +17,8 @@ from ..core.model import (
 )
 from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
-from ..core.trainer import Trainer
-from ..injob.rank import FRAMEWORKS, HOROVOD, TENSORFLOW, TORCH
+from ..core.trainer import Framework, ProcessGroup, Trainer
+from ..injob.rank import FRAMEWORKS
 from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import cost_model, pmi
@@ -51,7 +51,7 @@ def _controller(
     requested = spec.controller
     if spec.launcher in AGENTS and requested in (None, Controller.NONE):
         return Controller.NONE, f"{spec.launcher}'s ranks are not Horovod's", ""
-    if requested is None and spec.trainer.world in (TORCH, TENSORFLOW):
+    if requested is None and spec.trainer.world in (ProcessGroup.TORCH, ProcessGroup.TENSORFLOW):
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
     if requested is not None:
@@ -268,23 +268,23 @@ def _refuse_another_world(
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
     trainer, image = case.spec.trainer, case.image
     what = f"{trainer.name} creates its process group with {trainer.world}"
-    if trainer.world == HOROVOD and image.fact("horovod.version") == "none":
+    if trainer.world is ProcessGroup.HOROVOD and image.fact("horovod.version") == "none":
         into = command("runner", "build", "horovod", "--into", image.path)
         ours = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         evidence = image.how("horovod.version")
         log.refuse(f"{what}, which {image.path.name} does not have", evidence, *[into] * ours)
-    elif trainer.world in (HOROVOD, TENSORFLOW) and launcher in AGENTS:
+    elif trainer.world in (ProcessGroup.HOROVOD, ProcessGroup.TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
         log.refuse(what, why, *_with_torch(trainer), change(leave_out=["launcher"]))
-    elif trainer.world == HOROVOD and controller is Controller.NONE:
+    elif trainer.world is ProcessGroup.HOROVOD and controller is Controller.NONE:
         why = f"Horovod is not prepared with --controller {Controller.NONE}"
         log.refuse(what, why, change(leave_out=["controller"]))
 
 
 def _with_torch(trainer: Trainer) -> list[Remedy]:
     """Return the packaged trainer that does the same with torch.distributed."""
-    if trainer.requires != "pytorch" and trainer.file is None:  # a copy has --exchange too
-        return []
+    if trainer.requires is not Framework.PYTORCH and trainer.file is None:
+        return []  # a copy has --exchange too
     if trainer.name in WITH_TORCH:
         return [change(trainer=(WITH_TORCH[trainer.name], *trainer.args))]
     return [change(arguments={"--exchange": "ddp"})]

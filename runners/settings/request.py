@@ -23,11 +23,11 @@ from ..core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Word,
 )
 from ..core.remedy import advice, change
 from ..core.site import TIME
 from ..core.trainer import Trainer, Tuning
+from ..core.words import Word
 from . import profiling
 from .config import Config
 

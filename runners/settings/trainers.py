@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import atomic, disk_space
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.remedy import change, command
-from ..core.trainer import Trainer
-from ..injob.rank import HOROVOD, TENSORFLOW, TORCH
+from ..core.trainer import Framework, ProcessGroup, Trainer
 from . import config
 
 if TYPE_CHECKING:
@@ -32,11 +31,15 @@ STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
 IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MULTILINE)
 PACKAGE = "recipes"
 # What forms the process group of a recipe, by its option --exchange.
-WORLDS = {"horovod": HOROVOD, "ddp": TORCH, "fsdp": TORCH}
+WORLDS = {
+    "horovod": ProcessGroup.HOROVOD,
+    "ddp": ProcessGroup.TORCH,
+    "fsdp": ProcessGroup.TORCH,
+}
 EXCHANGE = re.compile(r'"--exchange", choices=.*\bdefault="(\w+)"')
 SEEN = (
-    (re.compile(r"torch\.distributed|init_process_group|DistributedDataParallel"), TORCH),
-    (re.compile(r"MultiWorkerMirroredStrategy"), TENSORFLOW),
+    (r"torch\.distributed|init_process_group|DistributedDataParallel", ProcessGroup.TORCH),
+    (r"MultiWorkerMirroredStrategy", ProcessGroup.TENSORFLOW),
 )
 IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
@@ -95,8 +98,8 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
     module = f"{package}.{name}"
-    requires = preset.get("framework")
-    world = WORLDS.get(_exchange(args), preset.get("world", ""))
+    requires = Framework(preset["framework"])
+    world = WORLDS.get(_exchange(args)) or ProcessGroup(preset["world"])
     return Trainer(name, module, None, args, requires, typed=name, world=world), layer
 
 
@@ -158,7 +161,7 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
     # A copy of a recipe has its option --exchange, whose default may have been edited.
     option = EXCHANGE.search(source) if imports else None
-    world = WORLDS.get(_exchange(args) or option[1], "") if option else ""
+    world = WORLDS.get(_exchange(args) or option[1]) if option else None
     return Trainer(
         *(path.stem, None, path.absolute(), args),
         uses_recipes=uses_recipes,
@@ -168,11 +171,11 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
     )
 
 
-def _seen_world(source: str) -> str:
-    """Return what a script that does not mention Horovod seems to exchange gradients by, or ""."""
+def _seen_world(source: str) -> ProcessGroup | None:
+    """Return what a script that does not mention Horovod seems to exchange gradients by."""
     if "horovod" in source:
-        return ""
-    return next((world for form, world in SEEN if form.search(source)), "")
+        return None
+    return next((world for form, world in SEEN if re.search(form, source)), None)
 
 
 def _folder(name: str, args: tuple[str, ...]) -> UsageError:

@@ -8,7 +8,7 @@ from ...core.command_line import without_secret
 from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
 from ...core.plan import Caution, Choice, ChoiceId, Plan
 from ...core.text import count
-from ...injob.rank import HOROVOD
+from ...core.trainer import ProcessGroup
 from ...launching import suggest
 from ...schedulers.base import limit_seconds
 from .. import invocation, printer
@@ -155,9 +155,9 @@ def _gpus(resources: Resources) -> list[str]:
 
 def _meeting(made: Plan) -> str:
     trainer = made.spec.trainer
-    others = trainer.world if trainer.world != HOROVOD else ""
+    others = trainer.world if trainer.world is not ProcessGroup.HOROVOD else None
     if others or trainer.seen_world:
-        return others or trainer.seen_world
+        return str(others or trainer.seen_world)
     if made.wireup.controller is not Controller.MPI:
         return "Gloo" if made.wireup.controller is Controller.GLOO else "without Horovod"
     if made.launching.launcher is not LauncherName.SRUN:

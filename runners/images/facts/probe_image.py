@@ -14,6 +14,7 @@ from containers.horovod_image import selftest
 from ...core import atomic, digest, disk_space, shell
 from ...core.errors import NotFound, SystemFault
 from ...core.model import BindMount
+from ...core.trainer import Framework
 from ...script.runtimes.command_lines import bind_option
 from ...sites import probe
 from .. import container_runtime
@@ -54,7 +55,6 @@ RDMA = re.compile(r"^\s*(libibverbs\.so\.1|librdmacm\.so\.1) ", re.MULTILINE)
 MPI = ("mpi.flavour", "mpi.version", "pmi.client")
 WORDS = {kind: f"horovod.{kind}" for kind in selftest.HEADINGS.values()}
 TEST_SECONDS = 1500  # twenty times what is normal; each part has a shorter limit of its own
-FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow"}
 AGREED = "ranks agree"
 # A line of our self-test, such as "controllers: MPI, Gloo".
 BUILT = re.compile(rf"^({'|'.join(WORDS)}): (.+)$", re.MULTILINE)
@@ -184,7 +184,7 @@ def testable(built: dict[str, str]) -> list[tuple[str, str]]:
         built.get(WORDS[kind], "").split(",") for kind in ("frameworks", "controllers")
     )
     usable = [name for name in ("gloo", "mpi") if name in controllers][:1]
-    return [(FRAMEWORKS[name], usable[0]) for name in FRAMEWORKS if name in frameworks and usable]
+    return [(one.package, usable[0]) for one in Framework if one in frameworks and usable]
 
 
 def _said(done: shell.Result) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runners.core.model import ImageInfo, Resources, RuntimeName
 from runners.core.remedy import command
-from runners.core.trainer import Trainer
+from runners.core.trainer import Framework, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
@@ -64,7 +64,7 @@ def test_without_a_number_an_allocation_gives_all_its_nodes(
 def test_an_environment_without_the_trainers_framework() -> None:
     bare = ImageInfo(Path("/e"), inspected={"torch.version": "none"})
     spec = replace(
-        SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires="pytorch")
+        SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires=Framework.PYTORCH)
     )
     refusals = solver.solve(Case(replace(spec, image=bare), SITE)).refusals
     assert "needs pytorch, which e does not have" in refusals[0].what

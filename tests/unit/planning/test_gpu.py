@@ -17,7 +17,7 @@ import runners.injob.rank
 from runners.core.model import GpuVendor, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import ChoiceId
 from runners.core.site import Partition, Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import ProcessGroup, Trainer
 from runners.images import inspect
 from runners.injob.rank import hardware, start
 from runners.planning import solver
@@ -383,7 +383,7 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
 def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     gpus: str | None, tasks: int, plane: str
 ) -> None:
-    trainer = Trainer("t", None, Path("/t.py"), seen_world="torch.distributed")
+    trainer = Trainer("t", None, Path("/t.py"), seen_world=ProcessGroup.TORCH)
     asked = Resources(
         partition="a100" if gpus else "cpu", gpus_per_node=gpus, ntasks_per_node=tasks
     )

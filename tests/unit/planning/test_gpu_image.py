@@ -11,7 +11,7 @@ from runners.core.machine import ARM64
 from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import Framework, Trainer
 from runners.doctor.checks import gpu
 from runners.doctor.timed import Answer
 from runners.planning import gpu_image, solver
@@ -78,21 +78,21 @@ def test_the_compute_capability_of_a_gpus_name(name: str, number: str) -> None:
 
 
 @each(
-    ("V100", "", "", CUDA12),
-    ("V100", "580.159", "", CUDA12),
-    ("B200", "", "", CUDA13),
-    ("H100", "580.65.06", "", CUDA13),
-    ("H100", "550.54.15", "", CUDA12),
-    ("B200", "570.86", "", CUDA12),
-    ("H100", "580.159", "tensorflow", CUDA12),
-    ("", "580.159", "", CUDA13),
-    ("H100", "", "", None),
-    ("P100", "580.159", "", None),
-    ("H100", "470.57.02", "", None),
-    ("", "", "", None),
+    ("V100", "", None, CUDA12),
+    ("V100", "580.159", None, CUDA12),
+    ("B200", "", None, CUDA13),
+    ("H100", "580.65.06", None, CUDA13),
+    ("H100", "550.54.15", None, CUDA12),
+    ("B200", "570.86", None, CUDA12),
+    ("H100", "580.159", Framework.TENSORFLOW, CUDA12),
+    ("", "580.159", None, CUDA13),
+    ("H100", "", None, None),
+    ("P100", "580.159", None, None),
+    ("H100", "470.57.02", None, None),
+    ("", "", None, None),
 )
 def test_the_image_for_a_gpu_and_a_driver(
-    kind: str, driver: str, framework: str, image: str | None
+    kind: str, driver: str, framework: Framework | None, image: str | None
 ) -> None:
     found = gpu_image.recommended(kind, driver, framework)
     assert (found and found.image) == image

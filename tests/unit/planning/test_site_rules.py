@@ -9,7 +9,7 @@ from typing import Any
 from runners.core.model import ImageInfo, JobSpec, SchedulerName
 from runners.core.plan import Refusal, Variable
 from runners.core.site import Profile, Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import Framework, Trainer
 from runners.planning import site_limits, site_rules
 from runners.planning.case import DecisionLog
 
@@ -18,7 +18,7 @@ from ..tables import each
 
 HOME = {"USER": "ada", "HOME": "/home/ada"}
 HERE = "/scratch/ada/job"
-TENSORFLOW = Trainer("tf_mnist", "recipes.tf_mnist", None, (), "tensorflow")
+TENSORFLOW = Trainer("tf_mnist", "recipes.tf_mnist", None, (), Framework.TENSORFLOW)
 OWN = Trainer("train", None, Path("/scratch/ada/train.py"), (), None)
 
 REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [

@@ -19,13 +19,13 @@ from runners.core.model import (
 )
 from runners.core.plan import ChoiceId
 from runners.core.site import Profile, Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import Framework, Trainer
 from runners.planning import execution, solver
 from runners.planning.case import Case
 
 from ..tables import each
 
-RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
+RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), Framework.PYTORCH)
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
 SLURM = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix", "pmix_v5"), RuntimeName.APPTAINER)
 LAPTOP = Site((), (), RuntimeName.APPTAINER)

@@ -17,7 +17,7 @@ from runners.core.model import (
 )
 from runners.core.plan import Plan
 from runners.core.site import Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import ProcessGroup, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
@@ -89,15 +89,15 @@ def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> N
 
 
 @each(
-    ("Horovod", {"launcher": LauncherName.TORCHRUN}, False),
-    ("tf.distribute", {"launcher": LauncherName.TORCHRUN}, False),
-    ("torch.distributed", {"launcher": LauncherName.TORCHRUN}, True),
-    ("Horovod", {"controller": Controller.NONE}, False),
-    ("torch.distributed", {"controller": Controller.NONE}, True),
-    ("", {"launcher": LauncherName.TORCHRUN}, True),
+    (ProcessGroup.HOROVOD, {"launcher": LauncherName.TORCHRUN}, False),
+    (ProcessGroup.TENSORFLOW, {"launcher": LauncherName.TORCHRUN}, False),
+    (ProcessGroup.TORCH, {"launcher": LauncherName.TORCHRUN}, True),
+    (ProcessGroup.HOROVOD, {"controller": Controller.NONE}, False),
+    (ProcessGroup.TORCH, {"controller": Controller.NONE}, True),
+    (None, {"launcher": LauncherName.TORCHRUN}, True),
 )
 def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
-    world: str, options: dict[str, Any], works: bool
+    world: ProcessGroup | None, options: dict[str, Any], works: bool
 ) -> None:
     trainer = Trainer("recipe", "recipes.recipe", None, world=world)
     made = solver.solve(
@@ -112,7 +112,9 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
 
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
-    spec = replace(SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world="Horovod"))
+    spec = replace(
+        SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world=ProcessGroup.HOROVOD)
+    )
     made = solver.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
     (refusal,) = made.refusals
     assert (

@@ -22,11 +22,11 @@ from runners.core.model import (
     Resources,
     RuntimeName,
     SchedulerName,
-    Word,
 )
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
+from runners.core.words import Word
 from runners.injob.rank import commands
 from runners.planning import solver
 from runners.planning.case import Case

@@ -99,7 +99,7 @@ def test_so_it_does_for_a_copy_and_its_edited_default(tmp_path: Path, name: str)
 def test_another_scripts_exchange_is_its_own_matter(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text('add("--exchange", choices=("ddp", "x"), default="ddp")\n')
-    assert trainers.find(str(script), ("--exchange", "ddp"))[0].world == ""
+    assert trainers.find(str(script), ("--exchange", "ddp"))[0].world is None
 
 
 def test_a_minimal_one_is_launched_by_its_name() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from runners.core.model import ImageInfo, JobSpec, Resources
 from runners.core.site import Profile
-from runners.core.trainer import Trainer
+from runners.core.trainer import Framework, Trainer
 from runners.sites import load
 
 SHIPPED = ("alvis", "neuron", "perlmutter", "polaris", "thetagpu", "tuhpc")
-TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, (), "pytorch")
+TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None, (), Framework.PYTORCH)
 
 
 def environment(folder: Path) -> dict[str, str]:

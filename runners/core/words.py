@@ -1,0 +1,16 @@
+"""The base of our enums."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Word(str, Enum):
+    """One of a closed set of words, as they are typed."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        return tuple(each.value for each in cls)
