@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Optional
 
 from .model import RuntimeName, SchedulerName
-from .toml_check import Rule, one_of
+from .toml_check import Rule
+from .words import Word
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]
@@ -36,8 +37,13 @@ def _compiles(pattern: str) -> bool:
 Count = Annotated[int, Rule("a whole number, 0 or more", lambda count: count >= 0)]
 Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
-GpuRequest = Annotated[str, one_of("gres", "gpus-per-node")]
-Runtime = Annotated[str, one_of(*RuntimeName.words())]
+
+
+class GpuRequest(Word):
+    """The setting by which a site is asked for GPUs."""
+
+    GRES = "gres"
+    GPUS_PER_NODE = "gpus-per-node"
 
 
 @dataclass(frozen=True)
@@ -76,18 +82,17 @@ class Rules:
     """What the site enforces; the texts are reasons for the user.
 
     `require` and `forbid` go by setting. `submit_below` are folders, of which the current one must
-    be below one, with $USER and the like in them. `gpu_request` is the setting by which GPUs are
-    asked for, gres or gpus-per-node; with `gpu_type` their type must be named. `max_time` has
-    limits in Slurm's form by partition or QOS, "*" for all others, `min_nodes` and `max_nodes`
-    numbers of nodes. `whole_nodes` names partitions,
-    or "*", whose jobs over several nodes must take all GPUs of each; `no_fast_network` GPU types
-    whose nodes have nothing faster than Ethernet.
+    be below one, with $USER and the like in them. With `gpu_type` the type of GPUs must be named.
+    `max_time` has limits in Slurm's form by partition or QOS, "*" for all others, `min_nodes` and
+    `max_nodes` numbers of nodes. `whole_nodes` names partitions, or "*", whose jobs over several
+    nodes must take all GPUs of each; `no_fast_network` GPU types whose nodes have nothing faster
+    than Ethernet.
     """
 
     require: dict[str, Requirement] = field(default_factory=dict)
     forbid: dict[str, str] = field(default_factory=dict)
     submit_below: tuple[str, ...] = ()
-    gpu_request: GpuRequest = ""
+    gpu_request: Optional[GpuRequest] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
     gpu_type: bool = False
     max_time: dict[str, Limit] = field(default_factory=dict)
     min_nodes: dict[str, Count] = field(default_factory=dict)
@@ -149,8 +154,8 @@ class Profile:
 
     name: str
     title: str = ""
-    scheduler: str = ""
-    runtimes: tuple[Runtime, ...] = ()
+    scheduler: Optional[SchedulerName] = None  # noqa: UP045 - as above
+    runtimes: tuple[RuntimeName, ...] = ()
     launch: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     env_several_nodes: dict[str, str] = field(default_factory=dict)
@@ -158,7 +163,7 @@ class Profile:
     rules: Rules = Rules()
     nodes: tuple[NodeKind, ...] = ()
     images: Prebuilt = Prebuilt()
-    host_mpi: Optional[HostMpi] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
+    host_mpi: Optional[HostMpi] = None  # noqa: UP045 - as above
     login: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)

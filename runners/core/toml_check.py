@@ -1,8 +1,8 @@
 """Checks parsed TOML against annotations: those of a dataclass, or kinds by key; writes values.
 
-A kind is str, int, float, bool, a tuple of strings or of dataclasses (a list in TOML), a dict of
-another kind, a dataclass, a union, one of these `Annotated` with a Rule, or a mapping from keys to
-kinds.
+A kind is str, int, float, bool, an enum of words, a tuple of strings, words or dataclasses (a list
+in TOML), a dict of another kind, a dataclass, a union, one of these `Annotated` with a Rule, or a
+mapping from keys to kinds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from .errors import UsageError, nearest
+from .words import Word
 
 WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -55,8 +56,9 @@ def faults(kind: Any, value: Any, key: str = "") -> list[str]:
         return [] if [] in by_kind else by_kind[0]
     if origin is Annotated:
         base, rule = inner
-        wrong = faults(base, value, key)
-        return wrong or ([] if rule.holds(value) else [_must(key, rule.words, value)])
+        return faults(base, value, key) or _against(rule, value, key)
+    if _is_enum(kind):
+        return faults(str, value, key) or _against(one_of(*kind.words()), value, key)
     if origin is tuple:
         item_type, words = (dict, "tables") if is_dataclass(inner[0]) else (str, "strings")
         if not isinstance(value, list) or not all(isinstance(item, item_type) for item in value):
@@ -90,14 +92,24 @@ def _in_table(kind: Any, table: Any, key: str) -> list[str]:
     return errors
 
 
+def _against(rule: Rule, value: Any, key: str) -> list[str]:
+    return [] if rule.holds(value) else [_must(key, rule.words, value)]
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Word)
+
+
 def _must(key: str, words: str, value: Any) -> str:
     return f"{key} must be {words}, not {value!r}"
 
 
 def convert(kind: Any, value: Any) -> Any:
-    """Return a value without faults as what the kind says: tuples for lists, dataclasses."""
+    """Return a value without faults as what the kind says: enums, tuples for lists, dataclasses."""
     if get_origin(kind) is Union:
         kind = get_args(kind)[0]
+    if _is_enum(kind):
+        return kind(value)
     if get_origin(kind) is None and isinstance(value, dict):
         known = kinds(kind)
         return kind(**{name: convert(known[name], item) for name, item in value.items()})

@@ -91,9 +91,10 @@ def _its_tasks(case: Case, resources: Resources, log: DecisionLog) -> Resources:
 
 def _is_here(wanted: SchedulerName, site: Site, log: DecisionLog) -> None:
     wanted_scheduler, profile = capabilities(wanted), site.profile
-    if site.remote_site and profile and wanted_scheduler.queue and wanted != profile.scheduler:
-        theirs = capabilities(profile.scheduler).title
-        what = f"there is no {wanted_scheduler.title} on {profile.name}, which has {theirs}"
+    theirs = profile.scheduler if profile and site.remote_site else None
+    if profile and theirs and wanted_scheduler.queue and wanted is not theirs:
+        has = capabilities(theirs).title
+        what = f"there is no {wanted_scheduler.title} on {profile.name}, which has {has}"
         log.refuse(what, "its profile", change(leave_out=["scheduler"]))
     elif site.remote_site:
         return
@@ -112,8 +113,7 @@ def _by_itself(site: Site) -> tuple[SchedulerName, str, str]:
     """Return who queues jobs here, why, and what that rests on."""
     profile, queues = site.profile, [name for name in SchedulerName if capabilities(name).queue]
     if profile and profile.scheduler in queues and not site.schedulers:
-        name = SchedulerName(profile.scheduler)
-        return name, f"the scheduler of {profile.name}", "its profile"
+        return profile.scheduler, f"the scheduler of {profile.name}", "its profile"
     for name in queues:
         if name in site.schedulers:
             reason = f"{capabilities(name).command} is on this machine"
@@ -172,8 +172,7 @@ def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[RuntimeName, str,
     if site.runtime:
         return site.runtime, "found on this machine", ""
     if site.profile and site.profile.runtimes and not one_machine:
-        name = RuntimeName(site.profile.runtimes[0])
-        return name, f"the runtime of {site.profile.name}", "its profile"
+        return site.profile.runtimes[0], f"the runtime of {site.profile.name}", "its profile"
     return RuntimeName.APPTAINER, ASSUMED, ""
 
 

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from ..core import gpus
 from ..core.model import JobSpec, Resources
 from ..core.remedy import Remedy, change, command
-from ..core.site import NodeKind, Profile
-from ..schedulers import CAPABILITIES
+from ..core.site import GpuRequest, NodeKind, Profile
+from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import DecisionLog
 
@@ -63,7 +63,7 @@ def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:
 
 def request(profile: Profile, count: str) -> Remedy:
     """Return how the site is asked for `count`, [TYPE:]N, GPUs on each node."""
-    if profile.rules.gpu_request == "gres":
+    if profile.rules.gpu_request is GpuRequest.GRES:
         return change(gres=f"gpu:{count}")
     return change(gpus_per_node=count)
 
@@ -92,8 +92,7 @@ def _gpus(
 
 def _scheduler_knows(profile: Profile) -> bool:
     """Whether the scheduler says itself what its nodes have; the solver asks it."""
-    capabilities = CAPABILITIES.get(profile.scheduler)
-    return capabilities is not None and capabilities.tells_nodes
+    return profile.scheduler is not None and capabilities(profile.scheduler).tells_nodes
 
 
 def _cpus(

@@ -10,7 +10,7 @@ from ..core import gpus
 from ..core.model import JobSpec, Resources
 from ..core.plan import ChoiceId, Variable, Where
 from ..core.remedy import Remedy, advice, change
-from ..core.site import Profile, Requirement, Site, expanded
+from ..core.site import GpuRequest, Profile, Requirement, Site, expanded
 from ..core.trainer import Framework
 from ..schedulers import capabilities
 from ..settings.table import SETTINGS
@@ -127,13 +127,16 @@ def in_sites_gpu_form(resources: Resources, profile: Profile, log: DecisionLog) 
     """Return what is asked for, with GPUs in the form that this site wants."""
     form, old = profile.rules.gpu_request, resources
     requested = gpus.on_a_node(old)
-    requests = {"gres": bool(gpus.in_gres(old.gres)), "gpus-per-node": bool(old.gpus_per_node)}
+    requests = {
+        GpuRequest.GRES: bool(gpus.in_gres(old.gres)),
+        GpuRequest.GPUS_PER_NODE: bool(old.gpus_per_node),
+    }
     if not requested or not form or requests[form]:
         return old
     count = gpus.request(*requested)
     others = [part for part in (old.gres or "").split(",") if part and part.split(":")[0] != "gpu"]
     new = replace(old, gpus=None, gpus_per_node=None, gpus_per_task=None, gres=None)
-    if form == "gres":
+    if form is GpuRequest.GRES:
         new = replace(new, gres=",".join([*others, f"gpu:{count}"]))
     else:
         new = replace(new, gpus_per_node=count, gres=",".join(others) or None)

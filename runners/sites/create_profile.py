@@ -15,7 +15,7 @@ from typing import Any
 from ..core import atomic, disk_space, places, shell
 from ..core.errors import Refused, UsageError
 from ..core.model import SchedulerName
-from ..core.site import Partition, Site
+from ..core.site import GpuRequest, Partition, Site
 from ..core.toml_check import toml
 from ..injob import interfaces
 from ..schedulers import slurm_queries
@@ -117,7 +117,8 @@ def _rules(machine: Machine) -> Iterator[ProfileFact]:
     site, host = machine.site, machine.host
     if any(partition.gpus for partition in site.partitions):
         # Slurm's select/cons_tres, since 19.05, knows --gpus-per-node and the like.
-        form = "gpus-per-node" if "tres" in machine.settings.get("SelectType", "") else "gres"
+        tres = "tres" in machine.settings.get("SelectType", "")
+        form = GpuRequest.GPUS_PER_NODE if tres else GpuRequest.GRES
         yield ProfileFact(
             ("rules", "gpu_request"), form, f"SelectType in scontrol show config on {host}"
         )

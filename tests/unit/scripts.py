@@ -78,8 +78,8 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
         module_purge=settings.get("module-purge", False),
         sbatch_args=tuple(settings.get("sbatch-arg", ())),
     )
-    other = profile is not None and profile.scheduler not in ("", "slurm")
-    here = Site((SchedulerName(profile.scheduler),)) if other and profile else SLURM
+    scheduler = (profile and profile.scheduler) or SchedulerName.SLURM
+    here = SLURM if scheduler is SchedulerName.SLURM else Site((scheduler,))
     here = replace(here, host_mpi=f"{facts['mpi.flavour']} 4.0.5")
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}

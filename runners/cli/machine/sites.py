@@ -55,7 +55,7 @@ def _facts(profile: Profile, path: Path, chosen: Profile | None) -> dict[str, An
     return {
         "name": profile.name,
         "title": profile.title,
-        "scheduler": profile.scheduler,
+        "scheduler": profile.scheduler or "",
         "runtimes": profile.runtimes,
         "never_run": profile.rendered,
         "in_force": chosen.chosen if chosen and chosen.name == profile.name else "",

@@ -210,7 +210,7 @@ def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
 
 
 def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
-    profile = Profile("p", runtimes=("shifter", "podman-hpc"))
+    profile = Profile("p", runtimes=(RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC))
     queue = Site((SchedulerName.SLURM,))
     expected = execution.expected_runtime
     assert expected(RuntimeName.NONE, None, queue) is RuntimeName.NONE

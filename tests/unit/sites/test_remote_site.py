@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.model import Controller, ImageInfo
+from runners.core.model import Controller, ImageInfo, SchedulerName
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import find, load
@@ -114,8 +114,11 @@ def test_folders_of_this_machine_are_not_judged_and_rules_are() -> None:
 
 
 def test_another_scheduler_than_the_sites_is_refused() -> None:
-    assert there("neuron", scheduler="slurm") == []
-    assert there("neuron", scheduler="pbs")[0] == "there is no PBS on neuron, which has Slurm"
+    assert there("neuron", scheduler=SchedulerName.SLURM) == []
+    assert (
+        there("neuron", scheduler=SchedulerName.PBS)[0]
+        == "there is no PBS on neuron, which has Slurm"
+    )
 
 
 def test_the_hosts_mpi_is_the_profiles_or_none() -> None:
