@@ -188,7 +188,7 @@ class Scope:
         return unknown(f"${name}", kinds.FILE if by_file else kinds.ENVIRONMENT, line)
 
 
-def hidden(value: Value, name: str, kind: str, before: Iterable[Value] = ()) -> Word:
+def undecided(value: Value, name: str, kind: str, before: Iterable[Value] = ()) -> Word:
     """Return a variable whose value differs from those of before, of which the rules know."""
     items = [value] if isinstance(value, Word) else [*value]
     word = items[0] if len(items) == 1 else literal("", items[0].line if items else 0)
@@ -197,7 +197,7 @@ def hidden(value: Value, name: str, kind: str, before: Iterable[Value] = ()) -> 
     return Word((Unknown(f"${name}", kind, word.line, (), digits, padded, words_),), word.line)
 
 
-def decided(before: Value | None, values: Sequence[Value], name: str) -> Value:
+def one_of_several(before: Value | None, values: Sequence[Value], name: str) -> Value:
     """Return a variable with one of several values; what they all begin with stays known."""
     several = isinstance(before, tuple)
     known = [] if before is None else _parts(before)
@@ -205,8 +205,8 @@ def decided(before: Value | None, values: Sequence[Value], name: str) -> Value:
     rests = [_behind(known[:own], _parts(v)) for v in values if isinstance(v, tuple) is several]
     if not own or not all(rests) or len(rests) < len(values):
         others = [*([] if before is None else [before]), *values[:-1]]
-        return hidden(values[-1], name, kinds.BRANCH, others)
-    words = (*known[:own], hidden(rests[-1], name, kinds.BRANCH, rests[:-1]))
+        return undecided(values[-1], name, kinds.BRANCH, others)
+    words = (*known[:own], undecided(rests[-1], name, kinds.BRANCH, rests[:-1]))
     return words if several else join(words, " ", words[-1].line)
 
 

@@ -9,7 +9,7 @@ from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, decided, hidden
+from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, one_of_several, undecided
 from .simple_commands import FACTS, SimpleReader
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
@@ -128,7 +128,7 @@ class _Reader(SimpleReader):
             for name, value in self.scope.variables.items():
                 if not _same(before.get(name), value):
                     values.setdefault(name, []).append(value)
-        self.scope.variables |= {n: decided(before.get(n), v, n) for n, v in values.items()}
+        self.scope.variables |= {n: one_of_several(before.get(n), v, n) for n, v in values.items()}
 
     def read_if_statement(self, node: Node, around: Surroundings) -> None:
         """Read a condition, then its branch that runs, or all that may run."""
@@ -193,7 +193,7 @@ class _Reader(SimpleReader):
     ) -> None:
         line, body = self._line(node), node.children_by_field_name("body")
         for name in syntax.assigned(body) - {*names}:  # what the round before left
-            before = hidden(self.scope.variables.get(name, literal("")), name, BRANCH)
+            before = undecided(self.scope.variables.get(name, literal("")), name, BRANCH)
             pieces = tuple(replace(piece, line=line) for piece in before.unknown)
             self.scope.variables[name] = Word(pieces, line)
         self._hide(names, line, kind)

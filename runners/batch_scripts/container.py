@@ -8,7 +8,7 @@ from .draft import LaunchLine
 from .programs import APPTAINER, DOCKERS, OF_DIRECTIVE, Option
 from .script import Script
 from .step import Layer
-from .words import Word, join, literal, made
+from .words import Word, compose, join, literal
 
 BINDS = ("bind", "volume", "volumes", "container-mounts")
 GPUS = ("nv", "rocm", "nvccli", "gpu")
@@ -56,7 +56,7 @@ def _image(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> Word
         why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
         draft.fill_in(layer.line, f"<image>: {why}")
         return literal("<image>", layer.line)
-    return made(("docker://", *image.pieces), image.line) if layer.name in DOCKERS else image
+    return compose(("docker://", *image.pieces), image.line) if layer.name in DOCKERS else image
 
 
 def _gpus(draft: LaunchLine, script: Script, layer: Layer, option: Option) -> None:
@@ -77,7 +77,7 @@ def _of_apptainer(draft: LaunchLine, option: Option) -> None:
         draft.lose(line, "--writable: ranks that write to one image destroy it")
     elif name not in INSIDE:
         pieces = (f"--{name}=", *value.pieces) if value else (f"--{name}",)
-        draft.add("apptainer-arg", made(pieces, line))
+        draft.add("apptainer-arg", compose(pieces, line))
 
 
 def _of_others(draft: LaunchLine, runtime: str, option: Option, image: Word) -> None:

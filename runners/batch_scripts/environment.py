@@ -16,7 +16,7 @@ from .purpose import runs_python
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
 from .step import JobStep
-from .words import ADDRESS, ENVIRONMENT, RUN, Word, join, literal, made, root_of, unknown
+from .words import ADDRESS, ENVIRONMENT, RUN, Word, compose, folder_before, join, literal, unknown
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 UNSET = {"NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"}  # of PLACE
@@ -80,7 +80,7 @@ def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     more = {o.name for o in step.agent.options if not o.name.startswith(GIVEN)} - OF_COUNTS - PLAIN
     for each in filter(None, own if step.agent and not trainer.without_agent(step) else ()):
         if apptainer and each.text.startswith("/") and each.portable:
-            draft.add("env", made(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
+            draft.add("env", compose(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
         elif more:
             text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
             step.problems.append((step.line, text))
@@ -138,7 +138,7 @@ def activated(command: Command) -> Word | None:
     plain = command.name in (*CONDAS, "source", ".") and first.text == "activate"
     if more and (sourced or plain):
         return more[0]
-    return root_of(first, "/bin/activate") if sourced else None
+    return folder_before(first, "/bin/activate") if sourced else None
 
 
 def _activated(command: Command, step: JobStep) -> Word | None:
@@ -148,7 +148,7 @@ def _activated(command: Command, step: JobStep) -> Word | None:
     if name is None or command in step.inner or not moved or name.text[:1] in ("/", "$", "~", ""):
         return name
     below = (name.start.removeprefix("./"), *name.pieces[1 if name.start else 0 :])
-    parts = [*filter(None, [folder]), made(below, name.line)]
+    parts = [*filter(None, [folder]), compose(below, name.line)]
     if folder is None or folder.text[:1] not in ("/", "$"):
         parts.insert(0, unknown("$PWD", ENVIRONMENT, name.line))
     return join(parts, "/", name.line) if "/" in name.text else name
@@ -259,4 +259,4 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
 def _own_folders(name: str, path: Word) -> list[Word]:
     """Return what a script adds to a list of folders, without what was in it before."""
     parts = [[p for p in part.pieces if name not in str(p)] for part in path.split(":")]
-    return [made(part, path.line) for part in parts if part]
+    return [compose(part, path.line) for part in parts if part]

@@ -9,9 +9,9 @@ from operator import add, floordiv, mod, mul, sub
 
 from . import syntax
 from . import words as kinds
-from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, Value, hidden
+from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, Value, undecided
 from .syntax import Node
-from .words import QUOTED, Piece, Unknown, Word, join, literal, made, unknown
+from .words import QUOTED, Piece, Unknown, Word, compose, join, literal, unknown
 
 BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
 ANSI_C = re.compile(r"""\$'([^\\]|\\[abfnrtv\\'"])*'""")  # the escapes that Python has too
@@ -30,7 +30,7 @@ class Expander:
 
     def words(self, node: Node, split: bool = True) -> list[Word]:
         at = self.line(node)
-        return [made(pieces, at) for pieces in self._fields(node, split)]
+        return [compose(pieces, at) for pieces in self._fields(node, split)]
 
     def word(self, node: Node | None, at: int = 0) -> Word:
         if node is None:
@@ -130,9 +130,9 @@ class Expander:
             return [self._length(inner) or unknown(text, kinds.RUN, at)]
         word = self.scope.word(name, at)
         if name == "MASTER_PORT" and word.known is None:  # each rank has one
-            word = hidden(word, kinds.PORT[1:], kinds.RUN)
+            word = undecided(word, kinds.PORT[1:], kinds.RUN)
         if name == "MASTER_ADDR" and word.has(kinds.COMMAND, kinds.BRANCH):
-            word = hidden(word, kinds.HOST[1:], kinds.RUN)
+            word = undecided(word, kinds.HOST[1:], kinds.RUN)
         return [word if len(inner) == 1 else self._modified(word, inner, text, at)]
 
     def _length(self, inner: Sequence[Node]) -> Word | None:

@@ -24,21 +24,21 @@ BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves 
 
 def draft(script: Script, step: JobStep) -> LaunchLine:
     """Return the launch line of a step that starts a training."""
-    made, command = LaunchLine(step.line), step.command
-    profile = _site(made, script)
-    resources.add(made, script.job, step)
-    environment.add(made, script, step, profile)
-    trainer.add(made, script.job, step)
-    _of_agent(made, step)
+    launch, command = LaunchLine(step.line), step.command
+    profile = _site(launch, script)
+    resources.add(launch, script.job, step)
+    environment.add(launch, script, step, profile)
+    trainer.add(launch, script.job, step)
+    _of_agent(launch, step)
     problems = [*_problems(step)]
-    made.lost += [*problems, *(Note(*each) for each in step.dropped)]
-    made.notes += map(Note._make, step.notes)
+    launch.lost += [*problems, *(Note(*each) for each in step.dropped)]
+    launch.notes += map(Note._make, step.notes)
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
-    made.possible = not (problems or script.job.hetjob or cluster)
-    _to_look_at(made, step)
-    _options_left_out(made, step)
-    _blanks(made)
-    return made
+    launch.possible = not (problems or script.job.hetjob or cluster)
+    _to_look_at(launch, step)
+    _options_left_out(launch, step)
+    _blanks(launch)
+    return launch
 
 
 def _to_look_at(draft: LaunchLine, step: JobStep) -> None:

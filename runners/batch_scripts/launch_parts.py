@@ -35,7 +35,9 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
             kept.append(step)
-        told, first_told = ({n: w.text for n, w in _told(s).items()} for s in (step, first))
+        told, first_told = (
+            {n: w.text for n, w in _trainer_words(s).items()} for s in (step, first)
+        )
         here, there = (first_told, told) if step.remote else (told, first_told)
         lacks = [name for name in here if name not in there and first.remote != step.remote]
         other = _varies(step) or here != {**there, **{name: here[name] for name in lacks}}
@@ -55,11 +57,11 @@ def _together(one: JobStep, other: JobStep) -> bool:
 
 def _varies(step: JobStep) -> bool:
     """Whether what a step starts differs from round to round of its loop."""
-    pieces = (piece for word in _told(step).values() for piece in word.unknown)
+    pieces = (piece for word in _trainer_words(step).values() for piece in word.unknown)
     return any(p.kind == BRANCH and p.line >= step.command.loops for p in pieces)
 
 
-def _told(step: JobStep) -> dict[str, Word]:
+def _trainer_words(step: JobStep) -> dict[str, Word]:
     """What the trainer is told: its words, by "", and variables but those of its place."""
     words = join((*step.program, *(() if step.agent else step.shell)), " ", step.line)
     variables = {**step.outside.exports, **step.env}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..settings.config import read_toml
-from .words import WHO_KNOWS, Unknown, Word, made
+from .words import WHO_KNOWS, Unknown, Word, compose
 
 
 def names(text: str) -> frozenset[str]:
@@ -193,7 +193,9 @@ def _one(left: Sequence[Word], known: KnownOptions) -> tuple[Option | None, int]
     if value is None and name in known.pairs:
         if following and len(following.split("=", 1)) > 1:
             return Option(name, following, word.line), 2
-        pair = made((*left[1].pieces, "=", *left[2].pieces), word.line) if len(left) > 2 else None
+        pair = (
+            compose((*left[1].pieces, "=", *left[2].pieces), word.line) if len(left) > 2 else None
+        )
         return Option(name, pair, word.line), 3
     if value is None and name in known.values:
         missing = following and following.start[:2] == "--" and "args" not in name
@@ -210,7 +212,7 @@ def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Opt
     name = known.short.get(letters[:1])
     if name is None:
         return None, 1
-    rest = made((letters[1:], *word.pieces[1:]), word.line)
+    rest = compose((letters[1:], *word.pieces[1:]), word.line)
     if name in known.values:
         if not rest.pieces:
             return Option(name, following, word.line), 2
@@ -218,7 +220,7 @@ def _short(word: Word, following: Word | None, known: KnownOptions) -> tuple[Opt
     if rest.number is not None and name in known.flags:
         return Option(name, rest, word.line), 1
     if rest.pieces and name in known.flags:
-        return _short(made(("-", *rest.pieces), word.line), following, known)
+        return _short(compose(("-", *rest.pieces), word.line), following, known)
     return (None if rest.pieces else Option(name, None, word.line)), 1
 
 

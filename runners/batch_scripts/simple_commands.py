@@ -12,11 +12,11 @@ from itertools import count
 from typing import Any
 
 from . import syntax
-from .commands import Assignment, Command, Content, Scope, Surroundings, hidden
+from .commands import Assignment, Command, Content, Scope, Surroundings, undecided
 from .expansion import Expander
 from .programs import AGENTS, CONTAINERS, NAMES, STARTERS, is_python
 from .syntax import Node
-from .words import BRANCH, COMMAND, Word, join, literal, made
+from .words import BRANCH, COMMAND, Word, compose, join, literal
 
 HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
@@ -84,7 +84,7 @@ class SimpleReader:
                 if child.start_byte == end and words and more:
                     # NOTE: of a/`b`/c the grammar (0.25.1) makes two words.
                     first, *more = more
-                    words[-1] = made((*words[-1].pieces, *first.pieces), words[-1].line)
+                    words[-1] = compose((*words[-1].pieces, *first.pieces), words[-1].line)
                 words, end = [*words, *more], child.end_byte
         words += around.behind
         if words and words[0].text == "exec":
@@ -193,7 +193,7 @@ class SimpleReader:
     def _hide(self, names: Iterable[str], line: int, kind: str = COMMAND) -> None:
         """Note that the script alone does not tell the values of variables any more."""
         for name in names:
-            self.scope.variables[name] = hidden(literal("", line), name, kind)
+            self.scope.variables[name] = undecided(literal("", line), name, kind)
 
     def read_variable_assignment(self, node: Node, around: Surroundings) -> None:
         name = syntax.field(node, "name")
@@ -202,7 +202,7 @@ class SimpleReader:
             return
         # NOTE: the grammar (0.25.1) takes --name=value for an assignment
         value = self._expander(around).word(node.child_by_field_name("value"))
-        self._run((made((f"{name}=", *value.pieces), self._line(node)),), node, {}, around)
+        self._run((compose((f"{name}=", *value.pieces), self._line(node)),), node, {}, around)
 
     def _assigned(self, node: Node, around: Surroundings) -> Word:
         """Assign a variable; return its value, of an array all items as one word."""
@@ -217,7 +217,7 @@ class SimpleReader:
             return join(items, " ", self._line(node))
         word = self._expander(around).word(value)
         pieces = before.pieces if adds and isinstance(before, Word) else ()
-        word = made((*pieces, *word.pieces), self._line(node))
+        word = compose((*pieces, *word.pieces), self._line(node))
         if node.parent is None or node.parent.type != "command":
             self._item(name, word)
         return word
@@ -229,7 +229,7 @@ class SimpleReader:
         if index and isinstance(items, tuple) and index == f"{len(items)}]":
             self.scope.variables[name] = (*items, value)
         else:
-            self.scope.variables[name] = hidden(value, name, COMMAND) if index else value
+            self.scope.variables[name] = undecided(value, name, COMMAND) if index else value
 
     def _note(self, name: str, value: Word, node: Node) -> None:
         self.content.assignments.append(Assignment(name, value, self._line(node)))

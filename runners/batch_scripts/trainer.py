@@ -12,7 +12,18 @@ from .draft import LaunchLine
 from .programs import APPTAINER, NAMES, Option, is_python
 from .purpose import runs_python
 from .step import JobStep
-from .words import LOOKUP, RUN, WHO_KNOWS, Piece, Unknown, Word, escaped, literal, made, on_rank
+from .words import (
+    LOOKUP,
+    RUN,
+    WHO_KNOWS,
+    Piece,
+    Unknown,
+    Word,
+    compose,
+    escaped,
+    known_on_rank,
+    literal,
+)
 
 OF_HOROVODRUN = NAMES["of_horovodrun"]
 # What is in a text that prints the name of the first node, on which the script runs.
@@ -26,16 +37,16 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
         _horovodrun(draft, option)
     if step.shell and not step.agent:
         first, *more = step.shell
-        _bash(draft, step, (*_before(draft, step), *first.pieces))
+        _bash(draft, step, (*_preamble(draft, step), *first.pieces))
         for word in more:
             draft.argument(word)
         return
-    words = list(step.program) if step.layer("shell") else [*map(_met, step.program)]
+    words = list(step.program) if step.layer("shell") else [*map(_with_first_node, step.program)]
     words = words if step.agent else [*step.prefix, *words]
     if is_python(words[0].text) and len(words) > 1 and words[1].text.endswith(".py"):
         plain = words[0].text.isalnum() or (step.image is None and "/" in words[0].text)
         words = words[1:] if plain else words
-    words = _swept(draft, job, words)
+    words = _as_sweep(draft, job, words)
     if _needs_shell(step, words, draft):
         _shell(draft, step, words)
         return
@@ -60,7 +71,7 @@ def _horovodrun(draft: LaunchLine, option: Option) -> None:
         draft.lose(option.line, f"horovodrun --{name}")
 
 
-def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
+def _as_sweep(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
     """Make `--lr ${LIST[$SLURM_ARRAY_TASK_ID]}` a sweep, where the array takes each item once."""
     places = [n for n, word in enumerate(words) if word.has(LOOKUP)]
     array, percent, limit = job.text("array").partition("%")
@@ -89,7 +100,7 @@ def _swept(draft: LaunchLine, job: Directives, words: list[Word]) -> list[Word]:
 def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     """Whether each rank has to expand a variable of the job, or to change its folder."""
     if step.agent and not (without_agent(step) and step.image is not None):
-        _go(draft, step)
+        _change_folder(draft, step)
     if step.agent and not without_agent(step):
         return False
     own = step.environment is not None and step.image is not None
@@ -100,9 +111,9 @@ def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     bare = "/" not in first and not first.endswith(".py") and not IN_IMAGES.fullmatch(first)
     if bare and words[0].known and not step.agent:
         return True  # the job's PATH has it, and perhaps not that of the user
-    ranks_own = [word for word in words if any(on_rank(piece) for piece in word.unknown)]
+    ranks_own = [word for word in words if any(known_on_rank(piece) for piece in word.unknown)]
     hopeless = [word for word in words if word.unknown and not _expandable(word)]
-    inside = _inside(step) is not None and not (step.agent and step.image is None)
+    inside = _folder_inside(step) is not None and not (step.agent and step.image is None)
     return (bool(ranks_own) and not hopeless) or bool(draft.exports) or inside
 
 
@@ -125,10 +136,10 @@ def _in_container(path: str, draft: LaunchLine) -> bool:
 
 
 def _expandable(word: Word) -> bool:
-    return all(on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
+    return all(known_on_rank(piece) or piece.kind not in WHO_KNOWS for piece in word.unknown)
 
 
-def _met(word: Word) -> Word:
+def _with_first_node(word: Word) -> Word:
     """Return a word with the name of the first node as a rank has it."""
     first = [p for p in word.unknown if p.kind == kinds.ADDRESS and "tail" not in p.source]
     first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
@@ -136,7 +147,7 @@ def _met(word: Word) -> Word:
     return Word(tuple(meeting), word.line)
 
 
-def _inside(step: JobStep) -> Word | None:
+def _folder_inside(step: JobStep) -> Word | None:
     """Return the folder in the container in which the program, or a text that stays, starts."""
     workdir = () if step.container.name in APPTAINER else ("workdir",)
     inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
@@ -145,8 +156,8 @@ def _inside(step: JobStep) -> Word | None:
     return folders[-1] if folders else inside
 
 
-def _go(draft: LaunchLine, step: JobStep) -> None:
-    folder = _inside(step)
+def _change_folder(draft: LaunchLine, step: JobStep) -> None:
+    folder = _folder_inside(step)
     if folder is None or folder.text.rstrip("/") in (".", "$PWD"):
         return
     if step.image is not None:
@@ -158,16 +169,16 @@ def _go(draft: LaunchLine, step: JobStep) -> None:
 
 def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
     """Add `bash -c '...'`, in which each rank expands what is its own."""
-    pieces = [*_before(draft, step), *(step.lead if step.shell else ()), "exec"]
+    pieces = [*_preamble(draft, step), *(step.lead if step.shell else ()), "exec"]
     if words[0].text.endswith(".py") and runs_python(step):
         inside = step.agent and step.image is not None and not step.prefix
         own = step.environment if inside else None
         name = step.names[0] if is_python(step.names[0]) else "python"
-        python = made((*own.pieces, "/bin/python"), own.line) if own else literal(name)
+        python = compose((*own.pieces, "/bin/python"), own.line) if own else literal(name)
         words = [*step.prefix, python, *words]
     if step.bare and step.agent.name == "deepspeed" and not step.agent.has("no-local-rank"):
         place = 1 + next((n for n, word in enumerate(words) if word.text.endswith(".py")), 0)
-        words.insert(place, made(("--local_rank=", Unknown("$LOCAL_RANK", RUN, step.line)), 0))
+        words.insert(place, compose(("--local_rank=", Unknown("$LOCAL_RANK", RUN, step.line)), 0))
     for word in words:
         pieces += [" ", *_for_rank(word, draft)]
     if draft.has("launcher"):
@@ -179,15 +190,15 @@ def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
 
 def _bash(draft: LaunchLine, step: JobStep, text: Iterable[Piece]) -> None:
     draft.trainer = [literal(word, step.line) for word in ("bash", "-lc" if step.login else "-c")]
-    draft.argument(made(text, step.line))
+    draft.argument(compose(text, step.line))
 
 
-def _before(draft: LaunchLine, step: JobStep) -> list[Piece]:
+def _preamble(draft: LaunchLine, step: JobStep) -> list[Piece]:
     """Return what the shell of a rank does first: exports, and a change of its folder."""
     pieces: list[Piece] = []
     for name, value in draft.exports:
         pieces += [f"export {name}=", *_for_rank(value, draft), "; "]
-    if (folder := _inside(step)) is not None and not (step.agent and step.image is None):
+    if (folder := _folder_inside(step)) is not None and not (step.agent and step.image is None):
         pieces += ["cd ", *_for_rank(folder, draft), " && "]
     return pieces
 
@@ -207,14 +218,14 @@ def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
             items = " ".join(literal(value).quoted() for value in piece.values)
             definition = f"{piece.source[2:].partition('[')[0]}=({items})"
             draft.definitions += [definition] if definition not in draft.definitions else []
-        pieces.append(piece.source if on_rank(piece) else piece)
+        pieces.append(piece.source if known_on_rank(piece) else piece)
     return [*pieces, '"' * (not several)]
 
 
 def exports(draft: LaunchLine, name: str, value: Word) -> None:
     """Add a variable of the trainer: an option, or for the rank's shell to set."""
     if value.portable:
-        draft.add("env", made((f"{name}=", *value.pieces), value.line))
+        draft.add("env", compose((f"{name}=", *value.pieces), value.line))
     elif _expandable(value):
         draft.exports = [each for each in draft.exports if each[0] != name] + [(name, value)]
     else:

@@ -19,12 +19,12 @@ from .words import (
     Piece,
     Unknown,
     Word,
+    compose,
+    folder_before,
     join,
+    known_on_rank,
     literal,
-    made,
-    named,
-    on_rank,
-    root_of,
+    with_placeholders,
 )
 
 
@@ -42,7 +42,10 @@ class _Reader(JobStep):
 
     def next_layer(self) -> bool:
         """Take the first program off; False where it is the last one."""
-        name, folder = self.program[0].text.rpartition("/")[2], root_of(self.program[0], "/bin/")
+        name, folder = (
+            self.program[0].text.rpartition("/")[2],
+            folder_before(self.program[0], "/bin/"),
+        )
         if name in programs.AGENTS or programs.is_python(name):
             self.environment = folder if folder.text not in ("", "/usr") else self.environment
         if name in programs.STARTERS:
@@ -89,7 +92,7 @@ class _Reader(JobStep):
             self._set(value.split(","))
         for option in read_.all("x", "e", "env", "mca", "gmca", "genv", "env-pair"):
             prefix = "OMPI_MCA_" * option.name.endswith("mca")
-            self._set([made((prefix, *option.value.pieces), line)] if option.value else [])
+            self._set([compose((prefix, *option.value.pieces), line)] if option.value else [])
         return not read_.problem
 
     def _container(self, name: str) -> bool:
@@ -184,7 +187,7 @@ class _Reader(JobStep):
         heads = [each.text.removeprefix("function ").split("(")[0] for each in functions]
         if any(head.split()[0] in word.text for head in heads):  # NAME() {, function NAME {
             texts = [piece for each in functions for piece in (*each.pieces, "\n")]
-            word = made((*texts, *word.pieces), functions[0].line)
+            word = compose((*texts, *word.pieces), functions[0].line)
         more = self._script(word, arguments[1:])
         pieces = (p for n, v in self.env.items() if n not in outer for p in v.unknown)
         decided = any(p.kind == BRANCH and p not in word.unknown for p in pieces)
@@ -197,7 +200,7 @@ class _Reader(JobStep):
 
     def _script(self, word: Word, arguments: Sequence[Word]) -> bool:
         """Read the text of `bash -c`; unknown pieces become variables that stand for them."""
-        text, names = named(word)
+        text, names = with_placeholders(word)
         known = {**self.outside.exports, **self.env}
         nodes, facts = self.starter.text("nodes"), self.command.facts
         facts = facts if nodes in ("", facts.get("SLURM_NNODES")) else {}
@@ -258,17 +261,19 @@ class _Reader(JobStep):
             words = (literal("cd", line), folder)
             self.inner.append(replace(self.command, words=words, within=""))
         root = project or folder
-        default = made((*root.pieces, "/.venv"), line) if root else literal("./.venv", line)
+        default = compose((*root.pieces, "/.venv"), line) if root else literal("./.venv", line)
         self.environment = self.variables.get("UV_PROJECT_ENVIRONMENT") or default
 
 
 def _for_ranks(word: Word) -> Word:
     """Return a text in which the shell of each rank expands what it knows too."""
-    text, names = named(word)
+    text, names = with_placeholders(word)
     fixed = " ".join(map(syntax.source, syntax.below(syntax.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
-    own = {p: p.source for p in word.unknown if p.kind == RUN and on_rank(p) and p not in kept}
-    return made((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
+    own = {
+        p: p.source for p in word.unknown if p.kind == RUN and known_on_rank(p) and p not in kept
+    }
+    return compose((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
 
 
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:

@@ -99,7 +99,7 @@ class Word:
             texts = piece.split(separator, left) if left else [piece]
             parts[-1].append(texts[0])
             parts += [[text] for text in texts[1:]]
-        return [made(part, self.line) for part in parts]
+        return [compose(part, self.line) for part in parts]
 
     def quoted(self) -> str:
         """Return the word for a command line; variables of the user's shell stay variables."""
@@ -125,7 +125,7 @@ def escaped(text: str, signs: str = QUOTED) -> str:
     return "".join(f"\\{sign}" if sign in signs else sign for sign in text)
 
 
-def made(pieces: Iterable[Piece], line: int) -> Word:
+def compose(pieces: Iterable[Piece], line: int) -> Word:
     """Return a word of pieces: neighbouring texts are one, names before a letter are in braces."""
     whole: list[Piece] = []
     for piece in pieces:
@@ -150,33 +150,33 @@ def unknown(source: str, kind: str, line: int) -> Word:
     return Word((Unknown(source, kind, line),), line)
 
 
-def on_rank(piece: Unknown) -> bool:
+def known_on_rank(piece: Unknown) -> bool:
     """Whether the shell of a rank has a piece's value too."""
     name = piece.source[1:].removeprefix("{").removesuffix("}")
     own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
     return piece.kind == LOOKUP or (piece.kind == RUN and own)
 
 
-def root_of(path: Word, end: str) -> Word:
+def folder_before(path: Word, end: str) -> Word:
     """Return what stands before the last of `end` in a path; a name alone gets `./`."""
     folder = join(path.split(end)[:-1], end, path.line)
     alone = "/" not in folder.text and folder.start
-    return made(("./", *folder.pieces), path.line) if alone else folder
+    return compose(("./", *folder.pieces), path.line) if alone else folder
 
 
 def join(words: Iterable[Word], separator: str, line: int) -> Word:
     pieces: list[Piece] = []
     for word in words:
         pieces += [separator, *word.pieces] if pieces else word.pieces
-    return made(pieces, line)
+    return compose(pieces, line)
 
 
-def named(word: Word) -> tuple[str, dict[str, Word]]:
+def with_placeholders(word: Word) -> tuple[str, dict[str, Word]]:
     """Return a text with variables for its unknown pieces, and what these stand for."""
     names, parts = dict[str, Word](), list[str]()
     for piece in word.pieces:
         if isinstance(piece, Unknown):
-            names[f"PIECE_{len(names)}"] = made([piece], word.line)
+            names[f"PIECE_{len(names)}"] = compose([piece], word.line)
             parts.append(f"${{PIECE_{len(names) - 1}}}")
         else:
             parts.append(piece)
