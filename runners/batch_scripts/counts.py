@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .directives import Directives
 from .draft import LaunchLine
-from .launch_parts import is_part
-from .step import JobStep, Layer
+from .step import JobStep, Layer, is_part
 from .words import BRANCH, RUN, Word, literal, unknown
 
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")

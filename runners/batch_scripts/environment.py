@@ -12,10 +12,9 @@ from .commands import Command
 from .draft import MOVED, LaunchLine
 from .modules import commands_before
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
-from .purpose import runs_python
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
-from .step import JobStep
+from .step import JobStep, runs_python
 from .words import ADDRESS, ENVIRONMENT, RUN, Word, compose, folder_before, join, literal, unknown
 
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")

@@ -12,11 +12,9 @@ from . import environment, programs, resources, trainer
 from .compound_commands import LOOP
 from .draft import LaunchLine, Note
 from .environment import PLAIN, them
-from .launch_parts import is_part
 from .programs import PLACING, STARTERS
-from .purpose import does_more, hidden_agents, shell_scripts
 from .script import Script
-from .step import JobStep
+from .step import JobStep, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open

@@ -9,13 +9,11 @@ from dataclasses import replace
 from .commands import Command
 from .draft import Note
 from .environment import CONDAS
-from .launch_parts import is_part
 from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
-from .purpose import runs_python, shell_scripts
 from .rules.slurm import secrets
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
-from .step import JobStep
+from .step import JobStep, is_part, runs_python, shell_scripts
 from .unwrap import unwrap
 from .words import BRANCH, COMMAND, FILE, RUN, Word
 

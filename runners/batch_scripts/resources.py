@@ -9,9 +9,8 @@ from ..settings.table import SETTINGS
 from . import counts
 from .directives import Directives
 from .draft import LaunchLine
-from .launch_parts import is_part
 from .programs import NAMES, OPTIONS, Option
-from .step import JobStep
+from .step import JobStep, is_part
 from .words import Word, literal
 
 DIRECT = {name for name, setting in SETTINGS.items() if setting.group in ("slurm", "job")}

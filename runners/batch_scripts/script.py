@@ -15,10 +15,8 @@ from . import directives, programs
 from .commands import Command, Content, Scope, exclude
 from .compound_commands import read_commands
 from .directives import Directives
-from .launch_parts import first_parts
 from .programs import Option
-from .purpose import runs_python, starts_training
-from .step import JobStep, Layer
+from .step import JobStep, Layer, first_parts, runs_python, starts_training
 from .unwrap import unwrap
 from .words import Word, literal
 

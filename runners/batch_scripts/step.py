@@ -1,13 +1,28 @@
-"""A step of a job: the programs that start a training, from the outermost to the trainer."""
+"""A step of a job: the programs that start a training, what it is for, and its parts.
+
+Parts of one launch are each started on one node: the first stands for them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .commands import Command
-from .programs import Options
-from .words import Piece, Word
+from .programs import (
+    AGENTS,
+    HELPERS,
+    LOOKING,
+    PLACE,
+    PREPARING,
+    SAID,
+    SHELLS,
+    TOOLS,
+    WRAPPERS,
+    Options,
+    is_python,
+)
+from .words import BRANCH, Piece, Word, join
 
 
 @dataclass(frozen=True)
@@ -94,3 +109,102 @@ class JobStep:
     @property
     def names(self) -> list[str]:
         return [word.text.rpartition("/")[2] for word in self.program[:3]]
+
+
+def runs_python(step: JobStep) -> bool:
+    words = [word.text for word in step.program]
+    words = words if "".join(step.names[:1]) in WRAPPERS else words[:1]
+    return any(is_python(w) or w.endswith(".py") for w in words) or bool(step.agent)
+
+
+def shell_scripts(step: JobStep) -> list[str]:
+    """Return the shell scripts that a step runs, `bash train.sh` or `./train.sh`; none is read."""
+    lists = [step.program, *(each.words for each in step.inner)]
+    shells = (words[1:] if words[0].text in SHELLS else words[:1] for words in lists if words)
+    files = (next((w.text for w in words if w.start[:1] != "-"), "") for words in shells)
+    return [file for file in files if file.endswith((".sh", ".bash"))]
+
+
+def hidden_agents(step: JobStep) -> list[str]:
+    """Return the agents among the words of a program that is not known, as another container's."""
+    names = [word.text.rpartition("/")[2] for word in step.program[1:]]
+    return [] if runs_python(step) else [name for name in names if name in AGENTS]
+
+
+def starts_training(step: JobStep) -> bool:
+    """Whether a step starts a training, as far as the script tells."""
+    first, names = "".join(step.names[:1]), step.names
+    helps = first in HELPERS | LOOKING | PREPARING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
+    asks = (["-c"], ["--version"], *([] if step.layers else [[]]))  # python < text
+    helps = helps or (is_python(first) and names[1:2] in asks)
+    helps = helps or (first in SHELLS and not names[1:] and not step.command.inputs)
+    helps = helps or "setup.py" in names or step.command.text.endswith(" --version")
+    helps = helps or (step.command.within == "until" and {x.kind for x in step.layers} <= {"shell"})
+    if step.starter.name == "ssh":
+        within = step.container or sum(layer.kind == "starter" for layer in step.layers) > 1
+        return bool(step.program and is_part(step) and not helps and (runs_python(step) or within))
+    return bool(step.program and not helps and (step.layers or runs_python(step)))
+
+
+def does_more(command: Command) -> bool:
+    """Whether a command in `bash -c` does what a launch line does not say."""
+    return not command.within and command.name not in SAID | LOOKING
+
+
+def is_part(step: JobStep) -> bool:
+    """Whether a step starts the agent of one node, and like steps those of the others.
+
+    So does an ssh in a loop, whatever it starts.
+    """
+    numbered = step.agent.has("node-rank", "machine-rank")
+    told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
+    if not step.starter:  # on the script's own node, beside those by ssh
+        beside = step.command.loops and step.command.background
+        return bool(numbered and told and told.text != "1" and beside)
+    if step.starter.name == "ssh":
+        return bool(step.command.loops) or numbered
+    counts = step.starter.count("nodes"), step.starter.count("ntasks")
+    one = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
+    several = numbered or (told and told.text != "1")
+    return bool(told and several and one)
+
+
+def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
+    """Return steps with the first one alone of the parts of each launch."""
+    kept = list[JobStep]()
+    for step in steps:
+        before = (each for each in reversed(kept) if is_part(step) and is_part(each))
+        first = next((each for each in before if _together(each, step)), step)
+        if first is step:
+            kept.append(step)
+        told, first_told = (
+            {n: w.text for n, w in _trainer_words(s).items()} for s in (step, first)
+        )
+        here, there = (first_told, told) if step.remote else (told, first_told)
+        lacks = [name for name in here if name not in there and first.remote != step.remote]
+        other = _varies(step) or here != {**there, **{name: here[name] for name in lacks}}
+        if is_part(step) and other and not first.problems:
+            text = "it is started by hand on each node, with other words or variables on each"
+            first.problems.append((first.line, text))
+        elif lacks:
+            first.notes.append((step.line, f"by ssh it does not get {', '.join(lacks)}"))
+    return kept
+
+
+def _together(one: JobStep, other: JobStep) -> bool:
+    """Whether two parts are of one launch: those of one loop, and an agent beside it."""
+    loops = {one.command.loops, other.command.loops}
+    return len(loops) == 1 or bool(0 in loops and one.agent and other.agent)
+
+
+def _varies(step: JobStep) -> bool:
+    """Whether what a step starts differs from round to round of its loop."""
+    pieces = (piece for word in _trainer_words(step).values() for piece in word.unknown)
+    return any(p.kind == BRANCH and p.line >= step.command.loops for p in pieces)
+
+
+def _trainer_words(step: JobStep) -> dict[str, Word]:
+    """What the trainer is told: its words, by "", and variables but those of its place."""
+    words = join((*step.program, *(() if step.agent else step.shell)), " ", step.line)
+    variables = {**step.outside.exports, **step.env}
+    return {"": words, **{name: v for name, v in variables.items() if name not in PLACE}}

@@ -10,8 +10,7 @@ from . import words as kinds
 from .directives import Directives
 from .draft import LaunchLine
 from .programs import APPTAINER, NAMES, Option, is_python
-from .purpose import runs_python
-from .step import JobStep
+from .step import JobStep, runs_python
 from .words import (
     LOOKUP,
     RUN,

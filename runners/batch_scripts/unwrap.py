@@ -10,8 +10,7 @@ from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
 from .expansion import restored
 from .programs import Options
-from .purpose import does_more, starts_training
-from .step import JobStep, Layer
+from .step import JobStep, Layer, does_more, starts_training
 from .words import (
     ADDRESS,
     BRANCH,

@@ -9,9 +9,8 @@ from ...core.errors import RunnerError
 from ...core.progress import Listener
 from ...launching import gather
 from ..programs import APPTAINER, STARTERS, is_python, names
-from ..purpose import runs_python
 from ..script import Script
-from ..step import JobStep
+from ..step import JobStep, runs_python
 from .rule import Places, rule
 
 # Words of sites with AMD's GPUs, whose devices' files are in each container, and ROCm in the image.

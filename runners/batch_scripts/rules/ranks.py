@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from ...core.text import count
 from ..counts import ranks_of_agent
 from ..directives import Directives
-from ..launch_parts import is_part
-from ..purpose import runs_python
 from ..script import Script
-from ..step import JobStep, Layer
+from ..step import JobStep, Layer, is_part, runs_python
 from ..words import PORT, Word, literal
 from .rule import Places, rule
 
