@@ -175,14 +175,14 @@ def for_release(sources: list[Source], machine: Mapping[str, str], codename: str
 
     Debian's archive has all releases; another archive serves the release that it is named for.
     """
-    here, is_debian = machine.get("VERSION_CODENAME", ""), machine.get("ID") == "debian"
+    release, is_debian = machine.get("VERSION_CODENAME", ""), machine.get("ID") == "debian"
     fitting = []
     for source in sources:
         name, dash, rest = source.suite.partition("-")
         if source.uri.rstrip("/").rpartition("/")[2] in DEBIAN:
-            if name in (here, codename, "stable"):
+            if name in (release, codename, "stable"):
                 fitting.append(replace(source, suite=f"{codename}{dash}{rest}"))
-        elif is_debian and here == codename and not source.uri.startswith(("file:", "cdrom:")):
+        elif is_debian and release == codename and not source.uri.startswith(("file:", "cdrom:")):
             fitting.append(source)
     return list({source.line(): source for source in fitting}.values())
 

@@ -75,9 +75,9 @@ def with_modules(
     command = ["bash", "-lc", "\n".join([*before, LOAD]), "bash", *modules]
     done = subprocess.run(command, env=dict(environ), capture_output=True)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
+        output = done.stderr.decode(errors="replace").strip()
         what = f"--module {' --module '.join(modules)}: cannot be loaded here"
-        raise UsageError(what, said, "module avail, which lists the modules of this machine")
+        raise UsageError(what, output, "module avail, which lists the modules of this machine")
     pairs = done.stdout.decode(errors="surrogateescape").split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 

@@ -90,21 +90,21 @@ def interpreter(python: str, pyenv: Path) -> str:
 
 def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     """Write the wheels of an image's lock. Raises RunnerError."""
-    here, machine = catalogue.HERE, MACHINES[image.architecture]
+    folder, machine = catalogue.HERE, MACHINES[image.architecture]
     target = pip.target(image.python, image.glibc_minor, machine)
-    lock, wheels = here / image.lock, [*target, *source.options()]
-    wanted = [here / name for name in image.requirements]
+    lock, wheels = folder / image.lock, [*target, *source.options()]
+    wanted = [folder / name for name in image.requirements]
     pins = resolve(machine, wanted, wheels, [])
     text = "\n".join(path.read_text(encoding="utf-8") for path in wanted)
     first = compiled_against(machine, text, wheels, pins)
     runtime = [pin for pin in pins if pin.name not in image.provided]
     against = [pin for pin in runtime if pin.name in first]
     others = [pin for pin in runtime if pin.name not in first]
-    inputs = [here / name for name in image.build_inputs]
+    inputs = [folder / name for name in image.build_inputs]
     tools = resolve(machine, inputs, wheels, runtime)
     # The one package taken as source. All that it requires is among the packages of the image.
     archive = ["--no-deps", "--no-binary=horovod", *source.options()]
-    tools += resolve(machine, [here / catalogue.SOURCE_INPUT], archive, runtime)
+    tools += resolve(machine, [folder / catalogue.SOURCE_INPUT], archive, runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
     names = ", ".join([*image.requirements, *image.build_inputs, catalogue.SOURCE_INPUT])

@@ -96,8 +96,8 @@ def compile_model(args: Namespace, world: Ranks, data: digits.Digits) -> tf.kera
 def callbacks(args: Namespace, world: Ranks, shards: Shards, skipped: dict[int, int]) -> list[Any]:
     # Horovod: the rate for all ranks, which the warm-up reaches and the schedule falls from.
     # Momentum is a mere number in Keras 3's optimizers: the callbacks cannot correct it.
-    both = {"initial_lr": args.base_lr * world.size, "momentum_correction": False}
-    warmup = Warmup(warmup_epochs=args.warmup_epochs, steps_per_epoch=shards.steps(), **both)
+    settings = {"initial_lr": args.base_lr * world.size, "momentum_correction": False}
+    warmup = Warmup(warmup_epochs=args.warmup_epochs, steps_per_epoch=shards.steps(), **settings)
     warmup.skipped = skipped
 
     def decay(epoch: float) -> float:
@@ -111,7 +111,7 @@ def callbacks(args: Namespace, world: Ranks, shards: Shards, skipped: dict[int, 
         hvd_keras.callbacks.MetricAverageCallback(),
         warmup,
         hvd_keras.callbacks.LearningRateScheduleCallback(
-            multiplier=decay, start_epoch=args.warmup_epochs, **both
+            multiplier=decay, start_epoch=args.warmup_epochs, **settings
         ),
     ]
 

@@ -35,14 +35,14 @@ def pick_device(args: Namespace, ranks: Ranks) -> str:
         if args.device == "gpu":
             raise UserError("--device gpu: this rank sees no GPU. Ask for one: --gpus-per-node 1")
         tf.config.set_visible_devices([], "GPU")
-        here = Device()
+        device = Device()
     else:
         mine = gpus[ranks.local_rank % len(gpus)]  # the ranks of a node take its GPUs in turn
         tf.config.set_visible_devices(mine, "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
         details = tf.config.experimental.get_device_details(mine)
-        here = Device(details.get("compute_capability", (0, 0)), details.get("device_name", ""))
-    settle(args, ranks, here)
+        device = Device(details.get("compute_capability", (0, 0)), details.get("device_name", ""))
+    settle(args, ranks, device)
     policy = "mixed_bfloat16" if args.precision == "bf16" else "float32"
     tf.keras.mixed_precision.set_global_policy(policy)
     return "gpu" if tf.config.get_visible_devices("GPU") else "cpu"

@@ -215,6 +215,6 @@ def clause(generator: np.random.Generator) -> tuple[str, int]:
     """Return "the ... was ..." and whether that is praise."""
     praised, negated = generator.random(2) < 0.5
     subject, negation = generator.choice(SUBJECTS), generator.choice(NEGATIONS)
-    said = generator.choice(PRAISE if praised else BLAME)
+    adjective = generator.choice(PRAISE if praised else BLAME)
     middle = f"{negation} " if negated else ""
-    return f"the {subject} was {middle}{said}", int(praised != negated)
+    return f"the {subject} was {middle}{adjective}", int(praised != negated)

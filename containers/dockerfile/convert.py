@@ -118,13 +118,13 @@ class Converter(Runs):
 
     def _note_argument(self, item: Instruction, name: str, default: str | None, text: str) -> None:
         """Say what of an argument, `text` as it is now, a build cannot be given."""
-        here = self.stage
-        if default is None and name not in {**here.arguments, **here.variables}:
+        stage = self.stage
+        if default is None and name not in {**stage.arguments, **stage.variables}:
             self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
         if name in self.in_from & set(self.globals):
             what = f"ARG {name} is in a line FROM too, where its default is written"
             self.note(item, what, f"--build-arg {name}=... does not change the base")
-        for other in here.arguments:
+        for other in stage.arguments:
             if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
                 what = f"ARG {name} is '{text}', of the default of ARG {other}"
                 self.note(item, what, f"--build-arg {other}=... does not change it")
@@ -132,22 +132,22 @@ class Converter(Runs):
     def _set_argument(
         self, item: Instruction, name: str, value: str, given: bool, no_default: bool
     ) -> None:
-        here = self.stage
-        if no_default and name in here.arguments:
+        stage = self.stage
+        if no_default and name in stage.arguments:
             return  # it has the value of before
-        if given and here.arguments.get(name, value) != value:
+        if given and stage.arguments.get(name, value) != value:
             what = f"ARG {name} has another default before"
             self.note(item, what, f"--build-arg {name}=... does not change it from here on")
-            here.variables[name] = value
+            stage.variables[name] = value
             self.export(name, value)
             return
-        here.arguments[name] = value
+        stage.arguments[name] = value
         if name in OF_SHELL:
             self.note(item, f"ARG {name}", READ_ONLY)
         self.export(name, placeholder(name), unless_empty=no_default)
 
     def read_env(self, item: Instruction) -> None:
-        here, values = self.stage, {}
+        stage, values = self.stage, {}
         for name, value in pairs(item.flat):
             values[name] = self.in_shell(item, value)  # with the variables from before this line
         while values:
@@ -161,8 +161,8 @@ class Converter(Runs):
             else:
                 if text.startswith("/root/") and ":" not in text:
                     self.note(item, f"{name}={text}", ROOTS_HOME)
-                here.environ.append(f'export {name}="{text}"')
-            here.variables[name] = text
+                stage.environ.append(f'export {name}="{text}"')
+            stage.variables[name] = text
             self.export(name, text)
 
     def read_label(self, item: Instruction) -> None:
@@ -189,21 +189,21 @@ class Converter(Runs):
                 self.post(f"mkdir -p {with_arguments(self.static(item, word))}")
 
     def read_workdir(self, item: Instruction) -> None:
-        here = self.stage
-        path = self.static(item, shell(item.flat), in_post=not here.bare)
-        if not path.startswith(("/", "{{", OF_BASE)) and not here.knows_folder:
+        stage = self.stage
+        path = self.static(item, shell(item.flat), in_post=not stage.bare)
+        if not path.startswith(("/", "{{", OF_BASE)) and not stage.knows_folder:
             what = f"WORKDIR {path} without one before it"
             self.note(item, what, "here it is below /; Docker takes the base's working directory")
-        here.folder, here.has_folder = self.below(path), True
-        if not here.bare:
-            self.post(f"mkdir -p {with_arguments(here.folder)}")
-            self.post(f"cd {with_arguments(here.folder)}")
+        stage.folder, stage.has_folder = self.below(path), True
+        if not stage.bare:
+            self.post(f"mkdir -p {with_arguments(stage.folder)}")
+            self.post(f"cd {with_arguments(stage.folder)}")
 
     def read_entrypoint(self, item: Instruction) -> None:
-        here = self.stage
-        here.entrypoint = item.command(here.shell)
-        if not here.has_command:
-            here.command = None  # that of the stage from which this one starts
+        stage = self.stage
+        stage.entrypoint = item.command(stage.shell)
+        if not stage.has_command:
+            stage.command = None  # that of the stage from which this one starts
 
     def read_cmd(self, item: Instruction) -> None:
         self.stage.command = item.command(self.stage.shell)
@@ -212,8 +212,8 @@ class Converter(Runs):
 
 def _automatic() -> dict[str, str]:
     """The values of the ARGs that Docker's builder sets by itself."""
-    here = machine.architecture()
-    values = {"OS": "linux", "ARCH": here, "PLATFORM": f"linux/{here}", "VARIANT": ""}
+    kind = machine.architecture()
+    values = {"OS": "linux", "ARCH": kind, "PLATFORM": f"linux/{kind}", "VARIANT": ""}
     return {f"{of}{name}": values[name] for of in ("TARGET", "BUILD") for name in values}
 
 

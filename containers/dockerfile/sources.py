@@ -162,12 +162,12 @@ class Sources(Reader):
             "put a copy of the file beside the Dockerfile",
         )
 
-    def _from(self, found: Stage, source: str) -> str:
+    def _from(self, stage: Stage, source: str) -> str:
         """Bring files of a stage into a new folder; return the path that they have there."""
         number, name = self._number(), PurePosixPath(source).name or "root"
         folder = f"{STAGED}/{number}"
         to = f"{folder}/" if GLOB.search(name) else f"{folder}/{name}"
-        pairs = self.stage.layers.setdefault(found.name, [])
+        pairs = self.stage.layers.setdefault(stage.name, [])
         pairs.append((str(PurePosixPath("/", source)), to))
         return f"{folder}/{name}"
 
@@ -183,8 +183,8 @@ class Sources(Reader):
         number = int(origin) if origin.isdecimal() else len(self.stages)
         if number < len(self.stages) - 1:
             return self.stages[number]
-        if (found := self.named(origin)) and found is not self.stage:
-            return found
+        if (stage_of_name := self.named(origin)) and stage_of_name is not self.stage:
+            return stage_of_name
         for stage in self.outside:
             if stage.base == origin:
                 return stage

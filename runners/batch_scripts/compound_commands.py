@@ -64,7 +64,7 @@ class _Reader(SimpleReader):
     def read_redirected_statement(self, node: Node, around: Surroundings) -> None:
         inputs, outputs, document, behind = list[Word](), list[Word](), None, list[Word]()
         heredocs = (each for each in node.children if each.type == "heredoc_redirect")
-        more = [each for here in heredocs for each in here.children_by_field_name("redirect")]
+        more = [each for heredoc in heredocs for each in heredoc.children_by_field_name("redirect")]
         expander = self._expander(around)
         for child in [*node.children, *more]:
             if child.type == "heredoc_redirect":

@@ -65,9 +65,9 @@ def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
 
 def _one_rank(draft: LaunchLine, job: Directives, starter: Layer) -> None:
     """Say the scheduler's default, a task a node; runner's is one rank for each GPU."""
-    told = draft.has("ntasks", "ntasks-per-node") or job.has("ntasks-per-gpu")
-    told = told or starter.has(*BY_PLACE) or "ppr" in starter.text("map-by")
-    if job.wants_gpus and job.gpus_per_node != 1 and not told:
+    counted = draft.has("ntasks", "ntasks-per-node") or job.has("ntasks-per-gpu")
+    counted = counted or starter.has(*BY_PLACE) or "ppr" in starter.text("map-by")
+    if job.wants_gpus and job.gpus_per_node != 1 and not counted:
         draft.add("ntasks-per-node", 1)
 
 
@@ -148,9 +148,9 @@ def _agents(draft: LaunchLine, job: Directives, agent: Layer, starter: Layer, pa
         kind = f"{job.gpu_type}:" if job.gpu_type else ""
         draft.add("gpus-per-node", f"{kind}{job.gpus_per_node}")
     name = "torchrun" if agent.name.startswith("torch") else agent.name
-    here = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
-    told = agent.count("nnodes", "num-machines", "num-nodes")
-    if here and (job.nodes or 1) > 1 and told != job.nodes:
+    alone = not starter and not part and not agent.has("hostfile", "deepspeed-hostfile")
+    machines = agent.count("nnodes", "num-machines", "num-nodes")
+    if alone and (job.nodes or 1) > 1 and machines != job.nodes:
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)

@@ -43,10 +43,10 @@ class Directives(Lookup):
         """The nodes of the job, None where the scheduler decides."""
         single = self.count("ntasks") == 1 or not self.has("ntasks", "gpus")
         default = 1 if single or self.count("gpus") == 1 else self._packed
-        asked, most = self.count("nodes"), self.count("ntasks")
-        if asked and most and self.scheduler == "slurm":
-            return min(asked, most)  # Slurm gives no node without a task
-        return asked or (None if self.text("nodes") else self._named or default)
+        nodes, most = self.count("nodes"), self.count("ntasks")
+        if nodes and most and self.scheduler == "slurm":
+            return min(nodes, most)  # Slurm gives no node without a task
+        return nodes or (None if self.text("nodes") else self._named or default)
 
     @property
     def _named(self) -> int | None:

@@ -58,10 +58,10 @@ def _blanks(draft: LaunchLine) -> None:
     words = [value for _, value in draft.options if value] + draft.trainer[:1]
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
-    told = " ".join(note.text for note in draft.open)
+    notes = " ".join(note.text for note in draft.open)
     texts = [(w.line, w.text) for w in words if not w.unknown or (w.portable and "/<" in w.text)]
     blanks = [(line, blank) for line, text in texts for blank in BLANK.findall(text)]
-    draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in told]
+    draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in notes]
 
 
 def _of_agent(draft: LaunchLine, step: JobStep) -> None:

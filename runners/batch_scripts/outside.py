@@ -107,8 +107,8 @@ def _follows(step: JobStep, command: Command) -> bool:
 def _is_read(outputs: Iterable[Word], script: Script) -> bool:
     """Whether a training is told of a file that a command writes, or reads such files."""
     files = {word.text.rpartition("/")[2] for word in outputs} - {"", "null"}
-    told = " ".join(word.text for step in script.steps for word in [*step.program, *step.shell])
-    return any(file in told or file.endswith(SETTINGS) for file in files)
+    words = " ".join(word.text for step in script.steps for word in [*step.program, *step.shell])
+    return any(file in words or file.endswith(SETTINGS) for file in files)
 
 
 def _known(command: Command, script: Script) -> bool:

@@ -157,16 +157,16 @@ def is_part(step: JobStep) -> bool:
     So does an ssh in a loop, whatever it starts.
     """
     numbered = step.agent.has("node-rank", "machine-rank")
-    told = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
+    machines = step.agent.get("nnodes", "num-machines", "num-nodes", "world-size")
     if not step.starter:  # on the script's own node, beside those by ssh
         beside = step.command.loops and step.command.background
-        return bool(numbered and told and told.text != "1" and beside)
+        return bool(numbered and machines and machines.text != "1" and beside)
     if step.starter.name == "ssh":
         return bool(step.command.loops) or numbered
     counts = step.starter.count("nodes"), step.starter.count("ntasks")
     one = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
-    several = numbered or (told and told.text != "1")
-    return bool(told and several and one)
+    several = numbered or (machines and machines.text != "1")
+    return bool(machines and several and one)
 
 
 def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
@@ -177,12 +177,12 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         first = next((each for each in before if _together(each, step)), step)
         if first is step:
             kept.append(step)
-        told, first_told = (
+        own_words, first_words = (
             {n: w.text for n, w in _trainer_words(s).items()} for s in (step, first)
         )
-        here, there = (first_told, told) if step.remote else (told, first_told)
-        lacks = [name for name in here if name not in there and first.remote != step.remote]
-        other = _varies(step) or here != {**there, **{name: here[name] for name in lacks}}
+        mine, theirs = (first_words, own_words) if step.remote else (own_words, first_words)
+        lacks = [name for name in mine if name not in theirs and first.remote != step.remote]
+        other = _varies(step) or mine != {**theirs, **{name: mine[name] for name in lacks}}
         if is_part(step) and other and not first.problems:
             text = "it is started by hand on each node, with other words or variables on each"
             first.problems.append((first.line, text))

@@ -36,16 +36,16 @@ def examine(
     `max_wait` is how many seconds to wait for the job, None for no job; `typed` asks for it. Raises
     UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    here = gather.probe_site(flags, trial.PRESET, fresh=True)
-    gather.only_here(here)
-    settings = config.load(flags, os.environ, trial.PRESET, here.profile)
+    site = gather.probe_site(flags, trial.PRESET, fresh=True)
+    gather.only_here(site)
+    settings = config.load(flags, os.environ, trial.PRESET, site.profile)
     name = settings.get("image")
     if max_wait is not None and not name:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
-    made, about = _plan(flags, here, max_wait is None, listener) if name else (None, [])
+    made, about = _plan(flags, site, max_wait is None, listener) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
     file = made.spec.image.path if made and _is_on_disk(made, *execution.CONTAINERS) else None
-    findings = timed.examine(_subjects(here, runs_dir, file)) + about
+    findings = timed.examine(_subjects(site, runs_dir, file)) + about
     if max_wait is None or made is None or made.refusals:
         return findings
     return findings + _trial(made, max_wait, typed, listener)
@@ -66,11 +66,11 @@ def of_trial(paths: JobPaths, submitted: Job, max_wait: float, listener: Listene
 
 
 def _plan(
-    flags: Mapping[str, Any], here: Site, dry_run: bool, listener: Listener
+    flags: Mapping[str, Any], site: Site, dry_run: bool, listener: Listener
 ) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
-        made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, here, dry_run, listener)
+        made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, site, dry_run, listener)
         seen = _is_on_disk(made, *execution.CONTAINERS, "none")
         about = image.facts(inspect.inspect(made.spec.image.path)) if seen else []
         return made, [*about, *image.plan(made)]

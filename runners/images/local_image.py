@@ -36,11 +36,11 @@ def find(name: str | None) -> Path:
         raise UsageError("no image was given", remedy="--image horovod_cpu.sif")
     if "://" in name:
         raise UsageError(f"{name} is not on this machine", remedy=f"runner pull {name}")
-    here = Path(name).expanduser()
-    if here.exists():
+    path = Path(name).expanduser()
+    if path.exists():
         if "/" not in name:
-            trust.check(here, os.environ)  # the one in the images folder may be meant
-        return here.absolute()
+            trust.check(path, os.environ)  # the one in the images folder may be meant
+        return path.absolute()
     if (places.images() / name).exists():
         return places.images() / name
     return _missing(name)

@@ -77,14 +77,14 @@ def _whole(image: Path) -> ImageCheck:
 
 
 def _architecture(image: Path) -> ImageCheck:
-    here = machine.architecture()
+    native = machine.architecture()
     of_image = None if image.is_dir() else sif.architecture(sif.objects(image))
     if of_image is None:
-        return ImageCheck("architecture", OPEN, f"the image does not say; this machine is {here}")
-    if of_image != here:
-        remedy = f"build or pull it for {here}, or verify on {of_image}"
+        return ImageCheck("architecture", OPEN, f"the image does not say; this machine is {native}")
+    if of_image != native:
+        remedy = f"build or pull it for {native}, or verify on {of_image}"
         return ImageCheck(
-            "architecture", FAIL, f"it is for {of_image}, this machine is {here}", remedy
+            "architecture", FAIL, f"it is for {of_image}, this machine is {native}", remedy
         )
     return ImageCheck("architecture", PASS, of_image)
 
@@ -135,12 +135,12 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[ImageCheck]:
 
 def _labels(labels: dict[str, str], inside: dict[str, str]) -> ImageCheck:
     """Compare each label with what is inside, where that could be found out."""
-    both, wrong = [name for name in labels if name in inside], differing(labels, inside)
-    if not both:
+    compared, wrong = [name for name in labels if name in inside], differing(labels, inside)
+    if not compared:
         return ImageCheck("labels", OPEN, "it has no labels of this project")
     if wrong:
         return ImageCheck("labels", FAIL, "\n".join(wrong), AGAIN)
-    return ImageCheck("labels", PASS, f"{len(both)} agree with what is inside")
+    return ImageCheck("labels", PASS, f"{len(compared)} agree with what is inside")
 
 
 def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:

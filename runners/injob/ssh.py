@@ -52,8 +52,8 @@ class StepStarter:
     def __init__(self, nodes: "list[str]", enter: "str", step: "list[str]") -> None:
         self.nodes, self.enter, self.step = nodes, enter, step
         self.running: set[subprocess.Popen[bytes]] = set()
-        told = ("SLURM_", "SRUN_", "SBATCH_", "PMI_")
-        self.env = {n: v for n, v in os.environ.items() if n in CLUSTER or not n.startswith(told)}
+        slurms = ("SLURM_", "SRUN_", "SBATCH_", "PMI_")
+        self.env = {n: v for n, v in os.environ.items() if n in CLUSTER or not n.startswith(slurms)}
         self.job = os.environ.get("SLURM_JOB_ID", "")
 
     def listen(self, path: "str") -> None:
@@ -274,10 +274,10 @@ def _receive_streams(connection: "socket.socket") -> "list[int]":
     numbers = array.array("i")
     # Python before 3.9 has no socket.recv_fds.
     room = socket.CMSG_SPACE(STREAMS * numbers.itemsize)
-    said, rights, _, _ = connection.recvmsg(1, room)
+    data_sent, rights, _, _ = connection.recvmsg(1, room)
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
-    if not said or len(numbers) != STREAMS:
+    if not data_sent or len(numbers) != STREAMS:
         raise EOFError("no streams came")
     return list(numbers)

@@ -34,23 +34,23 @@ Action = Callable[[], Any]
 
 def main(image_path: str, started: int, controller: str) -> None:
     """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
-    here = rank_facts()
+    own = rank_facts()
     framework, problems = find(controller)
     if framework is None:
-        write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**here, "problems": problems})
+        write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**own, "problems": problems})
         return
     world = framework.world
     world.init()
-    here.update(rank_numbers(world))
+    own.update(rank_numbers(world))
     if world.local_rank() == 0:
-        here["image"] = view_of_image(image_path)
+        own["image"] = view_of_image(image_path)
     before = readings.traffic()
     speeds = measure(framework, world.size())
     carried = readings.growth(before, readings.traffic()) or {}
-    here["sent"] = {name: sent for name, (_, sent) in carried.items()}
-    here["threads"], here["device"] = framework.threads(), framework.device()
-    here["gpu"] = framework.gpu()
-    everybody = framework.gather(json.dumps(here).encode() + b"\n")
+    own["sent"] = {name: sent for name, (_, sent) in carried.items()}
+    own["threads"], own["device"] = framework.threads(), framework.device()
+    own["gpu"] = framework.gpu()
+    everybody = framework.gather(json.dumps(own).encode() + b"\n")
     if world.rank() == 0:
         ranks = [json.loads(line) for line in everybody.splitlines()]
         facts = {"framework": framework.name, "started": started}

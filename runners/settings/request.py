@@ -158,9 +158,9 @@ def _check_gpus(resources: Resources) -> None:
     if len(given) == 2 and gpus.in_gres(resources.gres) != gpus.typed(
         resources.gpus_per_node or ""
     ):
-        both = " and ".join(f"{name} {text}" for name, text in given.items())
+        options = " and ".join(f"{name} {text}" for name, text in given.items())
         raise UsageError(
-            f"{both} ask for different GPUs",
+            f"{options} ask for different GPUs",
             remedy=[change(leave_out=[name[2:]]) for name in given],
         )
     if resources.gpus and gpus.typed(resources.gpus)[1] % resources.nodes:

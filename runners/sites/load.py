@@ -159,8 +159,8 @@ def merged(under: Table, over: Table) -> Table:
     """Return two tables as one; `over` wins, tables are merged, lists replaced."""
     result = dict(under)
     for key, value in over.items():
-        both = isinstance(result.get(key), dict) and isinstance(value, dict)
-        result[key] = merged(result[key], value) if both else value
+        both_tables = isinstance(result.get(key), dict) and isinstance(value, dict)
+        result[key] = merged(result[key], value) if both_tables else value
     return result
 
 

@@ -131,11 +131,11 @@ def _planned(line: int, image: Path, mpi: str) -> Places:
     given = {"image": str(image), "launcher": "srun", "controller": "mpi", "ntasks": 2}
     choices = (given, {**given, "mpi": mpi})
     try:
-        free, asked = (gather.plan("bash", ("-c", "true"), c, True, Listener()) for c in choices)
+        free, chosen = (gather.plan("bash", ("-c", "true"), c, True, Listener()) for c in choices)
     except RunnerError:
         return  # nothing can be told of this image here
     anyway = {each.what for each in free.refusals}
-    for refusal in asked.refusals:
+    for refusal in chosen.refusals:
         if refusal.what not in anyway:
             right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
             yield line, refusal.what, right

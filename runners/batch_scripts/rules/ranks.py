@@ -31,8 +31,8 @@ def tasks_per_node(job: Directives, starter: Layer) -> int | None:
     total = starter.count("ntasks")
     if total and nodes:
         return total // nodes if total % nodes == 0 else None
-    told = starter.get("ntasks", "nodes", "ntasks-per-node")
-    return None if told else job.tasks_per_node
+    counted = starter.get("ntasks", "nodes", "ntasks-per-node")
+    return None if counted else job.tasks_per_node
 
 
 def ranks_per_node(job: Directives, step: JobStep) -> int | None:
@@ -40,8 +40,8 @@ def ranks_per_node(job: Directives, step: JobStep) -> int | None:
     agent = step.agent
     if not agent:
         return tasks_per_node(job, step.starter)
-    told = ("num-processes",) if agent.name == "accelerate" else ("nproc-per-node", "num-gpus")
-    ranks = ranks_of_agent(agent, job) if agent.get(*told) else None
+    options = ("num-processes",) if agent.name == "accelerate" else ("nproc-per-node", "num-gpus")
+    ranks = ranks_of_agent(agent, job) if agent.get(*options) else None
     return ranks.number if ranks else None
 
 
@@ -81,9 +81,9 @@ def _on_nodes(job: Directives, step: JobStep) -> Places:
     agent, nodes = step.agent, step.starter.count("nodes") or job.nodes
     machines = agent.count("nnodes", "num-machines", "num-nodes")
     alone = agent.name in ("", "deepspeed")
-    told = alone or agent.get("nnodes", "num-machines", "world-size", "config-file")
+    has_machines = alone or agent.get("nnodes", "num-machines", "world-size", "config-file")
     several = (nodes or 1) > 1 and step.starter.count("ntasks") != 1
-    if step.starter.name == "srun" and several and not told:
+    if step.starter.name == "srun" and several and not has_machines:
         what = f"{agent.name} is not told of {nodes} nodes: {nodes} trainings, or nodes that wait"
         yield agent.line, what, "--nnodes (accelerate: --num_machines), and where they meet"
     each_a_rank = machines == job.tasks and agent.count("nproc-per-node", "num-gpus") == 1
@@ -94,17 +94,17 @@ def _on_nodes(job: Directives, step: JobStep) -> Places:
 
 
 def _on_gpus(job: Directives, step: JobStep) -> Places:
-    ranks, there, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
+    ranks, gpus, starter = ranks_per_node(job, step), job.gpus_per_node, step.starter
     chosen = "CUDA_VISIBLE_DEVICES" in {**step.env, **step.command.exports}
     shared = chosen or starter.has("gres", "gpus", "gpus-per-node") or step.command.background
-    if not ranks or not there or not runs_python(step) or shared:
+    if not ranks or not gpus or not runs_python(step) or shared:
         return  # several steps share the GPUs
-    if ranks > there:
-        what = f"{ranks} ranks on each node share {count(there, 'GPU')}"
-        yield step.line, what, f"{count(there, 'rank')} on each node"
-    elif 1 < ranks < there and (step.agent or (starter.has("ntasks") and starter.name != "srun")):
-        what = f"{ranks} of {there} GPUs of each node are used"
-        yield step.line, what, f"{there} ranks on each node, or --gpus-per-node={ranks}"
+    if ranks > gpus:
+        what = f"{ranks} ranks on each node share {count(gpus, 'GPU')}"
+        yield step.line, what, f"{count(gpus, 'rank')} on each node"
+    elif 1 < ranks < gpus and (step.agent or (starter.has("ntasks") and starter.name != "srun")):
+        what = f"{ranks} of {gpus} GPUs of each node are used"
+        yield step.line, what, f"{gpus} ranks on each node, or --gpus-per-node={ranks}"
 
 
 def _on_tasks(job: Directives, starter: Layer) -> Places:
@@ -119,12 +119,12 @@ def _on_tasks(job: Directives, starter: Layer) -> Places:
 
 @rule
 def gpu_index(script: Script) -> Places:
-    job, there = script.job, script.job.gpus_per_node or 0
-    name, some = "CUDA_VISIBLE_DEVICES", there and job.scheduler == "slurm" and not job.exclusive
+    job, gpus = script.job, script.job.gpus_per_node or 0
+    name, some = "CUDA_VISIBLE_DEVICES", gpus and job.scheduler == "slurm" and not job.exclusive
     for value in script.values(name) if some else ():
         numbers = [int(each) for each in (value.known or "").split(",") if each.isdecimal()]
-        if max(numbers, default=0) >= there:
-            what = f"{name}={value.text}: the job has {count(there, 'GPU')}, numbered from 0"
+        if max(numbers, default=0) >= gpus:
+            what = f"{name}={value.text}: the job has {count(gpus, 'GPU')}, numbered from 0"
             yield value.line, what, "leave it out: Slurm sets it"
 
 
@@ -146,8 +146,8 @@ def first_node_only(script: Script) -> Places:
         return
     for step in script.steps:
         agent = step.agent
-        told = agent.has("hostfile", "deepspeed-hostfile") or step.command.loops or step.problems
-        if agent and not told:
+        known = agent.has("hostfile", "deepspeed-hostfile") or step.command.loops or step.problems
+        if agent and not known:
             what = f"{agent.name} starts on the first of {nodes} nodes only"
             yield step.line, what, f"srun {agent.name} ...: one on each node"
 

@@ -167,8 +167,8 @@ def time_limit(script: Script) -> Places:
     rules = site.profile.rules.max_time if site.profile else {}
     of_profile = [rules.get(name, "") for name in (queue, job.text("qos"), "*")]
     limit = next(filter(None, (limits.get(queue), *of_profile)), "")
-    asked, most = (limit_seconds(text) if text else None for text in (time, limit))
-    if asked and most and asked > most:
+    requested, most = (limit_seconds(text) if text else None for text in (time, limit))
+    if requested and most and requested > most:
         what = f"--time={time} is more than {limit}, the limit of {queue}"
         yield job.line_of("time"), what, f"--time={limit}"
 

@@ -65,8 +65,8 @@ def of_nodes(ranks: list[Record]) -> dict[str, NodeNetwork]:
 
 def _seen_by(record: Record) -> NodeNetwork:
     facts = [{**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]]
-    found, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
-    return NodeNetwork(record["host"], None, tuple(found), tuple(ports))
+    cards, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
+    return NodeNetwork(record["host"], None, tuple(cards), tuple(ports))
 
 
 def sent_bytes(ranks: list[Record]) -> dict[str, int]:

@@ -106,7 +106,7 @@ def _bad(text: str, signers: tuple[str, ...]) -> ImageSignature:
     words = fatal.group(1) if fatal else text.strip()
     by = ", ".join(named(signer) for signer in signers)
     message, remedy = next(
-        (found[1:] for found in FAULTS if re.search(found[0], words)), ("its check failed", AGAIN)
+        (fault[1:] for fault in FAULTS if re.search(fault[0], words)), ("its check failed", AGAIN)
     )
     evidence = f"{words}\nit names {by}"
     return ImageSignature(BAD, (), message, evidence, remedy.format(" ".join(signers)))

@@ -148,7 +148,7 @@ def problem_of(where: str, answer: str, library_path: str) -> str:
     if too_new:
         version, by = too_new[-1]
         return f"the image's C library is too old for the host's MPI: {by} needs {version}"
-    missing = sorted(name for name, found in linked(answer).items() if not found)
+    missing = sorted(name for name, path in linked(answer).items() if not path)
     if missing:
         return f"the host's MPI, {where}, lacks {', '.join(missing)} in the image"
     return ""

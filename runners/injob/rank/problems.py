@@ -49,25 +49,25 @@ def problem_of(error: RendezvousError | OSError) -> Problem:
     return Problem(kinds.RENDEZVOUS, str(error))
 
 
-def of_process(code: int, tail: Sequence[str], asked: Collection[int] = ()) -> Problem:
+def of_process(code: int, tail: Sequence[str], signals_sent: Collection[int] = ()) -> Problem:
     """Return how a process ended, from its exit code and the last lines that it wrote.
 
     `asked` are the signals that somebody had sent to it.
     """
     if code > 128:
-        return _of_signal(code - 128, asked)
+        return _of_signal(code - 128, signals_sent)
     lines = [plain(line) for line in tail] if code else []  # half a second for each MB of a line
     errors = filter(None, map(ERROR_LINE.match, reversed(lines)))
     error = next((one["error"] for one in errors), "")
     return of_exit(code, error, guessed=bool(error) and not error.startswith(MARKED))
 
 
-def _of_signal(number: int, asked: Collection[int]) -> Problem:
+def _of_signal(number: int, signals_sent: Collection[int]) -> Problem:
     names = {one.value: one.name for one in signal.Signals}
     text = f"killed by signal {number} ({names.get(number, 'unknown')})"
-    if number == signal.SIGUSR1 and number in asked:
+    if number == signal.SIGUSR1 and number in signals_sent:
         text += ", the request to save and stop, which the trainer does not handle"
-    fields = {"signal": number, "asked": sorted(int(one) for one in asked)}
+    fields = {"signal": number, "asked": sorted(int(one) for one in signals_sent)}
     return Problem(kinds.SIGNAL, text, fields)
 
 

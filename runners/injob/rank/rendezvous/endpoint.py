@@ -93,8 +93,8 @@ class Endpoint:
         A connection from another host has proven that its interface leads to rank 0. One within
         rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.
         """
-        here = hub.peer in self.own
-        name = "" if here else network.with_address(self.addresses, hub.own_address)
+        on_own_host = hub.peer in self.own
+        name = "" if on_own_host else network.with_address(self.addresses, hub.own_address)
         if self.interfaces:
             name = network.chosen(self.addresses, self.interfaces, name)
         return {"interface": name, "address": network.first_address(self.addresses, name)}

@@ -157,9 +157,9 @@ def meet(port: int, prefix: str) -> dict[str, str]:
     return {f"HOROVOD_{name.upper()}": str(value) for name, value in met["place"].items()}
 
 
-def _answered(port: int, prefix: str, name: str, said: str = "") -> tuple[Any, dict[str, str]]:
+def _answered(port: int, prefix: str, name: str, body: str = "") -> tuple[Any, dict[str, str]]:
     """Return what the hub answers, None if nothing, and Gloo's interface and address here."""
-    answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + name, said.encode()))
+    answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + name, body.encode()))
     if problem := answer["problem"]:
         raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
     return answer["answer"], answer["gloo"]
