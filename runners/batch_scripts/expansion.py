@@ -150,34 +150,45 @@ class Expander:
     def _modified(self, word: Word, inner: Sequence[Node], text: str, at: int) -> Word:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""
         name, sign = syntax.source(inner[0]), syntax.source(inner[1])
-        digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
-        unknowns = [piece.kind for piece in word.unknown]
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
             other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            own, if_set = name in self.scope.variables, "+" in sign
-            if own and not if_set and (first := _copied(word)):
-                name, own = first, False  # both may be empty
-            always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
-            if not own and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
-                return word
-            if own and (word.known is not None or not if_set):
-                filled = bool(word.pieces) or not sign.startswith(":")
-                word = literal("", at) if if_set else word
-                return other if filled == if_set else word
-            unknowns += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
-            unknowns.reverse()
-            text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
-        elif "$" in text[1:]:  # its value is the script's, not the user's shell's
-            unknowns.insert(0, kinds.BRANCH)
-        kind = unknowns[0] if unknowns else kinds.COMMAND
-        if name in SUBMITTED and name not in self.scope.variables:
-            text = text.replace(name, "PWD", 1)  # as the user's shell has it
-        if name in self.scope.variables and kind == kinds.ENVIRONMENT:
-            kind = kinds.BRANCH  # the user's shell has no such variable
-        made_ = Word((Unknown(text, kind, at, (), digits, digits),), at)
+            return self._or_other(word, name, sign, other, at)
+        # With a $ in it its value is the script's, not the user's shell's.
+        of_script = [kinds.BRANCH] if "$" in text[1:] else []
+        kinds_of = [*of_script, *(piece.kind for piece in word.unknown)]
+        digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
+        return self._as_in_shell(name, text, kinds_of, at, digits)
+
+    def _or_other(self, word: Word, variable: str, sign: str, other: Word, at: int) -> Word:
+        """Return ${NAME:-other}, ${NAME:+other} and the like."""
+        name, own, if_set = variable, variable in self.scope.variables, "+" in sign
+        if own and not if_set and (first := _copied(word)):
+            name, own = first, False  # both may be empty
+        always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
+        if not own and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
+            return word
+        if own and (word.known is not None or not if_set):
+            filled = bool(word.pieces) or not sign.startswith(":")
+            word = literal("", at) if if_set else word
+            return other if filled == if_set else word
+        kinds_of = [piece.kind for piece in word.unknown]
+        kinds_of += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
+        text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
+        result = self._as_in_shell(name, text, kinds_of[::-1], at)
         if sign in (":=", "="):
-            self.scope.variables[syntax.source(inner[0])] = made_
-        return made_
+            self.scope.variables[variable] = result
+        return result
+
+    def _as_in_shell(
+        self, name: str, text: str, kinds_of: Sequence[str], at: int, digits: bool = False
+    ) -> Word:
+        """Return an unknown piece of the first of these kinds, as the user's shell has it."""
+        kind = next(iter(kinds_of), kinds.COMMAND)
+        if name in self.scope.variables:
+            kind = kinds.BRANCH if kind == kinds.ENVIRONMENT else kind  # which it does not have
+        elif name in SUBMITTED:
+            text = text.replace(name, "PWD", 1)
+        return Word((Unknown(text, kind, at, (), digits, digits),), at)
 
     def _item(self, inner: Sequence[Node], text: str, at: int) -> list[Word]:
         name = inner[0].child_by_field_name("name")

@@ -111,24 +111,33 @@ def _add_images(steps: list[JobStep]) -> None:
             instances[name] = (step.image, step.container.options, step.env)
         if step.names[1:3] == ["instance", "start"] and step.names[0] in programs.APPTAINER:
             read_ = programs.read(step.program[3:], programs.OPTIONS["apptainer"])
-            image, name_ = [*read_.rest, literal(""), literal("")][:2]
-            instances[f"instance://{name_.text}"] = (image, read_.options, {})
+            image, instance = [*read_.rest, literal(""), literal("")][:2]
+            instances[f"instance://{instance.text}"] = (image, read_.options, {})
         if step.image and step.image.text in instances:
-            step.image, options, env = instances[step.image.text]
-            own, step.env = step.container, {**env, **step.env}
-            whole = replace(own, options=[*options, *own.options])
-            step.layers[step.layers.index(own)] = whole
-        elif of_podman and step.action == "exec":
-            text = f"{step.container.name} exec: only the run knows the container's image"
-            step.problems.append((step.line, text))
-        elif step.image and step.image.start.startswith("instance://"):
-            step.problems.append((step.line, f"{step.image.text}: give the image itself"))
+            _enter(step, *instances[step.image.text])
+        elif problem := _no_image(step):
+            step.problems.append((step.line, problem))
         if name := step.container.text("container-name"):
             images |= {name: step.image} if step.image else {}
             step.image = images.get(name)
             if step.image is None:
                 text = f"--container-name={name}: only the run knows its image"
                 step.problems.append((step.line, text))
+
+
+def _enter(step: JobStep, image: Word, options: Sequence[Option], env: Mapping[str, Word]) -> None:
+    """Let a step enter an instance: with its image, its options and its variables."""
+    own, step.image, step.env = step.container, image, {**env, **step.env}
+    step.layers[step.layers.index(own)] = replace(own, options=[*options, *own.options])
+
+
+def _no_image(step: JobStep) -> str:
+    """Say why a step enters a container that the script does not start; "" for another step."""
+    if step.container.name in programs.PODMANS and step.action == "exec":
+        return f"{step.container.name} exec: only the run knows the container's image"
+    if step.image and step.image.start.startswith("instance://"):
+        return f"{step.image.text}: give the image itself"
+    return ""
 
 
 def _contain(steps: list[JobStep], job: Directives, folder: Path) -> None:
