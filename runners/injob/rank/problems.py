@@ -50,10 +50,7 @@ def problem_of(error: RendezvousError | OSError) -> Problem:
 
 
 def of_process(code: int, tail: Sequence[str], signals_sent: Collection[int] = ()) -> Problem:
-    """Return how a process ended, from its exit code and the last lines that it wrote.
-
-    `asked` are the signals that somebody had sent to it.
-    """
+    """Return how a process ended, from its exit code and the last lines that it wrote."""
     if code > 128:
         return _of_signal(code - 128, signals_sent)
     lines = [plain(line) for line in tail] if code else []  # half a second for each MB of a line
