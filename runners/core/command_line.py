@@ -53,14 +53,6 @@ class CommandLine:
         """Return a setting that is no list; "" when it has no value."""
         return next((str(value) for value in self.values(name)), "")
 
-    def argument(self, name: str) -> str:
-        """Return the value of the trainer's argument `name`, such as --lr; "" when not given."""
-        for word, after in zip(self.args, (*self.args[1:], "")):
-            given, equals, value = word.partition("=")
-            if given == name:
-                return value if equals else after
-        return ""
-
 
 def without_secret(word: str) -> str:
     """Return a word of a command line; of a secret NAME=VALUE the name alone.

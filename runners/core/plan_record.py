@@ -32,10 +32,12 @@ class PlanRecord:
     """What was decided for a run.
 
     `resources`, `launching` and `wireup` are None where nobody knows them: a run without the file,
-    or an older one. `data` are the paths of the datasets, as the launch found them. `profiler` is
-    the command of --profile-with and `timeline` the file of Horovod's, "" for none.
+    or an older one. `command` is the trainer's, as Python or the image runs it on each rank, and
+    its arguments. `data` are the paths of the datasets, as the launch found them. `profiler` is the
+    command of --profile-with and `timeline` the file of Horovod's, "" for none.
     """
 
+    command: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     profiler: str = ""
     timeline: str = ""
@@ -76,6 +78,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
     return {
         "version": VERSION,
         **decisions,
+        "command": list(spec.trainer.command),
         "data": [str(each.path) for each in spec.data],
         "profiler": spec.profiling.command if spec.profiling else "",
         "timeline": spec.tuning.timeline or "",
@@ -106,8 +109,9 @@ def read(paths: JobPaths) -> PlanRecord:
         content = _of_form_4(content) if version < VERSION else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
         decisions = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
+        command, data = _names(content.get("command", [])), _names(content.get("data", []))
         profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
-        return PlanRecord(_names(content.get("data", [])), profiler, timeline, **decisions)
+        return PlanRecord(command, data, profiler, timeline, **decisions)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
 

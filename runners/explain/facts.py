@@ -222,6 +222,20 @@ class Facts:
         typed_resources = Resources(mem=typed.text("mem") or None, time=typed.text("time") or None)
         return self.plan.resources or typed_resources
 
+    def argument(self, name: str) -> str:
+        """Return the value of the trainer's argument `name`, such as --lr; "" when not given."""
+        words = self.plan.command
+        for word, after in zip(words, (*words[1:], "")):
+            given, equals, value = word.partition("=")
+            if given == name:
+                return value if equals else after
+        return ""
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether the trainer is a packaged one."""
+        return self.plan.command[:1] == ("-m",) and self.plan.command[1].startswith("recipes.")
+
     @property
     def has_image(self) -> bool:
         """Whether the ranks ran in an image; else in an environment on the nodes."""

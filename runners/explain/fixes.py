@@ -9,7 +9,6 @@ from shlex import quote
 
 from ..core.model import RuntimeName
 from ..core.remedy import Remedy, advice, change, command, together
-from ..settings import trainers
 from .facts import Facts
 from .findings import host, user_line
 
@@ -78,7 +77,7 @@ def resume(facts: Facts) -> dict[str, object]:
 
 def saves(facts: Facts) -> bool:
     """Whether the trainer is known to save checkpoints from which it resumes."""
-    return facts.saved is not None or trainers.source(facts.job.typed.trainer) is not None
+    return facts.saved is not None or facts.is_recipe
 
 
 def go_on(facts: Facts) -> Remedy:
@@ -115,7 +114,7 @@ def doctor(facts: Facts, *nodes: object) -> Remedy:
 
 def smaller_batch(facts: Facts) -> Remedy | None:
     """Return the fix that halves the batch size that was given; None when none was."""
-    given = facts.job.typed.argument("--batch-size")
+    given = facts.argument("--batch-size")
     if not given.isdigit():
         return None
     return change(arguments={"--batch-size": max(1, int(given) // 2)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core.remedy import Remedy, advice, change
+from ..injob.rank.commands import is_python
 from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .findings import certain, dataset_in, likely, own_code, who
@@ -46,7 +47,7 @@ def diverged(facts: Facts) -> Explanation | None:
 def _lower_rate(facts: Facts) -> Remedy:
     """Return the launch with a tenth of the learning rate, and no more than one hundredth."""
     try:
-        rate = min(float(facts.job.typed.argument("--base-lr")) / 10, 0.01)
+        rate = min(float(facts.argument("--base-lr")) / 10, 0.01)
     except ValueError:
         rate = 0.01
     return change(arguments={"--base-lr": f"{rate:g}"})
@@ -71,9 +72,10 @@ def _usage(facts: Facts) -> Line | None:
 
 
 def _help(facts: Facts) -> Remedy:
-    trainer = facts.job.typed.trainer
-    program = [trainer] if trainer.endswith(".py") else ["-m", f"recipes.{trainer}"]
-    return in_image(facts, "python3", *program, "--help")
+    command = facts.plan.command
+    if not command or not is_python(command):
+        return logs(facts)
+    return in_image(facts, "python3", *command[: 1 + (command[0] == "-m")], "--help")
 
 
 def network(facts: Facts) -> Explanation | None:

@@ -43,7 +43,7 @@ from runners.core.trainer import Trainer, Tuning
 SPEC = JobSpec(
     "t",
     ImageInfo(Path("a.sif")),
-    Trainer("t", None, None),
+    Trainer("t", None, Path("/w/t.py"), ("--lr", "1")),
     Resources(),
     Path("runs"),
     tuning=Tuning("t.json"),
@@ -71,7 +71,9 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
     plan_record.write(paths, PLAN)
     names = plan_record.DECISIONS
     assert plan_record.read(paths) == PlanRecord(
-        timeline="t.json", **{name: getattr(PLAN, name) for name in names}
+        command=("/w/t.py", "--lr", "1"),
+        timeline="t.json",
+        **{name: getattr(PLAN, name) for name in names},
     )
     assert json.loads(paths.plan.read_text())["staging"]["image"] == "mount"
 
@@ -86,6 +88,7 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         ("network", {"interfaces": "eth0"}),
         ("wireup", None),
         ("data", "digits"),
+        ("command", "t.py"),
     ],
 )
 def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value: object) -> None:

@@ -482,16 +482,20 @@ def launched(job: Job, **settings: str) -> Job:
 NOTHING_ASKED = Resources()
 
 
+OWN = Trainer("t", None, Path("/w/t.py"))
+RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None)
+
+
 def planned(
     paths: JobPaths,
     runtime: str = "apptainer",
     resources: Resources = NOTHING_ASKED,
     data: tuple[Dataset, ...] = (),
+    trainer: Trainer = OWN,
     **decisions: Any,
 ) -> None:
     """Leave the plan of the run."""
-    image, trainer = ImageInfo(Path("a.sif")), Trainer("t", None, None)
-    spec = JobSpec("t", image, trainer, resources, Path("r"), data=data)
+    spec = JobSpec("t", ImageInfo(Path("a.sif")), trainer, resources, Path("r"), data=data)
     launching, wireup = (
         Launching(SchedulerName.SLURM, RuntimeName(runtime), LauncherName.SRUN),
         Wireup(Controller.MPI, "pmix"),

@@ -11,6 +11,8 @@ import pytest
 
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import JobState, Status
+from runners.core.model import Resources
+from runners.core.trainer import Trainer
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
@@ -19,7 +21,7 @@ from runners.injob.run_files import OF_A_TYPE
 from runners.jobs import job_status
 
 from ..failures import leave
-from .test_facts import FAILED, TYPED, explained, launched, made, planned
+from .test_facts import FAILED, OWN, RECIPE, explained, launched, made, planned
 
 SRUN = "srun: error: n3: task 0: Exited with exit code {code}\n"
 
@@ -164,13 +166,14 @@ def test_a_job_that_slurm_is_ending_is_not_one_that_crashed(
     assert explain(paths, job, Status(JobState.RUNNING)).name == "rank-crashed"
 
 
-@pytest.mark.parametrize(("trainer", "offered"), [("t.py", False), ("torch_mnist", True)])
-def test_requeue_is_offered_to_what_saves(tmp_path: Path, trainer: str, offered: bool) -> None:
+@pytest.mark.parametrize(("trainer", "offered"), [(OWN, False), (RECIPE, True)])
+def test_requeue_is_offered_to_what_saves(tmp_path: Path, trainer: Trainer, offered: bool) -> None:
     paths, job = made(tmp_path, "")
-    job = replace(job, typed=replace(TYPED, trainer=trainer))
-    limit = explain(paths, launched(job, time="00:10:00"), Status(JobState.TIMEOUT))
+    planned(paths, resources=Resources(time="00:10:00"), trainer=trainer)
+    limit = explain(paths, job, Status(JobState.TIMEOUT))
     assert str(limit.fix) == "--time 00:20:00"
     assert bool(limit.others) == offered
+    planned(paths, trainer=trainer)
     without = explain(paths, job, Status(JobState.TIMEOUT))
     preempted = explain(paths, job, Status(JobState.PREEMPTED))
     assert [("--requeue" in str(why.fix)) for why in (without, preempted)] == [offered] * 2
@@ -254,9 +257,9 @@ def test_a_warning_in_the_log_is_not_the_cause_of_another_error(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("runtime", "command"),
     [
-        ("none", "/envs/torch/bin/python t.py --help"),
-        ("apptainer", "apptainer exec /envs/torch python3 t.py --help"),
-        ("podman-hpc", "podman-hpc run --rm /envs/torch python3 t.py --help"),
+        ("none", "/envs/torch/bin/python /w/t.py --help"),
+        ("apptainer", "apptainer exec /envs/torch python3 /w/t.py --help"),
+        ("podman-hpc", "podman-hpc run --rm /envs/torch python3 /w/t.py --help"),
     ],
 )
 def test_a_command_in_the_image_is_that_of_the_runtime(
@@ -272,6 +275,43 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
     typed = replace(typed, settings=(Given("image", "torch"),))
     why = explain(paths, replace(job, typed=typed, image="/envs/torch"), FAILED)
     assert str(why.fix) == command
+
+
+@pytest.mark.parametrize(
+    ("trainer", "command"),
+    [
+        (RECIPE, "apptainer exec a.sif python3 -m recipes.torch_mnist --help"),
+        (
+            Trainer("minimal_ddp", "recipes.minimal.minimal_ddp", None, ("--lr", "1")),
+            "apptainer exec a.sif python3 -m recipes.minimal.minimal_ddp --help",
+        ),
+        (Trainer("x.sh", None, None, program="/w/x.sh"), "runner logs --rank 0 42"),
+    ],
+)
+def test_the_arguments_of_a_trainer_are_told_by_itself(
+    tmp_path: Path, trainer: Trainer, command: str
+) -> None:
+    paths, job = made(tmp_path, "")
+    planned(paths, trainer=trainer)
+    leave(paths, 0, 1.0, problems.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
+    assert str(explain(paths, job, FAILED).fix) == command
+
+
+@pytest.mark.parametrize(
+    ("error", "given", "fix"),
+    [
+        ("training diverged: the loss is nan", "--base-lr=0.05", "--base-lr 0.005"),
+        ("training diverged: the loss is nan", "--epochs=5", "--base-lr 0.01"),
+        ("MemoryError", "--batch-size=64", "--batch-size 32"),
+    ],
+)
+def test_an_argument_is_changed_from_what_the_ranks_had(
+    tmp_path: Path, error: str, given: str, fix: str
+) -> None:
+    paths, job = made(tmp_path, "")
+    planned(paths, trainer=replace(RECIPE, args=(given,)))
+    leave(paths, 0, 1.0, problems.of_exit(1, error), 1)
+    assert str(explain(paths, job, FAILED).fix) == f"-- {fix}"
 
 
 def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
