@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from .conftest import IMAGE, UNPACKED, Done, Login, ended, new_folder
 ALL = [page for page in pages() if any(block.on_cluster for block in blocks(page))]
 PAGES = [page for page in ALL if not site(page)]
 OF_A_SITE = [page for page in ALL if site(page)]
+TRAINS = re.compile(r"\b(launch|scale) --image horovod_cpu\.sif\b")
 # What a new user reads first is run each time, and what takes seconds, as it starts no job.
 EACH_TIME = {
     *("README.md", "docs/start/first-hour.md", "docs/guides/frameworks.md"),
@@ -34,20 +36,19 @@ class WithoutGpus(Login):
 
 def run(login: Login, page: Path) -> None:
     """Write a page's files and run its commands; each must end as the page says."""
-    for block in blocks(page):
+    for number, block in enumerate(blocks(page)):
         if "file" in block.marks:
             login.write(block.marks["file"], block.text)
-        run_block(login, block)
+        run_block(login, block, name(page) == "README.md" and number == 0)
 
 
-def run_block(login: Login, block: Block) -> None:
+def run_block(login: Login, block: Block, packed: bool) -> None:
+    """Run its commands, of which those that train do so in the packed image only where asked."""
     for command in block.on_cluster:
         # salloc has its own idea of a rank's CPUs, to which a preset gives way.
         fewer = "env -u RUNNER_CPUS_PER_TASK " if command.startswith("salloc ") else ""
-        if block.page != "README.md":  # what trains there is not the image's form
-            command = command.replace(
-                "launch --image horovod_cpu.sif", f"launch --image {UNPACKED}"
-            )
+        if not packed:  # what the command shows is not the image's form
+            command = TRAINS.sub(rf"\1 --image {UNPACKED}", command)
         if command.startswith("runner launch ") and command.endswith(" torch_mnist"):
             command += " -- --epochs 1"  # not its 16: how it learns is shown by test_recipes.py
         ended(login.run("bash", "-c", fewer + command), block.exit_code)
