@@ -278,8 +278,8 @@ FILES = (
     Cause("many", "x = [open('/dev/null') for i in range(10**7)]",
           explained="too-many-open-files", said="ulimit -n"),
     Cause(
-        "nodata", "torch_mnist", args=("--epochs", "1"),
-        words=("--data", "empty", *GLOO, *TWO), before="mkdir empty; touch empty/readme",
+        "nodata", "torch_mnist", args=("--epochs", "1"), image=UNPACKED,
+        words=("--data", "empty"), before="mkdir empty; touch empty/readme",
         explained="data-missing", said="no MNIST in /data", fix="/empty",
     ),
 )  # fmt: skip
