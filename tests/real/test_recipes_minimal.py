@@ -11,23 +11,22 @@ pytestmark = pytest.mark.unpacked
 
 
 @pytest.mark.parametrize("kind", ["torch", "ddp", "tensorflow", "keras"])
-def test_a_copy_trains_in_one_world_and_leaves_its_result(login: Login, kind: str) -> None:
+def test_one_trains_in_one_world_and_leaves_its_result(login: Login, kind: str) -> None:
+    """A copy; PyTorch's DDP by its name."""
     name = f"minimal_{kind}"
-    assert login.runner("recipes", "copy", name).returncode == 0
-    done = succeeded(login.launch("-N", "2", "--wait", f"./{name}.py", "--", "--epochs", "8"))
+    if kind != "ddp":
+        assert login.runner("recipes", "copy", name).returncode == 0
+        name = f"./{name}.py"
+    done = succeeded(login.launch("-N", "2", "--wait", name, "--", "--epochs", "8"))
     assert "each on its own" not in done.stderr
     assert "no result.json" not in done.stderr
     result = login.told("result")
     assert (result["world_size"], result["epoch"]) == (2, 8)
+    assert result["arguments"]["epochs"] == 8
     assert result["loss"] < 0.5
     assert result["accuracy"] > 0.85
     listed = login.told("list")
     assert listed[0]["loss"] == pytest.approx(result["loss"])
-
-
-def test_one_is_launched_by_its_name(login: Login) -> None:
-    succeeded(login.launch("-N", "2", "--wait", "minimal_torch", "--", "--epochs", "2"))
-    assert login.told("result")["arguments"]["epochs"] == 2
 
 
 def test_a_trainer_without_a_result_is_told_what_is_missing(login: Login) -> None:
