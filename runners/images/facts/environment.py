@@ -40,9 +40,6 @@ INTO = "horovod.into"  # it was there before its Horovod, and has its own versio
 # Facts of now, beside the labels of then.
 LIBRARY_NOW, MODULES_GONE = "mpi.sha256.now", "modules.gone"
 GONE = "gone"
-# As `horovodrun --check-build`, which a module that brings packages need not have on the PATH; in
-# another folder than the user's, from which -m would import.
-CHECK_BUILD = ("/bin/sh", "-c", "cd / && exec python3 -m horovod.runner.launch --check-build")
 # $@: modules, in their order, since one may bring the path on which the next is found (Lmod's
 # hierarchies). Prints those that cannot be loaded; none where there is no such command here.
 LOAD = """\
@@ -95,7 +92,8 @@ def probe_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
     if "python.version" not in facts:
         raise SystemFault(f"the Python in {where} does not run", done.err)
     if facts.get("horovod.version") != "none":
-        built = shell.run(CHECK_BUILD, env=environ, timeout=probe_image.SECONDS)
+        argv = probe_image.build_script()
+        built = shell.run(argv, env=environ, timeout=probe_image.SECONDS)
         facts.update(probe_image.parse_build(built.out))
     return facts
 

@@ -24,7 +24,7 @@ from .. import container_runtime
 FLAGS = ("--cleanenv", "--contain", "--ipc")
 # Variables with which the user would put more into each container.
 PREFIXES = ("APPTAINERENV_", "SINGULARITYENV_", "APPTAINER_BIND", "SINGULARITY_BIND")
-SECONDS = 300  # check-build imports each framework six times, from a cold file system perhaps
+SECONDS = 300  # frameworks are imported, from a cold file system perhaps
 # $1 is the program for Python. Each part may fail: then its answer has no version in it.
 # `python -c` imports from the current folder first, in which others may have put modules.
 SCRIPT = """\
@@ -40,6 +40,12 @@ for python in python3 python; do
     command -v "$python" > /dev/null && { "$python" -c "$1"; break; }
 done
 part end
+"""
+ASK_HOROVOD = """\
+cd /
+for python in python3 python; do
+    command -v "$python" > /dev/null && exec "$python" -c "$1"
+done
 """
 VERSION = r"(\d+(?:\.\d+)+\w*)"
 # Part of the script, pattern with one group, fact.
@@ -78,8 +84,16 @@ def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = No
 
 def script() -> list[str]:
     """Return the command that asks for the versions, with the program for Python."""
-    program = Path(__file__).with_name("probe_python.py").read_text(encoding="utf-8")
-    return ["/bin/sh", "-c", SCRIPT, "sh", program]
+    return ["/bin/sh", "-c", SCRIPT, "sh", _program("probe_python.py")]
+
+
+def build_script() -> list[str]:
+    """Return the command that asks Horovod what it was built with."""
+    return ["/bin/sh", "-c", ASK_HOROVOD, "sh", _program("probe_build.py")]
+
+
+def _program(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def key() -> str:
@@ -106,14 +120,14 @@ def versions(image: Path) -> dict[str, str]:
 
 def check_build(image: Path) -> dict[str, str]:
     """Return what Horovod was built with by its own words, nothing where it does not answer."""
-    return parse_build(run(image, ["horovodrun", "--check-build"], SECONDS).out)
+    return parse_build(run(image, build_script(), SECONDS).out)
 
 
 def parse_build(text: str) -> dict[str, str]:
-    if "Available" not in text:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
         return {}
-    built = selftest.parse_build(text)
-    return {fact: ",".join(built[kind]).lower() or "none" for kind, fact in WORDS.items()}
 
 
 def parse(text: str) -> dict[str, str]:
