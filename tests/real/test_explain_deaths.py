@@ -72,9 +72,9 @@ def until(login: Login, condition: str, seconds: int = 120) -> None:
 
 
 def told(login: Login, id: str) -> Any:
-    """What `runner explain` says of a job that has ended."""
-    login.runner("wait", id)
-    return login.told("explain", id)
+    """What `runner explain` says of a job that has ended, and with which code `wait` ends."""
+    code = login.runner("wait", id).returncode
+    return {**login.told("explain", id), "code": code}
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,8 @@ def test_each_end_has_its_name(explained: dict[str, dict[str, Any]], name: str) 
     assert said["fix"], said
     if name in ("rank-killed", "rank-crashed", "out-of-memory"):
         assert (said["rank"], said["host"]) == (1, "n2")
+    if name == "rank-killed":
+        assert said["code"] == 137
 
 
 def test_the_fix_fits_the_end(explained: dict[str, dict[str, Any]]) -> None:

@@ -29,21 +29,25 @@ WITHOUT_PMI = ("-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--
 @pytest.mark.parametrize(
     ("trainer", "controller", "each"),
     [
-        ("torch_mnist", "gloo", 2),
+        ("torch_mnist", "gloo", 1),
         ("tf_mnist", "mpi", 1),
         # README's launches are over MPI; Keras's trainers meet over Gloo in test_one_model.py.
         pytest.param("torch_mnist", "mpi", 1, marks=pytest.mark.slow),
+        pytest.param("torch_mnist", "gloo", 2, marks=pytest.mark.slow),
         pytest.param("tf_mnist", "gloo", 1, marks=pytest.mark.slow),
     ],
 )
-def test_recipes_form_one_world_over_two_nodes(
+def test_recipes_form_one_world_over_two_nodes_and_have_one_model(
     login: Login, trainer: str, controller: str, each: int
 ) -> None:
+    """Several ranks on a node, without a framework's import: test_uneven_tasks."""
     shape = ["--nodes", "2", "--ntasks-per-node", str(each), "--controller", controller]
-    succeeded(login.launch(*shape, "--wait", trainer, *SHORT))
+    done = succeeded(login.launch(*shape, "--follow", "--all", trainer, *SHORT))
+    assert "runner: weights equal on all ranks (after " in done.stdout
     result = login.told("result")
     assert result["world_size"] == 2 * each
     assert sorted(result["hosts"]) == ["n1"] * each + ["n2"] * each
+    assert result["weights"]["result"] == "equal"
 
 
 @pytest.mark.slow
@@ -267,6 +271,7 @@ if hvd.rank() == 1:
 while True:
     hvd.allreduce(torch.ones(1)); time.sleep(0.1)
 """
+KILLED = ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)")
 
 
 @pytest.mark.unpacked
@@ -275,14 +280,9 @@ while True:
     [
         ("raise ValueError('boom')", 1, "1@n2 | exit code 1: ValueError: boom", "gloo"),
         ("sys.exit(7)", 7, "1@n2 | exit code 7", "mpi"),
-        ("os.kill(os.getpid(), 9)", 137, "1@n2 | killed by signal 9 (SIGKILL)", "gloo"),
-        pytest.param(
-            "os.kill(os.getpid(), 9)",
-            137,
-            "1@n2 | killed by signal 9 (SIGKILL)",
-            "mpi",
-            marks=pytest.mark.slow,
-        ),
+        # test_explain_deaths.py kills one without a world.
+        pytest.param(*KILLED, "gloo", marks=pytest.mark.slow),
+        pytest.param(*KILLED, "mpi", marks=pytest.mark.slow),
     ],
 )
 def test_a_rank_that_dies_ends_the_job(
