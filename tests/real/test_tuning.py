@@ -48,4 +48,6 @@ def test_adasum_takes_sixteen_bits(login: Login) -> None:
     assert chosen["cpu-level"] == "x86-64-v3"
     words = ["--nodes", "2", "--controller", "mpi", "--wait", "torch_mnist", "--"]
     succeeded(login.launch(*words, "--adasum", "--fp16-allreduce", "--epochs", "4"))
-    assert login.told("result")["accuracy"] > 0.8
+    result = login.told("result")
+    assert result["accuracy"] > 0.8
+    assert result["weights"]["result"] == "equal"

@@ -119,8 +119,6 @@ def test_two_silent_worlds_of_one_end_with_82(place: Login, script: str) -> None
     hidden = 'env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u OMPI_COMM_WORLD_SIZE python "$0"'
     hide = ("bash", "--", "-c", hidden, script)
     ended(place.launch(*FOLLOWED, "--controller", "gloo", *hide), 82)
-    if script == "accelerate_alone.py":  # the other one's imports take thrice the time
-        succeeded(place.launch("--nodes", "2", "--no-gate", "--wait", *hide))
 
 
 def test_a_torchrun_of_the_users_with_another_number_of_nodes_is_refused(place: Login) -> None:

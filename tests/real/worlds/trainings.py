@@ -322,12 +322,6 @@ def passes_per_step():
             optimizer.zero_grad()
 
 
-def adasum():
-    hvd, net = horovod(), model()
-    optimizer = hvd.DistributedOptimizer(sgd(net), net.named_parameters(), op=hvd.Adasum)
-    train(net, optimizer, hvd.rank())
-
-
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         globals()[name]()
