@@ -86,6 +86,14 @@ class GpuVendor(Word):
     AMD = "amd"
 
 
+class MpiFlavour(Word):
+    """Whose MPI it is, by the label mpi.flavour."""
+
+    OPEN_MPI = "openmpi"
+    MPICH = "mpich"
+    INTEL_MPI = "intelmpi"
+
+
 class Controller(Word):
     """Horovod's controller, or that Horovod is not used."""
 
@@ -220,6 +228,12 @@ class ImageInfo:
     def ours(self) -> bool:
         """Whether its labels tell what is in it."""
         return "horovod.version" in self.labels
+
+    @property
+    def mpi(self) -> MpiFlavour | None:
+        """Whose MPI is in it; None for none, and where that is not known."""
+        name = self.fact("mpi.flavour")
+        return MpiFlavour(name) if name in MpiFlavour.words() else None
 
     def fact(self, name: str) -> str:
         """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
-from .model import RuntimeName, SchedulerName
+from .model import MpiFlavour, RuntimeName, SchedulerName
 from .toml_check import Rule
 from .words import Word
 
@@ -198,6 +198,16 @@ class Partition:
     disk_mb: int = 0
 
 
+class Mpirun(NamedTuple):
+    """The mpirun on the PATH; as text such as openmpi 5.0.7."""
+
+    flavour: MpiFlavour
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.flavour} {self.version}"
+
+
 @dataclass(frozen=True)
 class Site:
     """What this machine offers, asked once; what could not be found out is empty.
@@ -206,8 +216,7 @@ class Site:
     it takes by itself; `runtimes` are those that are here, the preferred one first. `driver` is the
     version of the NVIDIA driver, `gpus` the number of its GPUs and `cpus` that of the CPUs which a
     process may use here, `glibc` that of the C library, `architecture` is in Go's words,
-    such as amd64. `host_mpi` is flavour and version of the mpirun on the PATH, such as "openmpi
-    5.0.7". `allocation` is the number of the Slurm job in which this process runs, and
+    such as amd64. `allocation` is the number of the Slurm job in which this process runs, and
     `allocated_nodes` its nodes, with `allocated_cpus` on each at least and `allocated_tasks` asked
     for on each. `cwd` is the current folder; `environment` has the user's variables that matter to
     a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
@@ -233,7 +242,7 @@ class Site:
     proctrack: str = ""
     cluster_name: str = ""
     partitions: tuple[Partition, ...] = ()
-    host_mpi: str = ""
+    mpirun: Mpirun | None = None
     amd: bool = False
     allocation: str = ""
     allocated_nodes: int = 0

@@ -150,7 +150,7 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     if here.remote_site:
         return here
     if spec.launcher is LauncherName.MPIRUN or spec.host_mpi:
-        here = replace(here, host_mpi=probe.mpirun())
+        here = replace(here, mpirun=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
         from ..sites import host_mpi
 

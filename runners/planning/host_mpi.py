@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.model import Controller, ImageInfo, LauncherName, RuntimeName
+from ..core.model import Controller, ImageInfo, LauncherName, MpiFlavour, RuntimeName
 from ..core.plan import ChoiceId, Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi
@@ -12,7 +12,11 @@ from .case import Case, DecisionLog
 LAUNCHERS = (LauncherName.SRUN, LauncherName.MPIRUN, LauncherName.MPIEXEC)
 PREFIX = "/opt/horovod"  # where our images have their Python
 # Libraries of one family can stand in for each other (the MPICH ABI initiative).
-FAMILY = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "MPICH"}
+FAMILY = {
+    MpiFlavour.OPEN_MPI: "Open MPI",
+    MpiFlavour.MPICH: "MPICH",
+    MpiFlavour.INTEL_MPI: "MPICH",
+}
 
 
 def choose(
@@ -62,11 +66,10 @@ def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: DecisionLog) -
 
 def _family(case: Case, log: DecisionLog) -> None:
     """Refuse an MPI of another family, whose library has another name and other constants."""
-    site, image = case.site, case.image
-    theirs = FAMILY.get(site.host_mpi.partition(" ")[0], "")
-    own = FAMILY.get(image.fact("mpi.flavour"), "")
-    if theirs and own and theirs != own:
-        what = f"the Horovod in {image.path.name} needs {own}, and this machine has {site.host_mpi}"
+    mpirun, image = case.site.mpirun, case.image
+    if mpirun and image.mpi and FAMILY[mpirun.flavour] != FAMILY[image.mpi]:
+        own = FAMILY[image.mpi]
+        what = f"the Horovod in {image.path.name} needs {own}, and this machine has {mpirun}"
         log.refuse(what, image.how("mpi.flavour"))
 
 

@@ -12,6 +12,7 @@ from ..core.model import (
     InRun,
     JobSpec,
     LauncherName,
+    MpiFlavour,
     Resources,
     RuntimeName,
 )
@@ -61,7 +62,7 @@ def variables(
         needed += _mpi_in_containers(case)
     if by_mpi:
         needed += [*_give_way(case, resources, log), *_abort_late(case.image)]
-    if by_mpi and case.image.fact("mpi.flavour") == "mpich" and not case.spec.host_mpi:
+    if by_mpi and case.image.mpi is MpiFlavour.MPICH and not case.spec.host_mpi:
         _may_hang(case.image, log)
     if site.profile:
         needed += site_rules.variables(case.spec, resources, site.profile)
@@ -73,22 +74,26 @@ def _give_way(case: Case, resources: Resources, log: DecisionLog) -> Iterator[Va
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:
         yield Variable(name, "1", "ranks that share a CPU yield it while they wait")
-    elif not resources.wants_gpus and case.image.fact("mpi.flavour") in ("", "openmpi"):
+    elif not resources.wants_gpus and _may_be_open_mpi(case.image):
         reason = "on CPUs Horovod's thread shares a rank's cores with training"
         yield Variable(name, "1", reason)
         log.choose(ChoiceId.MPI_GIVES_WAY, True, reason, MEASURED)
 
 
+def _may_be_open_mpi(image: ImageInfo) -> bool:
+    return image.mpi is MpiFlavour.OPEN_MPI or not image.fact("mpi.flavour")
+
+
 def _abort_late(image: ImageInfo) -> Iterator[Variable]:
     """Of ranks that fail together, Slurm kills most before Open MPI's words are in the log."""
-    if image.fact("mpi.flavour") in ("", "openmpi"):
+    if _may_be_open_mpi(image):
         reason = "a rank's last words reach the log before Slurm kills the others"
         yield Variable("OMPI_MCA_mpi_abort_delay", "1", reason)
 
 
 def _mpi_in_containers(case: Case) -> Iterator[Variable]:
     """Each rank has a user namespace of its own, and the PMIx of another version outside."""
-    if case.image.fact("mpi.flavour") == "mpich":
+    if case.image.mpi is MpiFlavour.MPICH:
         if not case.spec.host_mpi:
             yield from _mpich(case.image)
         return

@@ -5,80 +5,97 @@ The rules are those that the matrix proves cell by cell (tests/matrix).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..core.model import ImageInfo
+from ..core.model import ImageInfo, MpiFlavour
+from ..core.site import Mpirun
+from ..core.words import Word
+
+
+class PmiClient(Word):
+    """What an MPI speaks to who starts it, by the label pmi.client; NONE is without any MPI."""
+
+    PMIX = "pmix"
+    PMI2 = "pmi2"
+    PMI1 = "pmi1"
+    NONE = "none"
 
 
 @dataclass(frozen=True)
 class Pmi:
-    """What an MPI speaks to who starts it: its name, srun's --mpi= and mpiruns that offer it."""
+    """Its name, srun's --mpi= and the mpiruns that offer it."""
 
     name: str
     srun: str
-    mpiruns: tuple[str, ...]
+    mpiruns: tuple[MpiFlavour, ...]
 
 
+OF_MPICH = (MpiFlavour.MPICH, MpiFlavour.INTEL_MPI)
 # Slurm's pmi2 plugin also understands PMI-1, the older wire protocol of MPICH.
-SPOKEN = {  # by what a label pmi.client says
-    "pmix": Pmi("PMIx", "pmix", ("openmpi",)),
-    "pmi2": Pmi("PMI-2", "pmi2", ("mpich", "intelmpi")),
-    "pmi1": Pmi("PMI-1", "pmi2", ("mpich", "intelmpi")),
+SPOKEN: Mapping[PmiClient, Pmi] = {
+    PmiClient.PMIX: Pmi("PMIx", "pmix", (MpiFlavour.OPEN_MPI,)),
+    PmiClient.PMI2: Pmi("PMI-2", "pmi2", OF_MPICH),
+    PmiClient.PMI1: Pmi("PMI-1", "pmi2", OF_MPICH),
 }
 # Open MPI in the image: the generations of mpirun whose worlds it joins, beside its own.
 JOINS = {"4": ("6",), "5": ("4", "6")}
-NONE = "none"  # without any MPI
 
 
-def client(image: ImageInfo) -> str:
-    """Return what the image's MPI speaks, a key of SPOKEN; NONE without MPI, "" if unknown."""
+def client(image: ImageInfo) -> PmiClient | None:
+    """Return what the image's MPI speaks; None if unknown."""
     known = image.fact("pmi.client")
     if known:
-        return known
-    flavour = image.fact("mpi.flavour")
-    if flavour == "openmpi":
-        return "pmix" if image.fact("pmix.version") not in ("", "none") else ""
-    if flavour in ("mpich", "intelmpi"):
-        return "pmi2"
-    return NONE if image.fact("mpi.version") == "none" else ""
+        return PmiClient(known) if known in PmiClient.words() else None
+    if image.mpi is MpiFlavour.OPEN_MPI:
+        return PmiClient.PMIX if image.fact("pmix.version") not in ("", "none") else None
+    if image.mpi:
+        return PmiClient.PMI2
+    return PmiClient.NONE if image.fact("mpi.version") == "none" else None
 
 
-def name_of(kind: str, otherwise: str) -> str:
-    """Return PMIx for pmix, of which srun may have several (pmix_v5); `otherwise` if unknown."""
-    known = SPOKEN.get(kind.partition("_")[0])
-    return known.name if known else otherwise
+def spoken(image: ImageInfo) -> Pmi | None:
+    """Return the PMI of the image's MPI; None without one, and where it is not known."""
+    speaks = client(image)
+    return SPOKEN.get(speaks) if speaks else None
+
+
+def _offered(mpi: str) -> str:
+    """Return the name of the PMI of `srun --mpi=MPI`, of which there may be several (pmix_v5)."""
+    if mpi == "none":
+        return "no PMI"
+    return next((pmi.name for pmi in SPOKEN.values() if pmi.srun == mpi.partition("_")[0]), mpi)
 
 
 def against_srun(image: ImageInfo, mpi: str) -> str:
     """Say why the image's MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
-    spoken = SPOKEN.get(client(image))
-    if spoken is None or mpi.partition("_")[0] == spoken.srun:
+    own = spoken(image)
+    if own is None or mpi.partition("_")[0] == own.srun:
         return ""
-    offers = "no PMI" if mpi == "none" else name_of(mpi, mpi)
     return (
-        f"the MPI in {image.path.name} speaks {spoken.name}, and srun --mpi={mpi} offers "
-        f"{offers}: every rank would be alone (world size 1)"
+        f"the MPI in {image.path.name} speaks {own.name}, and srun --mpi={mpi} offers "
+        f"{_offered(mpi)}: every rank would be alone (world size 1)"
     )
 
 
-def against_mpirun(image: ImageInfo, mpirun: str) -> str:
-    """Say the same of the world of an mpirun, such as "openmpi 5.0.7"."""
-    flavour, _, version = mpirun.partition(" ")
-    spoken = SPOKEN.get(client(image))
-    if spoken is None:
+def against_mpirun(image: ImageInfo, mpirun: Mpirun) -> str:
+    """Say the same of the world of an mpirun."""
+    own = spoken(image)
+    if own is None:
         return ""
-    if flavour not in spoken.mpiruns:
-        offers = next(pmi.name for pmi in SPOKEN.values() if flavour in pmi.mpiruns)
+    if mpirun.flavour not in own.mpiruns:
+        offers = next(pmi.name for pmi in SPOKEN.values() if mpirun.flavour in pmi.mpiruns)
         return (
-            f"the MPI in {image.path.name} speaks {spoken.name}, and this machine's mpirun "
+            f"the MPI in {image.path.name} speaks {own.name}, and this machine's mpirun "
             f"({mpirun}) offers {offers}: every rank would be alone (world size 1)"
         )
-    own = image.fact("mpi.version")
-    generation = own.partition(".")[0]
+    version = image.fact("mpi.version")
+    generation = version.partition(".")[0]
     joined = (generation, *JOINS.get(generation, ()))
-    if flavour == "openmpi" and own and version.partition(".")[0] not in joined:
+    of_mpirun = mpirun.version.partition(".")[0]
+    if mpirun.flavour is MpiFlavour.OPEN_MPI and version and of_mpirun not in joined:
         return (
-            f"Open MPI {own} in {image.path.name} does not join the ranks that mpirun of Open MPI "
-            f"{version} starts: every rank would be alone (world size 1)"
+            f"Open MPI {version} in {image.path.name} does not join the ranks that mpirun of Open "
+            f"MPI {mpirun.version} starts: every rank would be alone (world size 1)"
         )
     return ""

@@ -11,6 +11,7 @@ from ..core.model import (
     Controller,
     ImageInfo,
     LauncherName,
+    MpiFlavour,
     Resources,
     RuntimeName,
     SchedulerName,
@@ -23,6 +24,7 @@ from ..schedulers import capabilities
 from ..script.ranks import ssh_possible
 from . import cost_model, pmi
 from .case import Case, DecisionLog, RankResources
+from .pmi import PmiClient
 
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
 WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
@@ -80,7 +82,7 @@ def _is_at_hand(case: Case, scheduler: SchedulerName) -> bool:
         spec.launcher in (None, LauncherName.SRUN)
         and LauncherName.SRUN in capabilities(scheduler).launchers
     )
-    fits = pmi.client(case.image) == "pmix" and "pmix" in case.site.mpi_types
+    fits = pmi.client(case.image) is PmiClient.PMIX and "pmix" in case.site.mpi_types
     return by_srun and fits and (spec.mpi is None or spec.mpi.startswith("pmix"))
 
 
@@ -89,7 +91,7 @@ def _why_not_mpi(case: Case, scheduler: SchedulerName) -> str:
         return "Gloo needs no launcher on one machine"
     if "mpi" not in case.image.listed("horovod.controllers"):
         return "the only one in the image"
-    if pmi.client(case.image) != "pmix":
+    if pmi.client(case.image) is not PmiClient.PMIX:
         return "the image's MPI has no PMIx"
     if not case.site.mpi_types and LauncherName.SRUN in capabilities(scheduler).launchers:
         return "the PMI types of srun are unknown here"
@@ -114,7 +116,7 @@ def choose(
     if launcher in AGENTS:
         _by_agents(resources, launcher, controller, log)
         return Wireup(controller)
-    if controller is Controller.MPI and pmi.client(case.image) == pmi.NONE:
+    if controller is Controller.MPI and pmi.client(case.image) is PmiClient.NONE:
         _no_mpi(case, log)
     if launcher is LauncherName.MPIRUN:
         _by_mpirun(case, controller, log)
@@ -167,7 +169,7 @@ def _by_horovodrun(
             "ssh, which leads out of the container",
             "a job's own ssh needs Slurm and Apptainer",
         )
-    if controller is Controller.MPI and image.fact("mpi.flavour") == "mpich":
+    if controller is Controller.MPI and image.mpi is MpiFlavour.MPICH:
         log.refuse(
             f"horovodrun does not know the mpirun of MPICH in {image.path.name}",
             f"{image.how('mpi.version')}; seen with 5.0.2: 'Unknown MPI implementation given'",
@@ -176,7 +178,7 @@ def _by_horovodrun(
 
 def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
     """The mpirun is the host's; what it offers has to be what the image's MPI speaks."""
-    image, mpirun = case.image, case.site.host_mpi
+    image, mpirun = case.image, case.site.mpirun
     if not mpirun and case.site.profile:
         log.choose(
             ChoiceId.MPIRUN, "of the nodes", "not checked here; its MPI is assumed to be compatible"
@@ -189,7 +191,7 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
             command("module", "load", "openmpi"),
         )
         return
-    log.choose(ChoiceId.MPIRUN, mpirun, "this machine's, expected on the nodes too")
+    log.choose(ChoiceId.MPIRUN, str(mpirun), "this machine's, expected on the nodes too")
     own = controller is Controller.MPI and not case.spec.host_mpi
     problem = pmi.against_mpirun(image, mpirun) if own else ""
     if problem:
@@ -197,7 +199,7 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
 
 
 def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
-    image, speaks = case.image, pmi.client(case.image)
+    image, own = case.image, pmi.spoken(case.image)
     if case.spec.mpi:
         mpi = log.choose(ChoiceId.MPI, case.spec.mpi, case.why(ChoiceId.MPI))
     elif controller is Controller.GLOO:
@@ -205,8 +207,8 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
     elif controller is Controller.NONE:
         mpi = _without_horovod(case, log)
     else:
-        wanted = pmi.SPOKEN[speaks].srun if speaks in pmi.SPOKEN else "pmix"
-        reason = f"the PMI of the image's MPI ({pmi.name_of(speaks, 'unknown: the default')})"
+        wanted, name = (own.srun, own.name) if own else ("pmix", "unknown: the default")
+        reason = f"the PMI of the image's MPI ({name})"
         mpi = log.choose(ChoiceId.MPI, wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, controller, log)
     return mpi
@@ -214,10 +216,10 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
 
 def _without_horovod(case: Case, log: DecisionLog) -> str:
     """Choose srun's --mpi= for programs that may use the image's MPI themselves, as mpi4py does."""
-    spoken = pmi.SPOKEN.get(pmi.client(case.image))
-    if spoken and spoken.srun in case.site.mpi_types:
-        reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
-        return log.choose(ChoiceId.MPI, spoken.srun, reason, case.image.how("mpi.flavour"))
+    own = pmi.spoken(case.image)
+    if own and own.srun in case.site.mpi_types:
+        reason = f"the image's MPI speaks {own.name}, and a program may use it"
+        return log.choose(ChoiceId.MPI, own.srun, reason, case.image.how("mpi.flavour"))
     return log.choose(ChoiceId.MPI, "none", "nothing is known to need PMI")
 
 
@@ -228,7 +230,7 @@ def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) 
         log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(offered)}")
     elif controller is not Controller.MPI:
         return
-    elif pmi.client(image) == pmi.NONE:
+    elif pmi.client(image) is PmiClient.NONE:
         _no_mpi(case, log)
     else:
         problem = pmi.against_srun(image, mpi)

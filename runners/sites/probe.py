@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Callable, TypeVar
 
 from ..core import files, machine, places, shell
-from ..core.model import RuntimeName, SchedulerName
-from ..core.site import Partition, Site
+from ..core.model import MpiFlavour, RuntimeName, SchedulerName
+from ..core.site import Mpirun, Partition, Site
 from ..injob.rank.hardware import driver_version
 from ..schedulers import capabilities, slurm_queries
 
@@ -142,25 +142,25 @@ def that_matters(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if MATTERS.match(name)}
 
 
-def mpirun() -> str:
-    """Return flavour and version of the mpirun on the PATH, empty without one.
+def mpirun() -> Mpirun | None:
+    """Return flavour and version of the mpirun on the PATH, None without one.
 
     It is this machine's; the nodes of the job are taken to have the same.
     """
     return parse_mpirun(shell.together([MPIRUN], SECONDS_TO_ANSWER)[0].out)
 
 
-def parse_mpirun(text: str) -> str:
-    """Return "openmpi 5.0.7" or "mpich 4.0.2" from `mpirun --version`, or what MPI's tools say."""
+def parse_mpirun(text: str) -> Mpirun | None:
+    """Return what `mpirun --version`, or another of an MPI's tools, says."""
     for flavour, pattern in (
-        ("openmpi", r"Open MPI\)? v?(\d[\w.]*)"),
-        ("intelmpi", r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
-        ("mpich", r"(?:HYDRA[\s\S]*?|MPICH )Version:\s+(\d[\w.]*)"),
+        (MpiFlavour.OPEN_MPI, r"Open MPI\)? v?(\d[\w.]*)"),
+        (MpiFlavour.INTEL_MPI, r"Intel\(R\) MPI Library .*?Version (\d[\w.]*)"),
+        (MpiFlavour.MPICH, r"(?:HYDRA[\s\S]*?|MPICH )Version:\s+(\d[\w.]*)"),
     ):
         match = re.search(pattern, text)
         if match:
-            return f"{flavour} {match.group(1)}"
-    return ""
+            return Mpirun(flavour, match.group(1))
+    return None
 
 
 def apptainer(command: str) -> str:

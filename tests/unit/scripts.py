@@ -25,12 +25,13 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     LauncherName,
+    MpiFlavour,
     Resources,
     RuntimeName,
     SchedulerName,
 )
 from runners.core.plan import Plan
-from runners.core.site import HostMpi, Site
+from runners.core.site import HostMpi, Mpirun, Site
 from runners.core.trainer import Trainer, Tuning
 from runners.planning import solver
 from runners.planning.case import Case
@@ -80,7 +81,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     )
     scheduler = (profile and profile.scheduler) or SchedulerName.SLURM
     here = SLURM if scheduler is SchedulerName.SLURM else Site((scheduler,))
-    here = replace(here, host_mpi=f"{facts['mpi.flavour']} 4.0.5")
+    here = replace(here, mpirun=Mpirun(MpiFlavour(facts["mpi.flavour"]), "4.0.5"))
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)

@@ -145,7 +145,7 @@ def _from_tools(parts: dict[str, str]) -> dict[str, str]:
         if match := re.search(pattern, parts[part]):
             facts[fact] = match[1]
     if mpi := probe.parse_mpirun(parts["mpirun"]):
-        facts["mpi.flavour"], facts["mpi.version"] = mpi.split()
+        facts["mpi.flavour"], facts["mpi.version"] = mpi
     if "libs found" in parts["ldconfig"]:  # else there is no ldconfig, or none that answers
         libraries = sorted(set(RDMA.findall(parts["ldconfig"])))
         facts["rdma.libraries"] = ",".join(libraries) or "none"

@@ -12,11 +12,12 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     LauncherName,
+    MpiFlavour,
     Resources,
     RuntimeName,
     SchedulerName,
 )
-from runners.core.site import HostMpi, Profile, Site
+from runners.core.site import HostMpi, Mpirun, Profile, Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import mpi_check
 from runners.planning import solver
@@ -153,8 +154,8 @@ def test_mounts_over_an_image_of_ours_are_refused() -> None:
 
 
 def test_an_mpi_of_another_family_is_refused() -> None:
-    here = replace(SITE, host_mpi="openmpi 5.0.7")
+    here = replace(SITE, mpirun=Mpirun(MpiFlavour.OPEN_MPI, "5.0.7"))
     assert refusals(here) == []
     mpich = {**OURS, "mpi.flavour": "mpich", "pmi.client": "pmi2"}
     assert "needs MPICH, and this machine has openmpi 5.0.7" in refusals(here, mpich)[0]
-    assert refusals(replace(here, host_mpi="intelmpi 2021"), mpich) == []
+    assert refusals(replace(here, mpirun=Mpirun(MpiFlavour.INTEL_MPI, "2021")), mpich) == []

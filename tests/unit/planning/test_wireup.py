@@ -11,12 +11,13 @@ from runners.core.model import (
     ImageInfo,
     JobSpec,
     LauncherName,
+    MpiFlavour,
     Resources,
     RuntimeName,
     SchedulerName,
 )
 from runners.core.plan import Plan
-from runners.core.site import Site
+from runners.core.site import Mpirun, Site
 from runners.core.trainer import ProcessGroup, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
@@ -31,7 +32,7 @@ SITE = Site(
     (SchedulerName.SLURM,),
     ("none", "pmi2", "pmix", "pmix_v5"),
     RuntimeName.APPTAINER,
-    host_mpi="openmpi 5.0.7",
+    mpirun=Mpirun(MpiFlavour.OPEN_MPI, "5.0.7"),
     cwd="/s",
 )
 
@@ -182,14 +183,14 @@ def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
 
 
 def test_mpirun_of_another_mpi_and_none_at_all() -> None:
-    hydra = replace(SITE, host_mpi="mpich 4.0.2")
+    hydra = replace(SITE, mpirun=Mpirun(MpiFlavour.MPICH, "4.0.2"))
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     assert (
         "every rank would be alone (world size 1)"
         in solver.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
     )
     assert not solver.solve(Case(replace(spec, image=MPICH), hydra)).refusals
-    nothing = replace(SITE, host_mpi="")
+    nothing = replace(SITE, mpirun=None)
     assert "no mpirun" in solver.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
 
 
@@ -206,7 +207,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
     made = solver.solve(
-        Case(replace(spec, image=inside), replace(SITE, host_mpi=f"openmpi {host}"))
+        Case(replace(spec, image=inside), replace(SITE, mpirun=Mpirun(MpiFlavour.OPEN_MPI, host)))
     )
     assert (not made.refusals) is works
     if not works:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from runners.core import shell
-from runners.core.site import Partition
+from runners.core.model import MpiFlavour
+from runners.core.site import Mpirun, Partition
 from runners.schedulers import slurm_queries
 from runners.sites import probe
 
@@ -51,16 +52,19 @@ def test_settings() -> None:
 
 
 @each(
-    ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", "openmpi 5.0.7"),
-    ("mpirun (Open MPI) 5.0.7rc2", "openmpi 5.0.7rc2"),
-    ("Open MPI v4.1.4\n", "openmpi 4.1.4"),
-    ("HYDRA build details:\n    Version:          4.0.2\n", "mpich 4.0.2"),
-    ("MPICH Version:      4.2.1\n", "mpich 4.2.1"),
-    ("sh: 1: mpirun: not found", ""),
-    ("Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1", "intelmpi 2021.10"),
-    ("mpirun: no idea", ""),
+    ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7")),
+    ("mpirun (Open MPI) 5.0.7rc2", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7rc2")),
+    ("Open MPI v4.1.4\n", Mpirun(MpiFlavour.OPEN_MPI, "4.1.4")),
+    ("HYDRA build details:\n    Version:          4.0.2\n", Mpirun(MpiFlavour.MPICH, "4.0.2")),
+    ("MPICH Version:      4.2.1\n", Mpirun(MpiFlavour.MPICH, "4.2.1")),
+    ("sh: 1: mpirun: not found", None),
+    (
+        "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1",
+        Mpirun(MpiFlavour.INTEL_MPI, "2021.10"),
+    ),
+    ("mpirun: no idea", None),
 )
-def test_mpirun(text: str, expected: str) -> None:
+def test_mpirun(text: str, expected: Mpirun | None) -> None:
     assert probe.parse_mpirun(text) == expected
 
 
