@@ -15,6 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
 from ..settings.config import read_toml
@@ -183,7 +184,8 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
     if not follows and facts.kind not in ENDED:
         return None
     text = text_of(facts)
-    fit = matches(text, general, entries(facts.has_image, facts.job.scheduler == "slurm"))
+    by_slurm = facts.job.scheduler == SchedulerName.SLURM
+    fit = matches(text, general, entries(facts.has_image, by_slurm))
     if facts.record is None or facts.record.guessed:
         fit = _not_of_followers(fit, text, facts)
     best = next((one for one in fit if not only or one.entry.id in only), None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..core.model import Controller
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
-from ..injob.rank import MPI
+from ..injob.rank import HOROVOD, MPI, TENSORFLOW, TORCH
 from ..injob.rank.worlds import why_alone, why_several
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
@@ -79,14 +79,14 @@ def size_mismatch(facts: Facts) -> Explanation:
     tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
     mpi = facts.plan.mpi or "none"
     why = f"the MPI in the {facts.environment} does not work with srun --mpi={mpi}"
-    fix = BY_GLOO if framework == "Horovod" else BY_PMIX
-    if framework == "torch.distributed":
+    fix = BY_GLOO if framework == HOROVOD else BY_PMIX
+    if framework == TORCH:
         why = "the trainer, or its launcher, says itself how many ranks there are"
         fix = _own_number(facts)
-    elif framework == "tf.distribute":
+    elif framework == TENSORFLOW:
         why = "TF_CONFIG is not set, or is not the one of this job"
         fix = change(tf_config=True)
-    elif framework == "Horovod" and facts.plan.controller is Controller.GLOO:
+    elif framework == HOROVOD and facts.plan.controller is Controller.GLOO:
         why = "the trainer changes HOROVOD_* before hvd.init(), or Horovod was built without Gloo"
         fix = change(controller="mpi")
     cause = f"{tasks} ranks were started, but {framework} has world size {world}: {why}"

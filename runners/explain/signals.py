@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 
 from ..core.job_record import JobState
-from ..core.model import Controller, ImageAccess
+from ..core.model import Controller, ImageAccess, SchedulerName
 from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
@@ -139,7 +139,7 @@ def ended(facts: Facts) -> Explanation | None:
 
 def _without_limit(facts: Facts, option: str) -> Remedy:
     """Return how a job gets no limit of the shell: sbatch's way, else in the shell itself."""
-    if facts.job.scheduler == "slurm":
+    if facts.job.scheduler == SchedulerName.SLURM:
         return change(sbatch_arg="--propagate=NONE")
     return advice(
         f"`ulimit {option} unlimited` in the shell that launches the job; a limit of the node's "

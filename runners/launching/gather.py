@@ -12,6 +12,7 @@ from ..core.disk_space import mount_type
 from ..core.errors import NotFound
 from ..core.model import (
     ACTIVE,
+    DataAccess,
     Dataset,
     ImageInfo,
     JobSpec,
@@ -94,7 +95,7 @@ def plan_for(
 
 def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[str, str]:
     more = {"architecture": architecture} if architecture else {}
-    if unnamed and settings.get("runtime") == "auto":
+    if unnamed and request.one_of(RuntimeName, settings.get("runtime")) is None:
         more["runtime"] = "no image was given"
     return {**settings.reasons(), **more}
 
@@ -192,9 +193,10 @@ def probe_site(
     """
     here, host = probe.probe(fresh), os.uname().nodename
     settings = config.load(flags, os.environ, preset)
-    name, scheduler = settings.get("site"), settings.get("scheduler")
+    name = settings.get("site")
+    scheduler = request.one_of(SchedulerName, settings.get("scheduler"))
     profile = find.find(name, here.cluster_name, host, os.environ)
-    queued = scheduler == "auto" or capabilities(scheduler).queue
+    queued = scheduler is None or capabilities(scheduler).queue
     if not (profile and name and queued):
         return replace(here, profile=profile)
     if find.is_remote_site(profile, here.cluster_name, host, os.environ):
@@ -225,8 +227,8 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     from ..data import find
 
     datasets = find.all_of(texts, profile, os.environ)
-    auto = settings.get("stage-data") == "auto"
-    return tuple(map(find.measured, datasets)) if auto else datasets
+    chosen = request.one_of(DataAccess, settings.get("stage-data"))
+    return datasets if chosen else tuple(map(find.measured, datasets))
 
 
 def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
