@@ -51,6 +51,8 @@ class JobEnd:
     why they ended is known. Of others that did not end well `explanation` says it.
     """
 
+    paths: JobPaths
+    job: Job
     status: Status
     exit_code: int
     by_user: bool
@@ -72,6 +74,8 @@ def of_job(paths: JobPaths, job: Job, status: Status, explain_all: bool = False)
     by_user = status.state == JobState.CANCELLED and status.reason in ("", f"by {os.getuid()}")
     known = by_user or status.state == JobState.STOPPED
     return JobEnd(
+        paths,
+        job,
         status,
         code,
         by_user,

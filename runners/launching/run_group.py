@@ -6,17 +6,20 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..core import job_record, trust
-from ..core.job_record import Job, JobState, Status
+from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
-from ..jobs.find import Run, Runs
+from ..jobs.find import Runs
 from ..schedulers import SCHEDULERS
 from ..submit import job_array
 from . import end
+from .end import JobEnd
 
 GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
+EXPLAINED = 3  # of the runs that failed; the others mostly failed alike
 Explained = tuple[Job, Explanation]
 
 
@@ -30,10 +33,25 @@ class GroupNews:
 
 @dataclass(frozen=True)
 class GroupEnd:
-    """How runs ended: the first exit code that is not 0, and those that failed by themselves."""
+    """How runs ended: the first exit code that is not 0, and how many failed by themselves.
+
+    Why the first of those failed is in `explained`.
+    """
 
     exit_code: int
-    failed: Sequence[tuple[Run, Status]]
+    failed: int
+    explained: Sequence[JobEnd]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run stands, and what its trainer wrote; `odd` is why that cannot be read."""
+
+    paths: JobPaths
+    job: Job
+    status: Status
+    result: dict[str, Any] | None
+    odd: str
 
 
 def news(runs: Runs) -> Iterator[GroupNews]:
@@ -67,7 +85,16 @@ def ended(runs: Runs, statuses: Sequence[Status]) -> GroupEnd:
         for (run, status), code in zip(pairs, codes)
         if code and status.state != JobState.CANCELLED
     ]
-    return GroupEnd(next(filter(None, codes), 0), failed)
+    explained = [end.of_job(*run, status) for run, status in failed[:EXPLAINED]]
+    return GroupEnd(next(filter(None, codes), 0), len(failed), explained)
+
+
+def results(runs: Runs, statuses: Sequence[Status]) -> list[RunResult]:
+    """Return what runs have reached that stand so."""
+    return [
+        RunResult(paths, job, status, *job_record.result(paths))
+        for (paths, job), status in zip(runs, statuses)
+    ]
 
 
 def explained(runs: Runs) -> list[Explained]:

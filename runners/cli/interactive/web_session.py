@@ -46,8 +46,7 @@ def reconnect(run: Run, flags: dict[str, Any], server: str, as_json: bool) -> No
 def _stay(visit: ServerVisit, server: str, as_json: bool) -> None:
     """Stay with a session until it ends, or the user leaves it; exit with its code."""
     back = f"runner {server} {shlex.quote(files.from_here(visit.paths.root))}"
-    code = follow.attended(visit.paths, visit.job, lambda: _told(visit, server, as_json), back)
-    sys.exit(follow.INTERRUPTED if code is None else code)
+    sys.exit(follow.attended(visit.paths, visit.job, lambda: _told(visit, server, as_json), back))
 
 
 def _told(visit: ServerVisit, server: str, as_json: bool) -> int:
@@ -94,7 +93,7 @@ def _print_end(job: Job, ended: ServerEnd) -> None:
     for line in ended.last_lines:
         click.echo(f"  {line}", err=True)
     if ended.explained:
-        job_end.show(ended.explained, job)
+        job_end.show(ended.explained)
         return
     code = f", exit code {ended.exit_code}" if ended.exit_code else ""
     printer.tell(f"job {job.id} ended: {wording.describe(ended.status)}{code}")

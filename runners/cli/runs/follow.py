@@ -35,10 +35,10 @@ def to_the_end(
     ranks: Collection[int] | None,
     stall_after: int | None = None,
     tail: int | None = None,
-) -> Status | None:
+) -> Status:
     """Show a job until it ends, the log lines of these ranks (None: of all); return how it ended.
 
-    None when the user left it, with Ctrl-C. After `stall_after` seconds without a step (None: as
+    After `stall_after` seconds without a step (None: as
     configured) it says which ranks lag. Of what is in the log already it shows the last `tail`
     lines (None: all).
     """
@@ -53,17 +53,15 @@ def to_the_end(
     return attended(paths, job, show)
 
 
-def waited(paths: JobPaths, job: Job) -> Status | None:
-    """Wait for a job's end silently; return how it ended, or None when the user left it."""
+def waited(paths: JobPaths, job: Job) -> Status:
+    """Wait for a job's end silently; return how it ended."""
     return attended(paths, job, lambda: follow.wait(paths, job))
 
 
-def attended(
-    paths: JobPaths, job: Job, work: Callable[[], Result], back: str = ""
-) -> Result | None:
+def attended(paths: JobPaths, job: Job, work: Callable[[], Result], back: str = "") -> Result:
     """Do what takes as long as the job; with Ctrl-C the user may leave it, cancel it or go on.
 
-    `back` is the command that comes back to it.
+    Who leaves it leaves the command. `back` is the one that comes back to the job.
     """
     back = back or f"runner logs --follow {job.id}"
     left = f"left job {job.id}, which goes on; come back: {back}; end it: runner cancel {job.id}"
@@ -77,7 +75,7 @@ def attended(
             answer = _asked(job)
             if answer == "d":
                 printer.tell(left)
-                return None
+                raise click.exceptions.Exit(INTERRUPTED) from None
             if answer == "c" and run_group.cancel([(paths, job)]):
                 job_end.tell_cancelled(job)
 

@@ -8,16 +8,14 @@ from typing import Any
 
 import click
 
-from ...core import job_record, signals
+from ...core import signals
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...jobs import wording
 from ...jobs.find import Runs
 from ...launching import run_group
-from ...launching.run_group import GroupNews
+from ...launching.run_group import GroupNews, RunResult
 from .. import printer
 from . import job_end, status_view
-
-TOLD = 3  # of the runs that failed, so many are told of at length
 
 
 def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -38,12 +36,12 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
         click.echo(f"\nrunner: left {name}; {ways}", err=True)
         return signals.code(interrupt)
     group = run_group.ended(runs, statuses)
-    for (paths, job), status in group.failed[:TOLD]:
-        job_end.ending(paths, job, status)
-    if len(group.failed) > TOLD:
-        printer.tell(f"{len(group.failed)} runs did not end well; see: runner status {name}")
+    for ended in group.explained:
+        job_end.show(ended)
+    if group.failed > len(group.explained):
+        printer.tell(f"{group.failed} runs did not end well; see: runner status {name}")
     if as_json or not quiet:
-        show(runs, statuses, as_json)
+        show(run_group.results(runs, statuses), as_json)
     return group.exit_code
 
 
@@ -57,48 +55,43 @@ def _tell(name: str, news: GroupNews) -> None:
     printer.tell(f"{name}: {', '.join(states)}")
 
 
-def show(runs: Runs, statuses: Sequence[Status], as_json: bool, sort: str | None = None) -> None:
+def show(results: Sequence[RunResult], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
-    read = [job_record.result(paths) for paths, _ in runs]
-    printer.tell_first([why for _, why in read if why])
-    results = [result for result, _ in read]
+    printer.tell_first([each.odd for each in results if each.odd])
     if not as_json:
-        _table(runs, statuses, [result or {} for result in results], sort)
+        _table(results, sort)
         return
     records = [
         {
-            **facts(paths, job),
-            "state": status.state.name,
-            "reason": status.reason,
-            "restarts": status.restart,
-            "exit_code": status.exit_code,
-            "result": result,
+            **facts(each.paths, each.job),
+            "state": each.status.state.name,
+            "reason": each.status.reason,
+            "restarts": each.status.restart,
+            "exit_code": each.status.exit_code,
+            "result": each.result,
         }
-        for (paths, job), status, result in zip(runs, statuses, results)
+        for each in results
     ]
     printer.print_json(records)
 
 
-def _table(
-    runs: Runs, statuses: Sequence[Status], results: list[dict[str, Any]], sort: str | None
-) -> None:
+def _table(results: Sequence[RunResult], sort: str | None) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
     from ...scale import compare  # which `wait` and `cancel` need not load
 
-    names = compare.names([job.varied for _, job in runs])
-    ranking = compare.rank(results, sort)
+    names = compare.names([each.job.varied for each in results])
+    ranking = compare.rank([each.result or {} for each in results], sort)
     reached, metric = ranking.metrics, ranking.metric
     rows = []
-    for place in ranking.order:
-        (_, job), now = runs[place], statuses[place]
-        own = [status_view.visible(job.varied.get(name, "")) for name in names]
-        ends = [printer.text(results[place].get(name)) for name in reached]
-        code = "" if now.exit_code is None else now.exit_code
-        rows.append([job.id, *own, wording.describe(now, job.requeue_limit), code, *ends])
+    for run in (results[place] for place in ranking.order):
+        own = [status_view.visible(run.job.varied.get(name, "")) for name in names]
+        ends = [printer.text((run.result or {}).get(name)) for name in reached]
+        code = "" if run.status.exit_code is None else run.status.exit_code
+        state = wording.describe(run.status, run.job.requeue_limit)
+        rows.append([run.job.id, *own, state, code, *ends])
     headers = ["id", *names, "state", "exit code", *reached]
     printer.table(rows, headers, reached[1:])
-    if metric:
-        best = ranking.order[0]
-        job, value = runs[best][1], printer.text(results[best][metric])
-        what = f"{job.id}  {status_view.varied(job.varied)}".rstrip()
-        click.echo(f"best {metric}: {what}, {value}", err=True)
+    best = results[ranking.order[0]]
+    if metric and best.result:
+        what = f"{best.job.id}  {status_view.varied(best.job.varied)}".rstrip()
+        click.echo(f"best {metric}: {what}, {printer.text(best.result[metric])}", err=True)

@@ -26,11 +26,10 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     if len(meant) > 1:
         sys.exit(group_view.wait(meant))
     paths, job_record = meant[0]
-    status = follow.waited(paths, job_record)
-    if status is None:
-        sys.exit(follow.INTERRUPTED)
-    job_end.tell_success(job_record, status)
-    sys.exit(job_end.ending(paths, job_record, status))
+    ended = end.of_job(paths, job_record, follow.waited(paths, job_record))
+    job_end.tell_success(ended)
+    job_end.show(ended)
+    sys.exit(ended.exit_code)
 
 
 @click.command("cancel", epilog="Example: runner cancel 42")
@@ -78,7 +77,8 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        group_view.show(meant, job_status.last_known(meant, printer.Console()), as_json, sort)
+        statuses = job_status.last_known(meant, printer.Console())
+        group_view.show(run_group.results(meant, statuses), as_json, sort)
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...core.job_record import Job, JobPaths, JobState, Status
+from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
 from ...injob.run_files import harmless
@@ -26,21 +26,17 @@ FIXED_BY = {
 }
 
 
-def ending(paths: JobPaths, job: Job, status: Status) -> int:
-    """Print how a job ended, to stderr; return the exit code for it."""
-    ended = end.of_job(paths, job, status)
-    show(ended, job)
-    return ended.exit_code
+def show(ended: JobEnd, shown: Collection[int] | None = ()) -> None:
+    """Print how a job ended, to stderr.
 
-
-def show(ended: JobEnd, job: Job, shown: Collection[int] | None = ()) -> None:
-    """Print how a job ended; tracebacks of the ranks in `shown` (None: all) were printed before."""
+    Tracebacks of the ranks in `shown` (None: all) were printed before.
+    """
     go_on = [f"  go on: {ended.resume}"] if ended.resume else []
-    lines, why = [], ended.explanation
+    lines, job, why = [], ended.job, ended.explanation
     if ended.by_user:
         lines = [f"runner: job {job.id} was cancelled, exit code {ended.exit_code}", *go_on]
     elif ended.status.state == JobState.STOPPED:
-        lines = [_stopped(ended, job), *go_on, f"  log: {job.log}"]
+        lines = [_stopped(ended), *go_on, f"  log: {job.log}"]
     elif why:
         if shown is None or why.rank in shown or (why.rank is None and shown):
             why = replace(why, traceback=())
@@ -54,18 +50,19 @@ def show(ended: JobEnd, job: Job, shown: Collection[int] | None = ()) -> None:
         click.echo(line, err=True)
 
 
-def _stopped(ended: JobEnd, job: Job) -> str:
+def _stopped(ended: JobEnd) -> str:
     why = f" ({ended.status.reason})" if ended.status.reason else ""
     step = ended.saved_step
     saved = f"checkpoint at step {step} saved" if step is not None else "no checkpoint of ours"
-    return f"runner: job {job.id} stopped early{why}: {saved}, exit code {ended.exit_code}"
+    return f"runner: job {ended.job.id} stopped early{why}: {saved}, exit code {ended.exit_code}"
 
 
-def tell_success(job: Job, status: Status) -> None:
+def tell_success(ended: JobEnd) -> None:
     """Say that a job that was waited for ended well, and after how long."""
+    status = ended.status
     if status.state == JobState.COMPLETED:
         after = f" after {wording.span(status.elapsed)}" if status.elapsed else ""
-        printer.tell(f"job {job.id}: {wording.describe(status)}{after}")
+        printer.tell(f"job {ended.job.id}: {wording.describe(status)}{after}")
 
 
 def tell_cancelled(job: Job) -> None:
@@ -73,24 +70,19 @@ def tell_cancelled(job: Job) -> None:
 
 
 def finish(
-    paths: JobPaths,
-    job: Job,
-    status: Status,
-    shown: Collection[int] | None = (),
-    as_json: bool = False,
-    quiet: bool = False,
-) -> int:
-    """Print the ending and the result of a job that was waited for; return the exit code.
+    ended: JobEnd, shown: Collection[int] | None = (), as_json: bool = False, quiet: bool = False
+) -> None:
+    """Print the ending and the result of a job that was waited for.
 
     `shown` are the ranks (None: all) whose tracebacks are on the screen already.
     """
-    ended = end.of_job(paths, job, status, explain_all=as_json)
-    show(ended, job, shown)
+    show(ended, shown)
     if ended.odd:
         printer.tell(ended.odd)
     if as_json:
-        why = end.explanation_facts(ended.explanation, job) if ended.explanation else None
-        facts = {"id": job.id, "folder": str(paths.root), "state": status.state.name}
+        why = end.explanation_facts(ended.explanation, ended.job) if ended.explanation else None
+        state, folder = ended.status.state.name, str(ended.paths.root)
+        facts = {"id": ended.job.id, "folder": folder, "state": state}
         reached = {"explanation": why, "result": ended.result}
         printer.print_json({**facts, "exit_code": ended.exit_code, **reached})
     elif not quiet:
@@ -100,9 +92,8 @@ def finish(
             printer.result_table(without_use(facts))
         elif ended.lacks_result:
             printer.tell(end.NO_RESULT)
-        for line in end.traces(paths):
+        for line in end.traces(ended.paths):
             printer.tell(line)
-    return ended.exit_code
 
 
 def without_use(result: dict[str, Any]) -> dict[str, Any]:

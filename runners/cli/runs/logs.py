@@ -12,6 +12,7 @@ import click
 from ...core.errors import NotFound
 from ...core.job_record import Job
 from ...jobs.logs import JobLog, last, rank_of, so_far
+from ...launching import end
 from .. import options, printer
 from . import follow, job_end
 from .follow import Plain
@@ -49,7 +50,9 @@ def logs_command(
     ranks = options.ranks(rank, all_ranks)
     if goes_on:
         status = follow.to_the_end(paths, job_record, ranks, tail=tail)
-        sys.exit(job_end.finish(paths, job_record, status, ranks) if status else follow.INTERRUPTED)
+        ended = end.of_job(paths, job_record, status)
+        job_end.finish(ended, ranks)
+        sys.exit(ended.exit_code)
     _print(job_record, ranks, tail)
 
 

@@ -73,16 +73,17 @@ def _announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
 def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
     """Wait for a job's end, or follow it; print how it ended and return the exit code."""
     # What only a launch that waits needs: a dry run starts faster without it.
+    from ...launching import end
     from ..runs import follow, job_end
 
     as_json, quiet = output.as_json, output.parsable
     shown = () if output.silent else output.ranks
     if output.silent:
         status = follow.waited(paths, job)
-        if status and not (as_json or quiet):
-            job_end.tell_success(job, status)
     else:
         status = follow.to_the_end(paths, job, shown, output.stall_after)
-    if status is None:
-        return follow.INTERRUPTED
-    return job_end.finish(paths, job, status, shown, as_json=as_json, quiet=quiet)
+    ended = end.of_job(paths, job, status, explain_all=as_json)
+    if output.silent and not (as_json or quiet):
+        job_end.tell_success(ended)
+    job_end.finish(ended, shown, as_json, quiet)
+    return ended.exit_code

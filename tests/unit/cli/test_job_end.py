@@ -12,7 +12,7 @@ from runners.cli.runs import group_view, job_end
 from runners.core.command_line import CommandLine
 from runners.core.job_record import JobState, Status
 from runners.injob.rank import problems
-from runners.launching import end
+from runners.launching import end, run_group
 
 from ..failures import leave
 from ..runs import a_run
@@ -25,9 +25,9 @@ def test_ones_own_cancelling_is_not_explained(
 ) -> None:
     paths, job = a_run(tmp_path / "t-1")
     own = Status(JobState.CANCELLED, f"by {os.getuid()}")
-    assert job_end.ending(paths, job, own) == 86
+    job_end.show(end.of_job(paths, job, own))
     assert "certainty" not in capsys.readouterr().err
-    assert job_end.ending(paths, job, own._replace(reason=f"by {os.getuid() + 1}")) == 86
+    job_end.show(end.of_job(paths, job, own._replace(reason=f"by {os.getuid() + 1}")))
     assert "certainty" in capsys.readouterr().err
 
 
@@ -37,9 +37,9 @@ def test_a_traceback_that_was_followed_is_not_shown_again(
     paths, job = a_run(tmp_path / "t-1")
     error = problems.of_exception(1, ValueError("boom"), ["Traceback", "ValueError: boom"])
     leave(paths, 1, 1.0, error)
-    ended = Status(JobState.FAILED, "", 1)
+    ended = end.of_job(paths, job, Status(JobState.FAILED, "", 1))
     for shown, count in (((), 1), ((0,), 1), ((1,), 0), (None, 0)):
-        assert job_end.finish(paths, job, ended, shown) == 1
+        job_end.finish(ended, shown)
         assert capsys.readouterr().err.count("traceback:") == count
 
 
@@ -48,12 +48,12 @@ def test_a_job_that_stopped_early_says_what_was_saved_and_how_to_go_on(
 ) -> None:
     paths, job = a_run(tmp_path / "t-1", typed=CommandLine("launch", trainer="train.py"))
     stopped = Status(JobState.STOPPED, "time limit", 91)
-    assert job_end.ending(paths, job, stopped) == 91
+    job_end.show(end.of_job(paths, job, stopped))
     first, *_ = capsys.readouterr().err.splitlines()
     assert first.endswith("stopped early (time limit): no checkpoint of ours, exit code 91")
     paths.checkpoints.mkdir()
     (paths.checkpoints / "step-00000123.json").touch()
-    job_end.ending(paths, job, stopped)
+    job_end.show(end.of_job(paths, job, stopped))
     first, go_on, log = capsys.readouterr().err.splitlines()
     assert first.endswith(": checkpoint at step 123 saved, exit code 91")
     assert go_on == f"  go on: {end.resume_command(paths, job)}"
@@ -64,12 +64,12 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths, job = a_run(tmp_path / "train-1")
-    assert job_end.finish(paths, job, DONE) == 0
+    job_end.finish(end.of_job(paths, job, DONE))
     told = capsys.readouterr().err
     assert "no result.json in OUTPUT_DIR: write one" in told
     assert "see docs/start/own-trainer.md" in told
     paths.result.write_text('{"accuracy": 0.97}')
-    assert job_end.finish(paths, job, DONE) == 0
+    job_end.finish(end.of_job(paths, job, DONE))
     assert "no result.json" not in capsys.readouterr().err
 
 
@@ -78,13 +78,14 @@ def test_an_odd_result_is_told_to_programs_too(
 ) -> None:
     paths, job = a_run(tmp_path / "train-1")
     paths.result.write_text("[1, 2]")
-    assert job_end.finish(paths, job, Status(JobState.FAILED, "", 7), as_json=True) == 7
+    ended = end.of_job(paths, job, Status(JobState.FAILED, "", 7), explain_all=True)
+    job_end.finish(ended, as_json=True)
     printed = capsys.readouterr()
     assert f"cannot read {paths.result}" in printed.err
     facts = json.loads(printed.out)
     assert (facts["result"], facts["state"], facts["exit_code"]) == (None, "FAILED", 7)
     assert facts["explanation"]["id"] == "42"
-    assert job_end.finish(paths, job, DONE) == 0
+    job_end.finish(end.of_job(paths, job, DONE))
     assert "no result.json" not in capsys.readouterr().err
 
 
@@ -94,11 +95,12 @@ def test_the_odd_result_of_one_run_hides_no_other(
     runs = [a_run(tmp_path / name) for name in ("train-1", "train-2")]
     runs[0][0].result.write_text("[1, 2]")
     runs[1][0].result.write_text('{"accuracy": 0.97}')
-    group_view.show(runs, [DONE] * 2, as_json=True)
+    results = run_group.results(runs, [DONE] * 2)
+    group_view.show(results, as_json=True)
     printed = capsys.readouterr()
     assert [run["result"] for run in json.loads(printed.out)] == [None, {"accuracy": 0.97}]
     assert f"cannot read {runs[0][0].result}" in printed.err
-    group_view.show(runs, [DONE] * 2, as_json=False)
+    group_view.show(results, as_json=False)
     assert "0.97" in capsys.readouterr().out
 
 
@@ -107,7 +109,7 @@ def test_the_end_of_a_job_says_where_a_profile_is(
 ) -> None:
     paths, job = a_run(tmp_path / "train-1")
     paths.profile.mkdir()
-    job_end.finish(paths, job, DONE)
+    job_end.finish(end.of_job(paths, job, DONE))
     assert f"profile: {paths.profile} (" in capsys.readouterr().err
-    job_end.finish(paths, job, DONE, quiet=True)
+    job_end.finish(end.of_job(paths, job, DONE), quiet=True)
     assert capsys.readouterr().err == ""
