@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from runners.core import machine
 from runners.core.errors import UsageError
 
+from .. import definition
 from .copies import USER_BASE
 from .parse import Instruction, pairs, parse, plain, shell, words
 from .quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
@@ -223,8 +225,16 @@ def _is_named(name: str, values: Mapping[str, str]) -> bool:
     return any(named.search(text) for other, text in values.items() if other != name)
 
 
-def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[str, list[Note]]:
-    """Return the definition of a Dockerfile, and what is missing in it.
+class Converted(NamedTuple):
+    """A definition, what is missing in it, and why Apptainer would refuse it, "" if it does not."""
+
+    text: str
+    notes: list[Note]
+    refused: str
+
+
+def convert(path: Path, text: str, target: str = "", name: str = "") -> Converted:
+    """Return the definition of a Dockerfile.
 
     `target` is the stage to end with, "" for the last; `name` is that of the definition, which no
     COPY takes with it. Raises UsageError when it is no Dockerfile, or has no such stage.
@@ -243,4 +253,13 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> tuple[st
         raise UsageError(f"{path.name} has no stage {target}")
     stages, last = reader.needed(), reader.stage
     parts = [part for one in stages for part in sections(one, len(stages) > 1, one is last)]
-    return "\n\n".join(map("\n".join, parts)) + "\n", reader.notes_in_use()
+    made = "\n\n".join(map("\n".join, parts)) + "\n"
+    return Converted(made, reader.notes_in_use(), _refused(made, name or "the definition"))
+
+
+def _refused(text: str, name: str) -> str:
+    try:
+        definition.check(text, name, {})
+    except UsageError as error:
+        return str(error)
+    return ""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import launch_line, outside
+from ..launching import gather
+from . import launch_line, outside, script
 from .draft import LaunchLine, Note
 from .rules import findings
 from .rules.rule import ScriptFinding
@@ -28,6 +29,21 @@ class ScriptReport:
     drafts: tuple[LaunchLine, ...]
     findings: tuple[ScriptFinding, ...]
     notes: dict[str, list[Note]]
+
+
+def check(text: str, name: str) -> list[ScriptFinding]:
+    """Return what is wrong in a batch script. Raises UsageError for one that cannot be read."""
+    return findings(_load(text, name))
+
+
+def convert(text: str, name: str) -> ScriptReport:
+    """Return the launch that does the same as a batch script. Raises as `check`."""
+    return make(_load(text, name))
+
+
+def _load(text: str, name: str) -> Script:
+    """Read a script, in which commands of this site mean what they do here."""
+    return script.load(text, name, gather.probe_site({}, None))
 
 
 def make(script: Script) -> ScriptReport:

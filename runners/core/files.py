@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from .. import __version__
 from . import atomic
-from .errors import Refused, SystemFault
+from .errors import Refused, SystemFault, UsageError
 
 LARGEST = 256 << 20  # bytes of JSON
 KINDS: Mapping[str, Any] = {
@@ -50,6 +50,24 @@ def from_here(path: Path) -> str:
 def read_text(path: Path) -> str:
     """Return a text, odd bytes replaced; "" for one that does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def read_named(path: Path) -> str:
+    """Return the text of a file that the user named; raise UsageError for one that is none."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text", str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}", str(error.strerror)) from None
+
+
+def write_named(path: Path, text: str) -> None:
+    """Write a file that the user named; raise UsageError where it cannot be written."""
+    try:
+        atomic.write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}", str(error)) from None
 
 
 def tail(path: Path, size: int) -> bytes:

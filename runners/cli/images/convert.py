@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ...core import atomic
+from ...core import files
 from ...core.errors import UsageError
 from .. import options, printer
-
-if TYPE_CHECKING:
-    from containers.dockerfile.stage import Note
 
 EXAMPLE = """\b
 Examples:
@@ -55,7 +52,7 @@ def convert_command(
     is left out, what could not be carried over, and what is wrong in it. The script is never
     executed.
     """
-    text = _text(file)
+    text = files.read_named(file)
     if kind is None:
         from ...batch_scripts import script
 
@@ -73,26 +70,15 @@ def convert_command(
     _dockerfile(text, file, output, target)
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not text", str(error)) from None
-    except OSError as error:
-        raise UsageError(f"cannot read {file}", str(error.strerror)) from None
-
-
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
-    from ...batch_scripts import report, rules, script
-    from ...launching import gather
+    from ...batch_scripts import report
 
-    read = script.load(text, str(file), gather.probe_site({}, None))
-    value: Any
     if check:
-        findings = rules.findings(read)
-        value, lines = report.findings_as_json(findings), report.findings_as_text(findings)
+        findings = report.check(text, str(file))
+        value: Any = report.findings_as_json(findings)
+        lines = report.findings_as_text(findings)
     else:
-        made = report.make(read)
+        made = report.convert(text, str(file))
         value, lines = report.as_json(made), report.as_text(made)
     if as_json:
         printer.print_json(value)
@@ -105,25 +91,11 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
 def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:
     from containers.dockerfile.convert import convert
 
-    made, notes = convert(file, text, target, output.name if output else "")
+    made = convert(file, text, target, output.name if output else "")
     if output is None:
-        click.echo(made, nl=False)
+        click.echo(made.text, nl=False)
     else:
-        try:
-            atomic.write_text(output, made)
-        except OSError as error:
-            raise UsageError(f"cannot write {output}", str(error)) from None
-    for line in listed(made, notes, output.name if output else "the definition"):
+        files.write_named(output, made.text)
+    lines = [*map(str, made.notes), *made.refused.splitlines()]
+    for line in [HEADING, *(f"  {line}" for line in lines)] if lines else []:
         click.echo(line, err=True)
-
-
-def listed(text: str, notes: list[Note], name: str) -> list[str]:
-    """Return the lines to print: the notes, and what is wrong with the definition file."""
-    from containers import definition
-
-    lines = [f"  {note}" for note in notes]
-    try:
-        definition.check(text, name, {})
-    except UsageError as error:
-        lines.append("  " + str(error).replace("\n", "\n  "))
-    return [HEADING, *lines] if lines else []

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from containers import definition
 from containers.dockerfile.convert import convert
 from containers.dockerfile.copies import COPY
 from containers.dockerfile.parse import pairs, parse
@@ -101,9 +100,15 @@ Stage: stage1
 
 def converted(folder: Path, text: str) -> tuple[str, list[str]]:
     """The definition, which must be a good one, and the notes."""
-    made, notes = convert(folder / "Dockerfile", text)
-    definition.check(made, "x.def", {})
-    return made, [str(note) for note in notes]
+    made = convert(folder / "Dockerfile", text)
+    assert made.refused == ""
+    return made.text, [str(note) for note in made.notes]
+
+
+def test_what_apptainer_would_refuse_is_said_of_the_definition(tmp_path: Path) -> None:
+    made = convert(tmp_path / "Dockerfile", "FROM $BASE\nEXPOSE 80\n", "", "my.def")
+    assert made.refused.startswith("my.def, line 2: 'BASE' has no value")
+    assert [note.line for note in made.notes] == [1, 2]
 
 
 def test_a_whole_dockerfile(tmp_path: Path) -> None:
@@ -248,7 +253,7 @@ def test_the_names_of_stages_have_no_case(tmp_path: Path) -> None:
 
 def test_a_stage_to_end_with(tmp_path: Path) -> None:
     text = "FROM a AS one\nRUN 1\nFROM b AS two\nRUN 2\n"
-    assert "From: b" not in convert(tmp_path / "Dockerfile", text, "One")[0]
+    assert "From: b" not in convert(tmp_path / "Dockerfile", text, "One").text
     with pytest.raises(UsageError, match="Dockerfile has no stage three"):
         convert(tmp_path / "Dockerfile", text, "three")
 
@@ -267,7 +272,7 @@ def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     (tmp_path / ".dockerignore").write_text("**/__pycache__\n# no\nsecret\nkeep\n!keep/secret\n")
-    made, _ = convert(tmp_path / "Dockerfile", "FROM a\nCOPY . /x\n", "", "my.def")
+    made = convert(tmp_path / "Dockerfile", "FROM a\nCOPY . /x\n", "", "my.def").text
     left_out = "--exclude=./a/__pycache__ --exclude=./secret --exclude=./my.def"
     assert f"    take 1 {left_out} .\n" in made
 
@@ -434,7 +439,7 @@ def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path
     (tmp_path / "folder/away").symlink_to("/etc/hostname")
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("file")
-    made, notes = convert(tmp_path / "Dockerfile", "FROM a\nCOPY link folder /x/\n")
+    made, notes = converted(tmp_path, "FROM a\nCOPY link folder /x/\n")
     assert "    cp -aH --no-preserve=ownership link " in made
     assert "    take 1 folder\n" in made
     assert notes == []
