@@ -11,10 +11,9 @@ import click
 from ...core import files, places
 from ...core.text import human_size
 from ...images import local_image
-from ...images.release import prebuilt
 from ...images.store import in_use, store
 from ...images.store.in_use import NamedImage
-from .. import options, printer, progress
+from .. import options, printer
 
 
 @click.group("images", invoke_without_command=True, epilog="Example: runner images --json")
@@ -89,14 +88,10 @@ def mirror_command(target: str, source: str | None, plain: bool) -> None:
     TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
     their signature.
     """
-    from ...images.release import publish, release
+    from ...images.release import publish  # with GPG's part, which a list does not need
 
-    named = (prebuilt.typed("--from", source), "--from") if source else ()
-    place = prebuilt.release_source(os.environ, *named)
-    to = prebuilt.typed("TARGET", target)
-    origin = release.verified(place, plain)
-    with progress.display() as display:
-        publish.mirror(origin, release.source(to, plain), display)
-    click.echo(f"release {origin.release.version}, signed by {origin.signer}", err=True)
-    click.echo(to)
-    click.echo(f'next: [images] source = "{to}" in the profile of the site', err=True)
+    done = publish.mirror(target, source, plain, printer.Console())
+    click.echo(f"release {done.origin.release.version}, signed by {done.origin.signer}", err=True)
+    click.echo(done.target.text)
+    setting = f'[images] source = "{done.target.text}"'
+    click.echo(f"next: {setting} in the profile of the site", err=True)

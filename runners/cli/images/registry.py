@@ -118,11 +118,8 @@ def release_command(images: tuple[str, ...], target: str, key: str, plain: bool)
 
     `runner pull cpu` and `gpu` find them if `[images] source` is TARGET.
     """
-    from ...images.release import prebuilt, publish, release  # with GPG's part, which no pull needs
+    from ...images.release import publish  # with GPG's part, which no pull needs
 
-    place = release.source(prebuilt.typed("--to", target), plain)
     paths = [local_image.find(image) for image in images]
-    with progress.display() as display:
-        made = publish.publish(paths, place, key, display)
-    for image in made.images:
-        click.echo(f"{image.digest} {place.uri(made, image)}")
+    for image in publish.publish(paths, target, key, plain, printer.Console()):
+        click.echo(f"{image.digest} {image.uri}")

@@ -5,6 +5,7 @@ The list comes last: until then nobody finds the release.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from containers.catalogue import IMAGES
 
 from ...core import atomic, disk_space, places, sif
 from ...core.digest import digest_of, sha256
 from ...core.errors import NotFound, NotVerified, Refused
-from ...core.progress import Progress
+from ...core.progress import Listener, Progress
 from .. import push
 from ..registry import oci, sources
 from ..registry.api import Blob
@@ -32,11 +34,34 @@ PUSH = "pull,push"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 
 
-def publish(images: Sequence[Path], target: Source, key: str, progress: Progress) -> Release:
-    """Sign the list of these images with `key` and put all there; return the release.
+class Published(NamedTuple):
+    """An image of a release: its digest, and what `runner pull` takes for it."""
+
+    digest: str
+    uri: str
+
+
+class Mirrored(NamedTuple):
+    """A verified release, and where its copy is."""
+
+    origin: Verified
+    target: Source
+
+
+def publish(
+    images: Sequence[Path], to: str, key: str, plain: bool, listener: Listener
+) -> list[Published]:
+    """Sign the list of these images with `key` and put all in `to`, as --to names it.
 
     Nothing is put anywhere before the list is signed. Raises a RunnerError.
     """
+    target = release.source(prebuilt.typed("--to", to), plain)
+    with listener.progress() as progress:
+        made = _publish(images, target, key, progress)
+    return [Published(image.digest, target.uri(made, image)) for image in made.images]
+
+
+def _publish(images: Sequence[Path], target: Source, key: str, progress: Progress) -> Release:
     single = [_release_of_one(path, progress) for path in images]
     if len({(each.version, each.revision) for each in single}) > 1:
         versions = [f"{path}: {o.version}, {o.revision}" for path, o in zip(images, single)]
@@ -71,11 +96,22 @@ def _release_of_one(path: Path, progress: Progress) -> Release:
     return Release(version, revision, (image,))
 
 
-def mirror(origin: Verified, target: Source, progress: Progress) -> None:
-    """Copy a verified release to another place, with its signature; to a folder also with its key.
+def mirror(to: str, source: str | None, plain: bool, listener: Listener) -> Mirrored:
+    """Copy this version's release, which is verified, with its signature; to a folder also its key.
 
-    Raises a RunnerError.
+    It goes to `to`, as TARGET names it, from `source`, as --from names it, by default from where
+    `runner pull` has it. Raises a RunnerError.
     """
+    named = (prebuilt.typed("--from", source), "--from") if source else ()
+    place = prebuilt.release_source(os.environ, *named)
+    target = release.source(prebuilt.typed("TARGET", to), plain)
+    origin = release.verified(place, plain)
+    with listener.progress() as progress:
+        _mirror(origin, target, progress)
+    return Mirrored(origin, target)
+
+
+def _mirror(origin: Verified, target: Source, progress: Progress) -> None:
     if origin.source.text == target.text:
         raise Refused(f"{target.text} is the source itself")
     near = target.path if isinstance(target, Folder) else places.images()

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from runners import __version__
+from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused
-from runners.images.release import prebuilt, release
+from runners.core.progress import Listener
+from runners.images.release import prebuilt, publish, release
 from runners.images.release.release import Release, ReleasedImage
+from runners.images.trust import pgp
 
 from ..tables import each
 
@@ -69,3 +73,24 @@ def test_a_folder_without_this_release_says_which_it_has(tmp_path: Path) -> None
         release.Folder(tmp_path).signed("1.2")
     assert "has no release 1.2" in str(missing.value)
     assert "it has 1.0" in str(missing.value)
+
+
+def test_a_release_in_a_folder_is_mirrored_with_its_signature_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_SITE", "none")
+    monkeypatch.setenv("RUNNER_IMAGES_KEY", str(tmp_path / "own.asc"))
+    monkeypatch.setattr(pgp, "verify", lambda *_: ("Ada", "the key of Ada"))
+    image = ReleasedImage("horovod_cpu", "amd64", digest.of_bytes(b"image"), 5)
+    made, listed = Release(__version__, "0" * 40, (image,)), prebuilt.file_of(__version__)
+    content = {made.file(image): b"image", listed: release.written(made), f"{listed}.asc": b"Ada"}
+    Path("source").mkdir()
+    for name, raw in content.items():
+        Path("source", name).write_bytes(raw)
+    done = publish.mirror("copy", "source", False, Listener())
+    assert (done.origin.signer, done.target.text) == ("Ada", f"{tmp_path}/copy")
+    copied = {path.name: path.read_bytes() for path in Path("copy").iterdir()}
+    assert copied == {**content, prebuilt.KEY_FILE: b"the key of Ada"}
+    with pytest.raises(Refused, match="is the source itself"):
+        publish.mirror("source", "source", False, Listener())
