@@ -7,10 +7,13 @@ are recorded, and so are the labels of an environment. All raise RunnerError.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from containers import (
     added_packages,
@@ -27,38 +30,99 @@ from containers.build_definition import RECIPES_LABEL, DefinitionBuild
 from containers.build_steps import BuildProgress
 from containers.definition import Base
 from containers.host_environment import EnvironmentOptions, Made
-from containers.pip import PackageSource
 from containers.plan import BuildOptions, BuildPlan
 
-from ..core import disk_space, machine
-from ..core.errors import NotVerified, Refused, RunnerError, UsageError
+from ..core import disk_space, files, machine, signals
+from ..core.errors import NotVerified, Refused, RunnerError, SystemFault, UsageError
 from ..core.progress import Listener
 from . import local_image, pull
+from .build_request import BuildKind, ImageRequest
 from .facts import environment, image_labels, probe_image
 from .release import prebuilt
 from .trust import recorded_digest
 
+NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
-def plan_image(name: str, options: BuildOptions) -> BuildPlan:
-    """Return the plan of a packaged image. Raises UsageError where its file cannot be written."""
-    made = plan.make(name, options)
+
+class Built(NamedTuple):
+    """An image and its bill of materials, where it has one; of a packaged one also its digest.
+
+    One that `is_current` was there already.
+    """
+
+    output: Path
+    bill: Path | None = None
+    digest: str = ""
+    is_current: bool = False
+
+
+class BuiltWheel(NamedTuple):
+    """A wheel, and its SHA-256 as sha256sum writes it."""
+
+    path: Path
+    checksum: str
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn an error of the system into a SystemFault; say what is left when interrupted."""
+    try:
+        with signals.saying("the incomplete build is removed"):
+            yield
+    except OSError as error:
+        remedy = disk_space.ELSEWHERE if error.errno in NO_ROOM else ""
+        raise SystemFault(f"{error.strerror}: {error.filename}\n{remedy}".rstrip()) from None
+
+
+@_faults()
+def describe_image(request: ImageRequest, progress: BuildProgress) -> str:
+    """Return the definition, and the commands that would be run. Raises as `build_image`."""
+    if request.kind is BuildKind.PACKAGED:
+        return build.describe(_plan(request), request.options, progress)
+    return build_definition.describe(definition_of(request))
+
+
+@_faults()
+def build_image(request: ImageRequest, progress: BuildProgress) -> Built:
+    """Build an image. Raises UsageError where its file cannot be written, and RunnerError."""
+    if request.kind is BuildKind.PACKAGED:
+        return _build_packaged(_plan(request), request.options, progress)
+    definition = definition_of(request)
+    build_definition.build(definition, progress)
+    recorded_digest.remember(definition.output)
+    # Our images have a bill, and so have those that are made from them.
+    ours = definition.base and RECIPES_LABEL in definition.base.labels
+    return Built(definition.output, probe_image.extract_bill(definition.output) if ours else None)
+
+
+def _plan(request: ImageRequest) -> BuildPlan:
+    made = plan.make(request.name, request.options)
     disk_space.check_output(made.output)
     return made
 
 
-def build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Path | None:
-    """Build the planned image; return its bill of materials, None if the image is current."""
-    if build_record.is_current(made.output, made.key):
-        return None
-    build.build(made, options, progress)
-    recorded_digest.remember(made.output)
-    return probe_image.extract_bill(made.output)
+def _build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Built:
+    is_current, bill = build_record.is_current(made.output, made.key), None
+    if not is_current:
+        build.build(made, options, progress)
+        recorded_digest.remember(made.output)
+        bill = probe_image.extract_bill(made.output)
+    return Built(made.output, bill, build_record.digest(made.output), is_current)
 
 
-def wheel(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Path:
-    """Compile Horovod for a packaged image; return the wheel, in the images folder by default."""
+@_faults()
+def describe_wheel(name: str, options: BuildOptions, progress: BuildProgress) -> str:
+    """Return the commands that would be run for the wheel of a packaged image."""
+    return build.describe(plan.make(name, options), options, progress, alone=True)
+
+
+@_faults()
+def wheel(name: str, options: BuildOptions, progress: BuildProgress) -> BuiltWheel:
+    """Compile Horovod for a packaged image; the wheel is in the images folder by default."""
+    made = plan.make(name, options)
     folder = options.output or made.output.parent
-    return build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+    path = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
+    return BuiltWheel(path, files.read_text(path.with_name(f"{path.name}.sha256")).rstrip())
 
 
 def find_base(name: str) -> Base:
@@ -74,42 +138,34 @@ def find_base(name: str) -> Base:
     return Base.read(image.path, image.labels)
 
 
-def with_definition(
-    origin: str | None,
-    path: Path,
-    build_args: Mapping[str, str],
-    output: Path | None,
-    ca: Path | None,
-) -> DefinitionBuild:
-    """Return the build of a definition, on top of the image `origin` if there is one."""
-    base = find_base(origin) if origin else None
-    output = _output(base, output or Path(f"{path.stem}.sif"))
-    return build_definition.with_definition(base, path, build_args, output, ca)
+def definition_of(request: ImageRequest) -> DefinitionBuild:
+    """Return the build of a definition, on top of another image if there is one.
 
-
-def with_packages(
-    origin: str,
-    requirements: Path | None,
-    source: PackageSource,
-    output: Path | None,
-    ca: Path | None,
-) -> DefinitionBuild:
-    """Return the build that adds the packages of a requirements file; without one, Horovod.
-
-    Horovod is compiled for the frameworks of the image `origin`.
+    Without a definition of the user's it adds the packages of a requirements file, or else Horovod
+    for the frameworks of that image.
     """
-    base = find_base(origin)
+    if not request.definition:
+        return _with_packages(request)
+    base = find_base(request.origin) if request.origin else None
+    output = _output(base, request.options.output or Path(f"{request.definition.stem}.sif"))
+    path, ca = request.definition, request.options.ca
+    return build_definition.with_definition(base, path, request.build_args, output, ca)
+
+
+def _with_packages(request: ImageRequest) -> DefinitionBuild:
+    base, options, requirements = find_base(request.origin), request.options, request.requirements
     added = requirements.stem if requirements else "horovod"
-    output = _output(base, output or Path(f"{base.path.stem}-{added}.sif"))
+    output = _output(base, options.output or Path(f"{base.path.stem}-{added}.sif"))
     apptainer.require()
     python = added_packages.find_python(base)
     if requirements:
-        packages = AddedPackages(base, python, requirements.absolute(), source, ca)
+        wanted = requirements.absolute()
+        packages = AddedPackages(base, python, wanted, options.source, options.ca)
         return build_definition.with_packages(packages, output)
     horovod = foreign_horovod.build_for(
         foreign_horovod.of_image(base, python.python), python.packages
     )
-    packages = AddedPackages(base, python, horovod, source, ca)
+    packages = AddedPackages(base, python, horovod, options.source, options.ca)
     labels = {**probe_image.versions(base.path), **horovod.labels()}
     return replace(build_definition.with_packages(packages, output), labels=labels)
 
@@ -123,21 +179,14 @@ def _output(base: Base | None, path: Path) -> Path:
     return path
 
 
-def build_defined(definition: DefinitionBuild, progress: BuildProgress) -> Path | None:
-    """Build it; return the bill of materials, None for an image without one. Raises RunnerError."""
-    build_definition.build(definition, progress)
-    recorded_digest.remember(definition.output)
-    # Our images have a bill, and so have those that are made from them.
-    ours = definition.base and RECIPES_LABEL in definition.base.labels
-    return probe_image.extract_bill(definition.output) if ours else None
-
-
+@_faults()
 def environment_of_lock(options: EnvironmentOptions, progress: BuildProgress) -> dict[str, str]:
     """Make an environment with the packages of an image's lock; return its labels."""
     with host_environment.kept(options):
         return _tested(options, host_environment.build(options, progress), {}, progress)
 
 
+@_faults()
 def horovod_into(options: EnvironmentOptions, progress: BuildProgress) -> dict[str, str]:
     """Compile Horovod for what an existing environment has; return its labels."""
     with host_environment.kept(options):
@@ -152,6 +201,16 @@ def _tested(
         host_environment.prove(options.folder, made)
         facts = {**environment.probe(options.folder, made.environ), **labels}
     return environment.write_labels(options.folder, facts, options.modules, made.library)
+
+
+def pull_or_build(name: str, listener: Listener, progress: BuildProgress) -> Built:
+    """Have a packaged image: the one built from this checkout, else a prebuilt one, else build.
+
+    Raises as `pull_unless_current` and `build_image`.
+    """
+    if path := pull_unless_current(name, listener):
+        return Built(path)
+    return build_image(ImageRequest(BuildKind.PACKAGED, name), progress)
 
 
 def pull_unless_current(name: str, listener: Listener) -> Path | None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from containers import build_definition, build_record, pip
-from containers.build import describe
-from containers.catalogue import IMAGES
-from containers.plan import BuildOptions
-
 from ...core.errors import UsageError
 from ...images import build
+from ...images.build import Built
+from ...images.build_request import BuildKind, ImageRequest, kind_of
 from ..invocation import was_given
-from ..progress import phases
+from ..progress import Lines, phases
 from . import build_host, build_options
 from .build_options import FILE
 
@@ -30,21 +26,6 @@ Examples:
   runner build --from nvidia.sif --horovod -o mine.sif
   runner build env /scratch/ada/hvd --module openmpi/4.1
 """
-NO_TARGET = f"""\
-name what to build: one of {", ".join(IMAGES)}, or a definition file.
-An image from another: runner build --from IMAGE --requirements FILE, or --horovod"""
-NEEDS_ADDITION = "name what to add: --requirements FILE, --horovod, or --def FILE"
-ADDITIONS = ("requirements", "horovod", "def_file")
-PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
-# What is built -> the options that are for it, beside those that all have.
-OPTIONS = {
-    "a packaged image": ("base", "frozen", "arch", *PACKAGES),
-    "a definition file": ("given",),
-    "--from with --requirements or --horovod": ("origin", "requirements", "horovod", *PACKAGES),
-    "--from with --def": ("origin", "def_file", "given"),
-}
-PACKAGED, DEFINITION, ADDED, ON_TOP = OPTIONS
-FOR_ALL = ("target", "output", "ca", "dry_run")
 
 
 class Build(click.Group):
@@ -95,39 +76,28 @@ def build_command(
     With --from instead of TARGET, the new image is built on top of an existing one. The commands
     below build without a container; each has options of its own.
     """
-    with build_options.failures():
-        if _kind(ctx, target, values) is PACKAGED:
-            packaged(str(target), build_options.of(values), dry_run)
-        else:
-            _definition(target, dict(map(_argument, given)), dry_run, values)
+    options = [each for each in ctx.command.params if was_given(ctx, each.name or "")]
+    origin = values["origin"]
+    kind = kind_of(target, origin, {each.name or "": each.opts[0] for each in options})
+    definition = target if kind is BuildKind.DEFINITION else values["def_file"]
+    request = ImageRequest(
+        kind,
+        name=target or "",
+        origin=origin or "",
+        definition=Path(definition) if definition else None,
+        build_args=dict(map(_argument, given)),
+        requirements=values["requirements"],
+        options=build_options.of(values),
+    )
+    progress = phases()
+    if dry_run:
+        click.echo(build.describe_image(request, progress))
+    else:
+        show(build.build_image(request, progress), progress)
 
 
 for command in build_host.COMMANDS:
     build_command.add_command(command)
-
-
-def _kind(ctx: click.Context, target: str | None, values: Mapping[str, Any]) -> str:
-    """Return which of OPTIONS is asked for; raise UsageError for options of another."""
-    origin, ways = values["origin"], [name for name in ADDITIONS if values[name]]
-    if origin and target:
-        raise UsageError(f"{target}: --from already names the base image; {NEEDS_ADDITION}")
-    if ways and not origin:
-        raise UsageError("--requirements, --horovod and --def go with --from IMAGE, the base image")
-    if origin and len(ways) != 1:
-        raise UsageError(f"--from {origin}: {NEEDS_ADDITION}{'; exactly one' if ways else ''}")
-    if not (origin or target):
-        raise UsageError(NO_TARGET)
-    kind = PACKAGED
-    if origin:
-        kind = ON_TOP if values["def_file"] else ADDED
-    elif target not in IMAGES and (str(target).endswith(".def") or "/" in str(target)):
-        kind = DEFINITION
-    for parameter in ctx.command.params:
-        name = parameter.name or ""
-        if was_given(ctx, name) and name not in (*FOR_ALL, *OPTIONS[kind]):
-            others = " or ".join(other for other, names in OPTIONS.items() if name in names)
-            raise UsageError(f"{parameter.opts[0]} is for {others}, not for {kind}")
-    return kind
 
 
 def _argument(text: str) -> tuple[str, str]:
@@ -137,31 +107,10 @@ def _argument(text: str) -> tuple[str, str]:
     return name, value
 
 
-def packaged(name: str, options: BuildOptions, dry_run: bool = False) -> None:
-    """Build a packaged image, and print its path and digest. Raises RunnerError."""
-    made, progress = build.plan_image(name, options), phases()
-    if dry_run:
-        click.echo(describe(made, options, progress))
-        return
-    bill = build.build_packaged(made, options, progress)
-    progress.say(f"bill of materials: {bill}" if bill else "nothing changed")
-    click.echo(build_record.digest(made.output), err=True)
-    click.echo(made.output)
-
-
-def _definition(
-    target: str | None, build_args: Mapping[str, str], dry_run: bool, values: Mapping[str, Any]
-) -> None:
-    origin, output, ca = values["origin"], values["output"], values["ca"]
-    if path := target or values["def_file"]:
-        definition = build.with_definition(origin, Path(path), build_args, output, ca)
-    else:
-        wanted, source = values["requirements"], pip.PackageSource.of(values)
-        definition = build.with_packages(origin, wanted, source, output, ca)
-    if dry_run:
-        click.echo(build_definition.describe(definition))
-        return
-    progress = phases()
-    if bill := build.build_defined(definition, progress):
-        progress.say(f"bill of materials: {bill}")
-    click.echo(definition.output)
+def show(built: Built, progress: Lines) -> None:
+    """Print the path of an image, and what is known of it."""
+    if built.bill or built.is_current:
+        progress.say(f"bill of materials: {built.bill}" if built.bill else "nothing changed")
+    if built.digest:
+        click.echo(built.digest, err=True)
+    click.echo(built.output)

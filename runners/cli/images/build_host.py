@@ -8,8 +8,7 @@ from typing import Any, Callable
 
 import click
 
-from containers import pip, plan
-from containers.build import describe
+from containers import pip
 from containers.catalogue import IMAGES
 from containers.host_environment import EnvironmentOptions
 
@@ -44,15 +43,13 @@ def compiled_here(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="print the commands and stop")
 def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
     """Build only the Horovod wheel of IMAGE, with its SHA-256."""
-    with build_options.failures():
-        options, progress = build_options.of(values), phases()
-        made = plan.make(image, options)
-        if dry_run:
-            click.echo(describe(made, options, progress, alone=True))
-            return
-        wheel = build.wheel(made, options, progress)
-        progress.say(wheel.with_name(f"{wheel.name}.sha256").read_text(encoding="utf-8").rstrip())
-        click.echo(wheel)
+    options, progress = build_options.of(values), phases()
+    if dry_run:
+        click.echo(build.describe_wheel(image, options, progress))
+        return
+    wheel = build.wheel(image, options, progress)
+    progress.say(wheel.checksum)
+    click.echo(wheel.path)
 
 
 @click.command("env", epilog="Example: runner build env /scratch/ada/hvd --module openmpi/4.1")
@@ -64,9 +61,8 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
 
     Its Horovod is compiled against this machine's MPI.
     """
-    with build_options.failures():
-        options = _options(folder, image, values)
-        _show(options.folder, build.environment_of_lock(options, phases()))
+    options = _options(folder, image, values)
+    _show(options.folder, build.environment_of_lock(options, phases()))
 
 
 @click.command("horovod", epilog="Example: runner build horovod --into /scratch/ada/mine")
@@ -74,9 +70,8 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
 @compiled_here
 def horovod_command(into: Path, **values: Any) -> None:
     """Compile Horovod for the torch and TensorFlow of an existing Python environment."""
-    with build_options.failures():
-        options = _options(into, "cpu", values)
-        _show(options.folder, build.horovod_into(options, phases()))
+    options = _options(into, "cpu", values)
+    _show(options.folder, build.horovod_into(options, phases()))
 
 
 COMMANDS = (wheel_command, env_command, horovod_command)

@@ -1,11 +1,8 @@
-"""Options that the commands of `runner build` share, and how all of them end."""
+"""Options that the commands of `runner build` share."""
 
 from __future__ import annotations
 
-import errno
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Callable
 
@@ -14,13 +11,9 @@ import click
 from containers import pip
 from containers.plan import BuildOptions
 
-from ...core import signals
-from ...core.disk_space import ELSEWHERE
-from ...core.errors import SystemFault
 from ...core.machine import MACHINES
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 output = click.option(
     "--output",
@@ -68,15 +61,3 @@ def of(values: Mapping[str, Any]) -> BuildOptions:
         ca=values["ca"],
         arch=values["arch"] or "",
     )
-
-
-@contextmanager
-def failures() -> Iterator[None]:
-    """Turn an error of the system into an exit code; say what is left when interrupted."""
-    try:
-        with signals.saying("the incomplete build is removed"):
-            yield
-    except OSError as error:
-        remedy = ELSEWHERE if error.errno in NO_ROOM else ""
-        click.echo(f"runner: {error.strerror}: {error.filename}\n{remedy}".rstrip(), err=True)
-        sys.exit(SystemFault.exit_code)

@@ -66,12 +66,7 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
 
 
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
-    """Have an image of ours: the one built from this checkout, else a prebuilt one, else build."""
-    from containers.plan import BuildOptions
-
-    from ...images.build import pull_unless_current
-    from . import build, build_options
-
+    """Print the path of a packaged image, as it is for this machine."""
     others = {name: value for name, value in values.items() if name != "arch"}
     ours = values["arch"] == machine.architecture()
     if uri not in IMAGES or as_json or not ours or any(others.values()):
@@ -79,11 +74,11 @@ def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
             "--or-build is for cpu and gpu, as they are for this machine",
             remedy=f"runner pull {next(iter(IMAGES))} --or-build",
         )
-    if path := pull_unless_current(uri, printer.Console()):
-        click.echo(path)
-    else:
-        with build_options.failures():
-            build.packaged(uri, BuildOptions())
+    from ...images.build import pull_or_build
+    from . import build
+
+    shown = progress.phases()
+    build.show(pull_or_build(uri, printer.Console(), shown), shown)
 
 
 @click.command("push", epilog=PUSH_EXAMPLE)

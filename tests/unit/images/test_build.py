@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from containers import build_record, plan
-from containers.pip import PackageSource
+from containers import build_definition, build_record, plan
+from containers.build_steps import BuildProgress
 from containers.plan import BuildOptions
 from runners.core import sif
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.images import build
+from runners.images import build, build_request
+from runners.images.build_request import BuildKind, ImageRequest
 from runners.images.release import release
 
 from ..core.test_sif import make_sif
 from ..listener import Told
 from ..programs import program
+from ..tables import each
 
 DEFINITION = "Bootstrap: docker\nFrom: x\n"
 PYTHON = json.dumps({"python": "/usr/bin/python3", "pip": "24.0", "packages": {}})
@@ -51,15 +55,16 @@ def test_an_unpacked_image_is_no_base(base: str) -> None:
 
 
 def test_without_an_output_it_is_named_after_what_is_added(base: str, tmp_path: Path) -> None:
-    my, extra, here = Path("my.def"), Path("extra.txt"), PackageSource()
+    on_top = ImageRequest(BuildKind.ON_TOP, origin=base, definition=Path("my.def"))
+    added = ImageRequest(BuildKind.ADDED, origin=base, requirements=Path("extra.txt"))
     made = {
-        "my.sif": build.with_definition(base, my, {}, None, None),
-        "torch-extra.sif": build.with_packages(base, extra, here, None, None),
+        "my.sif": build.definition_of(on_top),
+        "torch-extra.sif": build.definition_of(added),
     }
     assert {name: each.output for name, each in made.items()} == {
         name: tmp_path / name for name in made
     }
-    plain = build.with_definition(None, my, {}, None, None)
+    plain = build.definition_of(replace(on_top, origin=""))
     assert (plain.output, plain.base) == (tmp_path / "my.sif", None)
 
 
@@ -73,8 +78,39 @@ def test_without_an_output_it_is_named_after_what_is_added(base: str, tmp_path: 
 )
 def test_an_output_that_cannot_be_written(base: str, output: str, message: str) -> None:
     Path("linked.sif").symlink_to("torch.sif")
+    options = BuildOptions(output=Path(output))
+    request = ImageRequest(BuildKind.ON_TOP, "", base, Path("my.def"), options=options)
     with pytest.raises(UsageError, match=message):
-        build.with_definition(base, Path("my.def"), {}, Path(output), None)
+        build.build_image(request, BuildProgress())
+
+
+def test_an_error_of_the_system_names_the_file_and_where_there_is_room(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/scratch/x")
+
+    monkeypatch.setattr(build_definition, "build", full)
+    request = ImageRequest(BuildKind.DEFINITION, definition=Path("my.def"))
+    with pytest.raises(SystemFault) as fault:
+        build.build_image(request, BuildProgress())
+    assert fault.value.what.startswith("No space left on device: /scratch/x\nFree some, or name")
+
+
+@each(
+    ("cpu", None, {}, BuildKind.PACKAGED),
+    ("my.def", None, {"given": "--build-arg"}, BuildKind.DEFINITION),
+    ("folder/def", None, {}, BuildKind.DEFINITION),
+    (None, "a.sif", {"horovod": "--horovod"}, BuildKind.ADDED),
+    (None, "a.sif", {"def_file": "--def", "given": "--build-arg"}, BuildKind.ON_TOP),
+)
+def test_what_is_built_follows_from_the_options(
+    target: str | None, origin: str | None, given: dict[str, str], kind: BuildKind
+) -> None:
+    assert build_request.kind_of(target, origin, given) is kind
+    if kind is not BuildKind.PACKAGED:
+        with pytest.raises(UsageError, match="--frozen is for a packaged image, not for "):
+            build_request.kind_of(target, origin, {**given, "frozen": "--frozen"})
 
 
 # runner pull cpu --or-build
@@ -125,3 +161,11 @@ def test_a_current_build_is_not_replaced_by_a_prebuilt_image(
     told = Told()
     assert build.pull_unless_current("cpu", told) is None
     assert told.texts == []
+
+
+def test_what_is_not_pulled_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pulled, built = build.Built(tmp_path / "pulled.sif"), build.Built(tmp_path / "built.sif")
+    monkeypatch.setattr(build, "build_image", lambda request, _: built)
+    for path, image in ((pulled.output, pulled), (None, built)):
+        monkeypatch.setattr(build, "pull_unless_current", lambda *_, path=path: path)
+        assert build.pull_or_build("cpu", Told(), BuildProgress()) == image

@@ -8,10 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from runners import __version__
-from runners.cli.images import build as build_command
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, UsageError
-from runners.images import build as image_build
 from runners.images import local_image
 from runners.images.release import prebuilt
 
@@ -94,19 +92,6 @@ def test_a_missing_image_is_pulled_or_built(
         with pytest.raises(NotFound) as missing:
             local_image.find(name)
         assert list(map(str, missing.value.remedies)) == [f"runner {v} {short}" for v in verbs]
-
-
-def test_what_is_not_pulled_is_built(
-    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
-    built: list[str] = []
-    monkeypatch.setattr(build_command, "packaged", lambda name, options: built.append(name))
-    for pulled, names in ((tmp_path / "cpu.sif", []), (None, ["cpu"])):
-        monkeypatch.setattr(image_build, "pull_unless_current", lambda *_, path=pulled: path)
-        done = CliRunner().invoke(pull_command, ["cpu", "--or-build"])
-        assert done.exit_code == 0, done.output
-        assert built == names
 
 
 def test_or_build_is_for_our_images_as_they_are() -> None:
