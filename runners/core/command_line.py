@@ -53,6 +53,12 @@ class CommandLine:
         """Return a setting that is no list; "" when it has no value."""
         return next((str(value) for value in self.values(name)), "")
 
+    @property
+    def secrets(self) -> list[str]:
+        """The variables whose secret value stands on the command line, where all users see it."""
+        given = map(str, self.values("env"))
+        return [name for each in given if (name := without_secret(each)) != each]
+
 
 def without_secret(word: str) -> str:
     """Return a word of a command line; of a secret NAME=VALUE the name alone.

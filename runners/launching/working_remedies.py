@@ -51,6 +51,13 @@ def offer(error: RunnerError, typed: CommandLine) -> None:
     error.remedies = tuple(suggest.resolved(error.remedies, typed))
 
 
+def refusal(made: Plan, typed: CommandLine) -> Refused:
+    """Return why a plan is refused, with the commands that work instead."""
+    error = suggest.refused(made.refusals)
+    offer(error, typed)
+    return error
+
+
 def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
     """Return the commands that work instead of one that is refused; none if it is not."""
     return _working(suggest.refused(made.refusals), typed) if made.refusals else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ...core.command_line import without_secret
 from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
 from ...core.plan import Caution, Choice, ChoiceId, Plan
 from ...core.text import count
@@ -72,10 +71,9 @@ def value(choice: Choice) -> str:
 
 def warn_of_secrets() -> None:
     """Print a warning of each password that was typed as the value of --env."""
-    for given in map(str, invocation.command_line().values("env")):
-        if (name := without_secret(given)) != given:
-            other = f"try: export {name}=..., and --env {name}"
-            printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
+    for name in invocation.command_line().secrets:
+        other = f"try: export {name}=..., and --env {name}"
+        printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
 
 
 def warn(made: Plan) -> None:
@@ -85,8 +83,7 @@ def warn(made: Plan) -> None:
     if made.refusals:
         from ...launching import working_remedies
 
-        error = suggest.refused(made.refusals)
-        working_remedies.offer(error, invocation.command_line())
+        error = working_remedies.refusal(made, invocation.command_line())
         printer.tell(f"warning: submitted by force, although {error}")
 
 

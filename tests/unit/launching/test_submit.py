@@ -12,7 +12,7 @@ from runners.core.errors import NotFound, Refused
 from runners.core.plan import Plan
 from runners.core.progress import Listener
 from runners.core.remedy import change
-from runners.launching import submit
+from runners.launching import submit, working_remedies
 from runners.launching.submit import LaunchRequest
 from runners.settings.sweep import SweepRequest, SweepRun
 
@@ -89,3 +89,15 @@ def test_one_job_and_the_runs_of_a_sweep_get_folders_of_their_own(folder: Path) 
     drafts = [*submit.drafts_of(made, typed), *submit.drafts_of(made, typed, several)]
     assert [draft.paths.root.name for draft in drafts] == ["train-1", "train-1_3", "train-1_5"]
     assert not (folder / "runs").exists()
+
+
+def test_what_was_forced_has_the_commands_that_work_instead(folder: Path) -> None:
+    (folder / "train.py").touch()
+    flags = {**HERE, "nodes": 2, "launcher": "srun"}
+    typed = CommandLine(settings=tuple(Given(*flag) for flag in flags.items()), trainer="train.py")
+    error = working_remedies.refusal(accepted(flags, force=True), typed)
+    (remedy,) = error.remedies
+    assert str(remedy).startswith("runner launch ")
+    assert {"--nodes 1", "--launcher local"} <= set(
+        map(" ".join, zip(str(remedy).split(), str(remedy).split()[1:]))
+    )

@@ -239,3 +239,9 @@ def test_who_types_a_secret_is_told_how_not_to(tmp_path: Path) -> None:
     assert "all users of this machine see the value of HF_TOKEN" in done.stderr
     assert "--env HF_TOKEN" in done.stderr
     assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_secrets_on_the_command_line_are_named_without_their_values() -> None:
+    given = ("MY_TOKEN=abc", "COLOUR=blue", "API_KEY", "PASSWORD=a=b")
+    line = CommandLine(settings=tuple(Given("env", each) for each in given))
+    assert line.secrets == ["MY_TOKEN", "PASSWORD"]
