@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from ..core import shell
 from ..core.errors import UsageError
@@ -21,6 +22,24 @@ from . import load
 
 NONE = "none"
 SECONDS = 10.0
+
+
+class KnownSite(NamedTuple):
+    """A site's profile and its file; `chosen` says how this machine is known to be of it."""
+
+    profile: Profile
+    path: Path
+    chosen: str
+
+
+def known(env: Mapping[str, str]) -> tuple[list[KnownSite], str]:
+    """Return all sites by their names, and what could not be asked of this machine, as `here`."""
+    profile, problem = here(env)
+    chosen = {profile.name: profile.chosen} if profile else {}
+    return [
+        KnownSite(load.profile(name, env), path, chosen.get(name, ""))
+        for name, path in sorted(load.found(env).items())
+    ], problem
 
 
 def here(env: Mapping[str, str]) -> tuple[Profile | None, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from types import GenericAlias
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ..core import toml_check
 from ..core.errors import NotFound, UsageError, nearest
@@ -186,6 +186,30 @@ def build(name: str, chain: Mapping[Path, Table], chosen: str = "") -> Profile:
         chosen=chosen,
         **{key: convert(OF_FILE[key], value) for key, value in whole.items() if key in OF_FILE},
     )
+
+
+class SiteValue(NamedTuple):
+    """A value of a site, where it comes from, and the file of a profile that has it."""
+
+    key: str
+    value: Any
+    source: ValueSource
+    file: str
+
+
+def values(profile: Profile, env: Mapping[str, str]) -> list[SiteValue]:
+    """Return every value of a site, those of its profile's bases included."""
+    chain = parts(found(env)[profile.name], env)
+    return [
+        SiteValue(key, value, profile.sources.get(key, ValueSource()), profile.files[key])
+        for key, value in leaves(table(chain))
+    ]
+
+
+def faults_of_all(paths: Iterable[Path], env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the faults of files, by default of all profiles, by the files as they are shown."""
+    checked = tuple(paths) or found(env).values()
+    return {shown(path): faults(path, env) for path in checked}
 
 
 def faults(path: Path, env: Mapping[str, str]) -> list[str]:

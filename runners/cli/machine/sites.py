@@ -12,6 +12,8 @@ import click
 from ...core.errors import UsageError
 from ...core.site import Profile
 from ...sites import find, load
+from ...sites.find import KnownSite
+from ...sites.load import SiteValue
 from .. import options, printer
 
 EXAMPLE = """\b
@@ -33,13 +35,14 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    chosen = here()
-    known = sorted(load.found(os.environ).items())
-    rows = [_facts(load.profile(name, os.environ), path, chosen) for name, path in known]
+    known, problem = find.known(os.environ)
+    if problem:
+        printer.tell(problem)
+    rows = [_facts(site) for site in known]
     headers = ["name", "title", "scheduler", "runtimes", "never run", "in force"]
     table = [_words(row)[: len(headers)] for row in rows]
     printer.json_or_table(as_json, rows, table, headers)
-    if chosen is None and not as_json:
+    if not any(site.chosen for site in known) and not as_json:
         click.echo("none is in force here; next: runner sites new, or --site NAME", err=True)
 
 
@@ -51,15 +54,16 @@ def here() -> Profile | None:
     return profile
 
 
-def _facts(profile: Profile, path: Path, chosen: Profile | None) -> dict[str, Any]:
+def _facts(site: KnownSite) -> dict[str, Any]:
+    profile = site.profile
     return {
         "name": profile.name,
         "title": profile.title,
         "scheduler": profile.scheduler or "",
         "runtimes": profile.runtimes,
         "never_run": profile.rendered,
-        "in_force": chosen.chosen if chosen and chosen.name == profile.name else "",
-        "file": str(path),
+        "in_force": site.chosen,
+        "file": str(site.path),
     }
 
 
@@ -75,8 +79,7 @@ def show_command(name: str | None, as_json: bool) -> None:
     profile = load.profile(name, os.environ) if name else here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
-    chain = load.parts(load.found(os.environ)[profile.name], os.environ)
-    rows = [_value(profile, key, value) for key, value in load.leaves(load.table(chain))]
+    rows = [_facts_of_value(each) for each in load.values(profile, os.environ)]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
         printer.print_json({**facts, "values": rows})
@@ -87,14 +90,13 @@ def show_command(name: str | None, as_json: bool) -> None:
     printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
 
 
-def _value(profile: Profile, key: str, value: Any) -> dict[str, Any]:
-    source = profile.sources.get(key)
+def _facts_of_value(each: SiteValue) -> dict[str, Any]:
     return {
-        "key": key,
-        "value": ", ".join(value) if isinstance(value, list) else value,
-        "source": source.text if source else "",
-        "date": source.date if source else "",
-        "file": profile.files[key],
+        "key": each.key,
+        "value": ", ".join(each.value) if isinstance(each.value, list) else each.value,
+        "source": each.source.text,
+        "date": each.source.date,
+        "file": each.file,
     }
 
 
@@ -117,8 +119,7 @@ def new_command(name: str | None, force: bool) -> None:
 @options.as_json
 def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check profiles (default: all): keys, types, bases, a source and date for every value."""
-    checked = paths or tuple(load.found(os.environ).values())
-    faults_by_file = {load.shown(path): load.faults(path, os.environ) for path in checked}
+    faults_by_file = load.faults_of_all(paths, os.environ)
     if as_json:
         printer.print_json(faults_by_file)
     for name, faults in faults_by_file.items():
@@ -127,4 +128,4 @@ def lint_command(paths: tuple[Path, ...], as_json: bool) -> None:
     if any(faults_by_file.values()):
         sys.exit(2)
     if not as_json:
-        click.echo(f"{len(checked)} without fault")
+        click.echo(f"{len(faults_by_file)} without fault")

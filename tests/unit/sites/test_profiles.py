@@ -232,6 +232,37 @@ def test_the_sites_way_to_ask_gives_way_to_the_users(
     assert names & {"gpus-per-node", "ntasks-per-node", "cpus-per-task"} == kept
 
 
+def test_the_known_sites_and_the_one_in_force(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine", 'title = "Mine"\n')
+    sites, problem = find.known({**environment(tmp_path), "RUNNER_SITE": "mine"})
+    assert {"mine", *SHIPPED} <= {site.profile.name for site in sites}
+    assert [(site.path, site.chosen) for site in sites if site.chosen] == [(path, "as requested")]
+    assert problem == ""
+    assert not any(site.chosen for site in find.known(environment(tmp_path))[0])
+
+
+def test_every_value_of_a_site_has_the_file_that_brings_it(tmp_path: Path) -> None:
+    text = 'base = "neuron"\ntitle = "Mine"\n[launch]\npartition = "own"\n'
+    source = '[sources."launch.partition"]\ntext = "the manual"\ndate = "2026-01-02"\n'
+    path, env = write(tmp_path, "mine", text + source), environment(tmp_path)
+    own = {each.key: each for each in load.values(load.profile("mine", env), env)}
+    partition, scheduler = own["launch.partition"], own["scheduler"]
+    assert (partition.value, partition.source.text, partition.file) == (
+        "own",
+        "the manual",
+        load.shown(path),
+    )
+    assert Path(scheduler.file).name == "slurm.toml", "the base of its base"
+
+
+def test_all_profiles_are_checked_or_those_that_are_named(tmp_path: Path) -> None:
+    path, env = write(tmp_path, "mine", "foo = 1\n"), environment(tmp_path)
+    faults = load.faults_of_all((), env)
+    assert len(faults) > len(SHIPPED)
+    assert [name for name, texts in faults.items() if texts] == [load.shown(path)]
+    assert list(load.faults_of_all([path], env)) == [load.shown(path)]
+
+
 def listed(folder: Path, *words: str) -> str:
     """Return what `runner images --site` prints."""
     done = CliRunner().invoke(cli, ["images", "--site", *words], env=environment(folder))
