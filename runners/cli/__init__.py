@@ -131,7 +131,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def main() -> None:
     """Run the command line; turn the product's errors into a message and an exit code."""
-    signals.listen()
+    signals.listen(lambda words: click.echo(f"runner: {words}", err=True))
     warnings.showwarning = _warn
     try:
         cli.main(prog_name="runner", standalone_mode=True)

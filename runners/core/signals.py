@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,6 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 # command and then to its process group, and a second one would cut off the last word of the first.
 SAME_SECONDS = 0.5
 _last = -SAME_SECONDS
+_tell: Callable[[str], None] | None = None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -28,8 +28,13 @@ class Interrupted(KeyboardInterrupt):
         self.code, self.words = code, words
 
 
-def listen() -> None:
-    """From now on all signals interrupt, so that there is a last word."""
+def listen(tell: Callable[[str], None]) -> None:
+    """From now on all signals interrupt, so that there is a last word.
+
+    Of one that has to wait `tell` says so at once.
+    """
+    global _tell
+    _tell = tell
     for number in SIGNALS:
         # `&` in a script has SIGINT ignored, nohup has SIGHUP
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -74,8 +79,8 @@ def held() -> Iterator[None]:
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        if _interrupt in before.values():  # a command of ours, whose user reads stderr
-            print("runner: interrupted: exiting after the submission", file=sys.stderr)
+        if _tell:
+            _tell("interrupted: exiting after the submission")
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:

@@ -23,7 +23,7 @@ def runner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
 ) -> Done:
     """Run `runner WORDS...` in the current folder."""
-    monkeypatch.setattr(signals, "listen", lambda: None)
+    monkeypatch.setattr(signals, "listen", lambda tell: None)
     monkeypatch.setattr(sys, "argv", ["runner", *words])
     with pytest.raises(SystemExit) as ended:
         main()

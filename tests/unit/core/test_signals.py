@@ -11,7 +11,7 @@ from ..tables import each
 PROGRAM = """
 import os, signal, sys, time
 from runners.core import signals
-signals.listen()
+signals.listen(lambda words: print(words, file=sys.stderr))
 try:
     with signals.held():
         os.kill(os.getpid(), {number})
@@ -50,7 +50,8 @@ def test_nohup_stays_in_force() -> None:
 
 
 def test_in_a_program_that_uses_the_api_nothing_is_printed() -> None:
-    text = PROGRAM.format(number=int(signal.SIGINT)).replace("signals.listen()\n", "")
+    (listen,) = [line for line in PROGRAM.splitlines(True) if line.startswith("signals.listen")]
+    text = PROGRAM.format(number=int(signal.SIGINT)).replace(listen, "")
     argv = [sys.executable, "-c", text]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "written down\n", "")
@@ -61,7 +62,7 @@ def test_two_at_once_leave_the_last_word_of_the_first() -> None:
 import os, signal, sys, time
 from runners.core import signals
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command does before its imports
-signals.listen()
+signals.listen(print)
 try:
     with signals.saying("the last word"):
         try:
@@ -89,7 +90,7 @@ def test_only_ctrl_c_leaves_somebody_to_ask(number: int, asks: bool) -> None:
 import os, signal, time
 from runners.core import signals
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command does before its imports
-signals.listen()
+signals.listen(print)
 try:
     os.kill(os.getpid(), {int(number)})
     time.sleep(1)
