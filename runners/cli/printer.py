@@ -7,20 +7,15 @@ import shutil
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..core.progress import Listener, Progress
 from ..injob.run_files import harmless
 
-if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-    from rich.table import Table
-
 LEAST = 80  # columns that a terminal is taken to have at least
 COLUMN_GAP = 2  # blanks between the columns of a table
-NO_LIMIT = 10**6  # columns, wider than any table
 
 
 def print_json(value: Any) -> None:
@@ -58,21 +53,22 @@ def table(
     Empty columns are left out first, then those named in `spare`, the last one first, and that is
     said. Then long texts are folded.
     """
-    lines = [[harmless(cell) for cell in row] for row in (*([headers] if headers else []), *rows)]
+    texts = (*([headers] if headers else []), *rows)
+    lines = [[harmless(cell).expandtabs() for cell in row] for row in texts]
+    widths = _widths(lines)
     left_out: list[str] = []
     room = width()
-    wide = table_width(lines)
-    while room and wide > room:
+    while room and _total(widths) > room:
         columns = list(enumerate(zip(*lines)))
         empty = [n for n, column in columns if headers and rows and not any(column[1:])]
         last = max(empty or [n for n, column in columns if column[0] in spare], default=None)
         if last is None:
             break
         left_out[:0] = [] if empty else [lines[0][last]]
+        del widths[last]
         for line in lines:
             del line[last]
-        wide = table_width(lines)
-    click.echo("\n".join(_lines(lines, min(wide, room or wide))))
+    click.echo("\n".join(_layout(lines, widths, room or _total(widths))))
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -86,33 +82,36 @@ def width() -> int | None:
 
 def table_width(rows: Sequence[Sequence[str]]) -> int:
     """Return how many characters wide the table is with no text folded."""
-    return _console(NO_LIMIT).measure(_grid(rows)).maximum
+    return _total(_widths(rows))
 
 
-def _lines(rows: Sequence[Sequence[str]], room: int) -> list[str]:
-    """Return a table that is this many columns wide, its widest ones folded between words."""
-    console = _console(room)
-    with console.capture() as shown:
-        console.print(_grid(rows))
-    return [line.rstrip() for line in shown.get().splitlines()]
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    from rich.cells import cell_len
+
+    columns = zip(*rows)
+    return [max(cell_len(line) for cell in each for line in cell.split("\n")) for each in columns]
 
 
-def _console(room: int) -> RichConsole:
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + COLUMN_GAP * (len(widths) - 1)
+
+
+def _layout(rows: Sequence[Sequence[str]], widths: Sequence[int], room: int) -> list[str]:
+    """Return a table's lines, the texts of the widest columns folded between words for the room."""
     from rich.console import Console  # 50 ms, for tables alone
-
-    return Console(width=room, color_system=None)
-
-
-def _grid(rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), show_header=False)
-    for _ in rows[0]:
-        grid.add_column(overflow="fold")
+    for wide in widths:
+        grid.add_column(overflow="fold", width=wide if _total(widths) <= room else None)
     for row in rows:
         grid.add_row(*map(Text, row))
-    return grid
+    # Else TERM=dumb, beside FORCE_COLOR too, means 80 columns.
+    console = Console(width=room, color_system=None, force_terminal=False)
+    with console.capture() as shown:
+        console.print(grid)
+    return [line.rstrip() for line in shown.get().splitlines()]
 
 
 def json_or_table(

@@ -154,7 +154,9 @@ def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
 
 def _build(labels: dict[str, str], built: dict[str, str]) -> ImageCheck:
     if not built:
-        return ImageCheck("check-build", FAIL, "Horovod did not tell what it was built with")
+        what = "Horovod did not tell what it was built with"
+        ask = "apptainer exec IMAGE horovodrun --check-build"
+        return ImageCheck("check-build", FAIL, f"{what}; ask it: {ask}")
     has = {kind: built.get(fact, "none") for kind, fact in probe_image.WORDS.items()}
     line = "; ".join(f"{kind} {names}" for kind, names in has.items())
     wrong = differing(labels, built)

@@ -98,7 +98,7 @@ def _program(name: str) -> str:
 
 def key() -> str:
     """Return a name that changes when other questions are asked of an image."""
-    return digest.of_text("".join(script()))[:12]
+    return digest.of_text("".join([*script(), *build_script()]))[:12]
 
 
 def everything(image: Path) -> dict[str, str]:
@@ -124,9 +124,10 @@ def check_build(image: Path) -> dict[str, str]:
 
 
 def parse_build(text: str) -> dict[str, str]:
+    """Return the facts of the last line; before it may be what an import said."""
     try:
-        return dict(json.loads(text))
-    except ValueError:
+        return dict(json.loads(text.strip().rpartition("\n")[2]))
+    except (ValueError, TypeError):
         return {}
 
 

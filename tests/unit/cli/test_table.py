@@ -35,11 +35,23 @@ def test_a_terminal_is_told_nothing_by_others_words(capsys: Capture) -> None:
     assert not run_files.CONTROL.search(said.out + said.err)
 
 
-def test_without_a_terminal_a_row_is_a_line_however_wide(capsys: Capture) -> None:
+@pytest.mark.parametrize("environment", [{}, {"TERM": "dumb", "FORCE_COLOR": "1"}])
+def test_without_a_terminal_a_row_is_a_line_however_wide(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     printer.table([["x" * 300, "a b " * 90]], ["one", "two"])
     head, row = capsys.readouterr().out.splitlines()
     assert head == "one" + " " * 299 + "two"
     assert row == f"{'x' * 300}  {('a b ' * 90).rstrip()}"
+
+
+def test_an_empty_table_is_no_line_and_a_tab_no_new_one(capsys: Capture) -> None:
+    printer.result_table({})
+    assert capsys.readouterr().out.strip() == ""
+    printer.result_table({"c": "x\ty"})
+    assert capsys.readouterr().out == "c  x       y\n"
 
 
 def test_empty_columns_go_first_then_those_that_can_be_spared(
