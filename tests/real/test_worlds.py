@@ -45,7 +45,8 @@ WORLDS = {
     "MultiWorkerMirrored, TF_CONFIG": World("mirrored.py", "tf.distribute", ("--tf-config",)),
     "MultiWorkerMirrored, SlurmClusterResolver": World("mirrored.py --slurm", "tf.distribute"),
     "mpi4py": World("mpi.py", "mpi4py", OF_SLURM),
-    "torchrun": World(
+    "torchrun": World("plain_ddp.py", TORCH, ("--launcher", "torchrun")),
+    "torchrun, two ranks on a node": World(
         "plain_ddp.py", TORCH, ("--launcher", "torchrun", "--ntasks-per-node", "2"), size=4
     ),
     "accelerate": World("plain_ddp.py", TORCH, ("--launcher", "accelerate")),
@@ -54,7 +55,8 @@ WORLDS = {
 }
 
 
-# One of each framework and launcher. The others come to the same gate in another way.
+# One of each framework and launcher. The others come to the same gate in another way; two ranks of
+# torchrun's on a node are also in frameworks.md and test_explain_frameworks.py.
 OFTEN = (
     *("DDP", "FSDP", "Hugging Face Trainer", "Lightning, its own Slurm detection"),
     *("MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun", "accelerate"),
@@ -97,7 +99,7 @@ def test_one_world_over_two_nodes(place: Login, name: str) -> None:
     assert len(set(re.findall(r"@(n\d) \| ranks", done.stdout))) == 2
 
 
-LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun")
+LEFT_OUT = ("DDP", "MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun, two ranks on a node")
 
 
 @pytest.mark.parametrize(
@@ -222,14 +224,23 @@ def test_tensorflows_ranks_end_together(place: Login) -> None:
     assert float(times["process 0"]) > float(times["script 1"])
 
 
+MEET = """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
 def test_several_jobs_on_one_node_do_not_collide(place: Login) -> None:
     """Two at a time on the same nodes, each with ports and a world of its own."""
-    succeeded(place.launch("--nodes", "2", "plain_ddp.py"))
-    succeeded(place.launch("--nodes", "2", "--wait", "plain_ddp.py"))
+    place.write("meet.py", MEET)
+    succeeded(place.launch("--nodes", "2", "meet.py"))
+    succeeded(place.launch("--nodes", "2", "--wait", "meet.py"))
     deadline = time.monotonic() + 120
-    while place.runner("wait", "plain_ddp-1").returncode != 0:
+    while place.runner("wait", "meet-1").returncode != 0:
         assert time.monotonic() < deadline
-    logs = place.sh("cat runs/plain_ddp-*/logs/job.log")
+    logs = place.sh("cat runs/meet-*/logs/job.log")
     assert logs.count("one world of 2 ranks") == 2
 
 
