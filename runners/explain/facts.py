@@ -234,7 +234,7 @@ class Facts:
     @property
     def is_recipe(self) -> bool:
         """Whether the trainer is a packaged one."""
-        return self.plan.command[:1] == ("-m",) and self.plan.command[1].startswith("recipes.")
+        return " ".join(self.plan.command[:2]).startswith("-m recipes.")
 
     @property
     def has_image(self) -> bool:

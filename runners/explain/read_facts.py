@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from ..core import files, job_record, plan_record
 from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
+from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 from ..jobs import logs
+from ..settings import trainers
 from . import first_failure, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 
@@ -48,13 +51,19 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         failures=failed,
         first=first_failure.with_own_error(first, lines),
         log=lines,
-        plan=plan_record.read(paths),
+        plan=_plan(paths, job),
         saved=job_record.saved_step(paths),
         free=_free(paths),
         image_newer=_image_newer(job),
         scratch=os.environ.get("SCRATCH", ""),
         user=os.environ.get("USER", ""),
     )
+
+
+def _plan(paths: JobPaths, job: Job) -> PlanRecord:
+    """Return what was decided; of an older runner's the trainer's command is that of the launch."""
+    plan, typed = plan_record.read(paths), job.typed
+    return replace(plan, command=plan.command or trainers.as_launched(typed.trainer, typed.args))
 
 
 def first(paths: JobPaths, job: Job) -> FirstFailure | None:

@@ -30,7 +30,7 @@ STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
 # What a recipe imports of ours: `from recipes import a, b` and `from recipes.c import d`.
 IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MULTILINE)
 PACKAGE = "recipes"
-# What forms the process group of a recipe, by its option --exchange.
+# What creates the process group of a recipe, by its option --exchange.
 WORLDS = {
     "horovod": ProcessGroup.HOROVOD,
     "ddp": ProcessGroup.TORCH,
@@ -96,11 +96,21 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     check_arguments(name, args)
     preset = config.read_toml(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
-    package = f"recipes.{MINIMAL}" if path.parent.name == MINIMAL else "recipes"
-    module = f"{package}.{name}"
     requires = Framework(preset["framework"])
     world = WORLDS.get(_exchange(args)) or ProcessGroup(preset["world"])
-    return Trainer(name, module, None, args, requires, typed=name, world=world), layer
+    return Trainer(name, _module(path), None, args, requires, typed=name, world=world), layer
+
+
+def as_launched(name: str, args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command on each rank by the name of a launch alone: its file may be gone."""
+    path = _presets().get(name)
+    start = ("-m", _module(path)) if path else (name,) if name else ()
+    return (*start, *args)
+
+
+def _module(preset: Path) -> str:
+    package = f"{PACKAGE}.{MINIMAL}" if preset.parent.name == MINIMAL else PACKAGE
+    return f"{package}.{preset.stem}"
 
 
 def _exchange(args: tuple[str, ...]) -> str:

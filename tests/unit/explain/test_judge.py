@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.command_line import CommandLine, Given
-from runners.core.job_record import JobState, Status
+from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources
 from runners.core.trainer import Trainer
 from runners.explain.judge import explain
@@ -312,6 +313,66 @@ def test_an_argument_is_changed_from_what_the_ranks_had(
     planned(paths, trainer=replace(RECIPE, args=(given,)))
     leave(paths, 0, 1.0, problems.of_exit(1, error), 1)
     assert str(explain(paths, job, FAILED).fix) == f"-- {fix}"
+
+
+def of_older_runner(folder: Path, trainer: str, *args: str) -> tuple[JobPaths, Job]:
+    """Return a run whose plan has no command of the trainer: its launch has the words."""
+    paths, job = made(folder, "")
+    planned(paths)
+    plan = json.loads(paths.plan.read_text())
+    del plan["command"]
+    paths.plan.write_text(json.dumps(plan))
+    return paths, replace(job, typed=replace(job.typed, trainer=trainer, args=args))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "args", "error", "code", "fix"),
+    [
+        ("torch_mnist", ["--base-lr", "0.05"], "training diverged: nan", 1, "-- --base-lr 0.005"),
+        ("t.py", ["--batch-size=64"], "MemoryError", 1, "-- --batch-size 32"),
+        (
+            "torch_mnist",
+            ["--lr", "1"],
+            "error: unrecognized arguments: --lr 1",
+            2,
+            "apptainer exec a.sif python3 -m recipes.torch_mnist --help",
+        ),
+        (
+            "minimal_ddp",
+            ["--lr", "1"],
+            "error: unrecognized arguments: --lr 1",
+            2,
+            "apptainer exec a.sif python3 -m recipes.minimal.minimal_ddp --help",
+        ),
+        (
+            "t.py",
+            ["--lr", "1"],
+            "error: unrecognized arguments: --lr 1",
+            2,
+            "apptainer exec a.sif python3 t.py --help",
+        ),
+        ("", [], "error: unrecognized arguments: --lr 1", 2, "runner logs --rank 0 42"),
+    ],
+)
+def test_without_the_ranks_command_the_launch_tells_the_trainer(
+    tmp_path: Path, trainer: str, args: list[str], error: str, code: int, fix: str
+) -> None:
+    paths, job = of_older_runner(tmp_path, trainer, *args)
+    leave(paths, 0, 1.0, problems.of_exit(code, error), code)
+    assert str(explain(paths, job, FAILED).fix) == fix
+    paths.plan.unlink()
+    assert str(explain(paths, job, FAILED).fix) == fix, "the same where no plan was written"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "offered"), [("torch_mnist", True), ("t.py", False), ("-m", False)]
+)
+def test_without_the_ranks_command_requeue_is_offered_to_a_recipe(
+    tmp_path: Path, trainer: str, offered: bool
+) -> None:
+    paths, job = of_older_runner(tmp_path, trainer)
+    said = explain(paths, job, Status(JobState.TIMEOUT))
+    assert ("--requeue" in str(said.fix)) == offered
 
 
 def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
