@@ -13,9 +13,10 @@ from ..core.remedy import Remedy
 from ..core.site import Site
 
 Value = TypeVar("Value", str, int, float)
-# The settings whose origin a step reads: mypy refuses a name that is none of them.
+# A setting whose origin a step reads; mypy refuses a misspelt name, not a choice without a setting.
 SettingName = Union[ChoiceId, Literal["env", "ntasks"]]
-# What is asked of the scheduler, as far as it is decided: mypy refuses a step that comes too early.
+# What is asked of the scheduler, as far as it is decided. A step that reads what was decided takes
+# one of these, and mypy refuses to call it earlier.
 RankResources = NewType("RankResources", Resources)  # nodes and ranks, GPUs in the site's form
 JobResources = NewType("JobResources", RankResources)  # the CPUs of each rank too
 

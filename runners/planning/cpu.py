@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core import gpus
-from ..core.model import Controller, LauncherName, Resources, SchedulerName
+from ..core.model import Controller, LauncherName, SchedulerName
 from ..core.plan import ChoiceId, Cpus, Launching, Variable
 from ..core.remedy import change
 from ..core.site import Site
@@ -26,7 +26,7 @@ def share(
 
 
 def _each(
-    case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
+    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
 ) -> int | None:
     room = _room(case, resources, scheduler)
     if room is not None and max(resources.cpus_per_task or 1, 1) > room:
@@ -42,7 +42,7 @@ def _each(
     return log.choose(EACH, number, "its GPU's share of the node", evidence)
 
 
-def _room(case: Case, resources: Resources, scheduler: SchedulerName) -> int | None:
+def _room(case: Case, resources: RankResources, scheduler: SchedulerName) -> int | None:
     """Return how many CPUs the surrounding job has for each rank, None without one."""
     allocated = case.site.allocated_cpus
     if not capabilities(scheduler).within_job or not allocated or resources.overcommit:
@@ -50,7 +50,7 @@ def _room(case: Case, resources: Resources, scheduler: SchedulerName) -> int | N
     return allocated // resources.tasks_of_a_node
 
 
-def _within(case: Case, resources: Resources, room: int, log: DecisionLog) -> int | None:
+def _within(case: Case, resources: RankResources, room: int, log: DecisionLog) -> int | None:
     """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
     requested, site = resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
@@ -65,7 +65,7 @@ def _within(case: Case, resources: Resources, room: int, log: DecisionLog) -> in
     return resources.cpus_per_task
 
 
-def _shared(case: Case, resources: Resources, log: DecisionLog) -> int | None:
+def _shared(case: Case, resources: RankResources, log: DecisionLog) -> int | None:
     """Ask for no CPUs of a rank's own, where ranks share those of a node.
 
     With a number of them Slurm 24.11 leaves the job pending, with the reason Resources; it gives
@@ -80,7 +80,9 @@ def _shared(case: Case, resources: Resources, log: DecisionLog) -> int | None:
     return None
 
 
-def _of_a_gpu(site: Site, resources: Resources, scheduler: SchedulerName) -> tuple[int, str] | None:
+def _of_a_gpu(
+    site: Site, resources: RankResources, scheduler: SchedulerName
+) -> tuple[int, str] | None:
     """Return a rank's CPUs where each rank has GPUs, with what that rests on."""
     wanted, chosen = gpus.on_a_node(resources), partition.of(site, resources)
     if wanted is None:
@@ -122,7 +124,9 @@ def variables(resources: JobResources) -> tuple[Variable, ...]:
     return (Variable("OMP_NUM_THREADS", str(resources.cpus_per_task or 1), "CPUs per rank"),)
 
 
-def _bind(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> str | None:
+def _bind(
+    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
+) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
     spec, plugin = case.spec, case.site.task_plugin
     if spec.cpu_bind:

@@ -175,7 +175,7 @@ def _refused_by_others(
     """Note what the site, the scheduler and the runtime refuse of what they are asked for."""
     spec, site = replace(case.spec, resources=resources), case.site
     if site.profile:
-        site_rules.check(spec, site, site.profile, log)
+        site_rules.check(spec, resources, site, site.profile, log)
     if not site.remote_site:
         staging.own_folders(case, resources, launching, log)
     log.refusals += SCHEDULERS[launching.scheduler].refusals(spec)

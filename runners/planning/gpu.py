@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..core import gpus
-from ..core.model import Controller, DataPlane, GpuVendor, Resources, SchedulerName
+from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, Gpus
 from ..core.remedy import Remedy, advice, change
 from ..core.site import Partition, Site
@@ -56,7 +56,7 @@ def choose(
 
 
 def _vendor(
-    case: Case, resources: Resources, wanted: tuple[str, int] | None, log: DecisionLog
+    case: Case, resources: RankResources, wanted: tuple[str, int] | None, log: DecisionLog
 ) -> GpuVendor | None:
     """Choose whose driver comes in; `wanted` are type and number of GPUs on a node."""
     spec, site, image = case.spec, case.site, case.image
@@ -92,7 +92,7 @@ def _is_amd(kind: str, site: Site) -> bool:
 
 
 def _check_partition(
-    wanted: tuple[str, int], site: Site, resources: Resources, log: DecisionLog
+    wanted: tuple[str, int], site: Site, resources: RankResources, log: DecisionLog
 ) -> None:
     chosen = partition.of(site, resources)
     if chosen is None:
@@ -126,7 +126,9 @@ def _has(partition: Partition, kind: str, number: int) -> bool:
     return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
-def _binding(case: Case, resources: Resources, wanted: tuple[str, int], log: DecisionLog) -> None:
+def _binding(
+    case: Case, resources: RankResources, wanted: tuple[str, int], log: DecisionLog
+) -> None:
     tasks = resources.tasks_of_a_node
     number = wanted[1] or tasks
     if resources.gpus_per_task:
@@ -143,7 +145,7 @@ def _binding(case: Case, resources: Resources, wanted: tuple[str, int], log: Dec
         log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
 
 
-def _bound_by_slurm(case: Case, resources: Resources, log: DecisionLog) -> None:
+def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> None:
     """Say what --gpus-per-task costs: a rank reaches no other GPU of its node.
 
     NOTE: from 23.11 on srun's --gres-flags=allow-task-sharing leaves a rank its GPU in
@@ -171,7 +173,7 @@ def _bound_by_slurm(case: Case, resources: Resources, log: DecisionLog) -> None:
 
 def _data_plane(
     case: Case,
-    resources: Resources,
+    resources: RankResources,
     vendor: GpuVendor | None,
     controller: Controller,
     log: DecisionLog,
@@ -183,7 +185,7 @@ def _data_plane(
 
 def _carrier(
     case: Case,
-    resources: Resources,
+    resources: RankResources,
     vendor: GpuVendor | None,
     controller: Controller,
     log: DecisionLog,
@@ -223,7 +225,7 @@ def _verbs(case: Case, log: DecisionLog) -> None:
     )
 
 
-def _one_rank_for_a_gpu(case: Case, resources: Resources, log: DecisionLog) -> None:
+def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) -> None:
     tasks = resources.tasks_of_a_node
     wanted = gpus.on_a_node(resources)
     if not wanted or not 0 < wanted[1] < tasks or resources.gpus_per_task:
@@ -241,7 +243,9 @@ def _one_rank_for_a_gpu(case: Case, resources: Resources, log: DecisionLog) -> N
     )
 
 
-def _driver(case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog) -> None:
+def _driver(
+    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
+) -> None:
     """Note what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 
 from ..core.machine import ARM64
-from ..core.model import Resources
 from ..core.remedy import advice, change
 from ..core.site import Site
 from ..core.trainer import Framework
@@ -114,13 +113,13 @@ def runs(number: str, code: tuple[str, ...]) -> str:
     return "PTX" if any("+PTX" in each for each in fitting) else ""
 
 
-def for_job(case: Case, resources: Resources, kind: str) -> Recommendation | None:
+def for_job(case: Case, resources: RankResources, kind: str) -> Recommendation | None:
     """Return what fits the job's GPUs; the driver of a machine that is not the node says little."""
     requires, architecture = case.spec.trainer.requires, case.image.architecture
     return recommended(_kind(case.site, resources, kind), case.site.driver, requires, architecture)
 
 
-def _kind(site: Site, resources: Resources, kind: str) -> str:
+def _kind(site: Site, resources: RankResources, kind: str) -> str:
     """Return the GPUs' type as asked for, else the only one that the partition has."""
     chosen = partition.of(site, resources)
     kinds = {name for name, _ in chosen.gpus} if chosen else set()

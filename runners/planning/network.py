@@ -13,7 +13,6 @@ from ..core.model import (
     JobSpec,
     LauncherName,
     MpiFlavour,
-    Resources,
     RuntimeName,
 )
 from ..core.plan import ChoiceId, Launching, Network, Variable
@@ -69,7 +68,7 @@ def variables(
     return tuple(needed)
 
 
-def _give_way(case: Case, resources: Resources, log: DecisionLog) -> Iterator[Variable]:
+def _give_way(case: Case, resources: JobResources, log: DecisionLog) -> Iterator[Variable]:
     """Open MPI waits by asking again and again, which takes a core from the computation."""
     name = "OMPI_MCA_mpi_yield_when_idle"
     if resources.overcommit:

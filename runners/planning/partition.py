@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ..core.model import Resources
 from ..core.remedy import change
 from ..core.site import Partition, Site
 from ..core.text import count
 from ..schedulers.base import limit_seconds
-from .case import DecisionLog, JobResources
+from .case import DecisionLog, JobResources, RankResources
 
 
-def of(site: Site, resources: Resources) -> Partition | None:
+def of(site: Site, resources: RankResources) -> Partition | None:
     """Return what is known of the job's partition: the one asked for, else the default."""
     name = resources.partition
     for one in site.partitions:
@@ -29,7 +28,7 @@ def check(site: Site, resources: JobResources, log: DecisionLog) -> None:
     _cpus(resources, chosen, log)
 
 
-def _nodes(site: Site, resources: Resources, partition: Partition, log: DecisionLog) -> None:
+def _nodes(site: Site, resources: JobResources, partition: Partition, log: DecisionLog) -> None:
     if resources.nodes <= partition.nodes:
         return
     larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
@@ -42,7 +41,7 @@ def _nodes(site: Site, resources: Resources, partition: Partition, log: Decision
     )
 
 
-def _time(site: Site, resources: Resources, partition: Partition, log: DecisionLog) -> None:
+def _time(site: Site, resources: JobResources, partition: Partition, log: DecisionLog) -> None:
     """Refuse more time than there is; by default (EnforcePartLimits=NO) Slurm takes such a job.
 
     A QOS may give more than the partition does.
@@ -59,12 +58,12 @@ def _time(site: Site, resources: Resources, partition: Partition, log: DecisionL
     )
 
 
-def _enough(partition: Partition, resources: Resources) -> bool:
+def _enough(partition: Partition, resources: JobResources) -> bool:
     wanted, most = limit_seconds(resources.time or ""), limit_seconds(partition.time_limit)
     return wanted is None or most is None or wanted <= most
 
 
-def _cpus(resources: Resources, partition: Partition, log: DecisionLog) -> None:
+def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> None:
     tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
     if not partition.cpus or tasks * each <= partition.cpus or resources.overcommit:
         return

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ..core.model import ImageInfo, MpiFlavour
 from ..core.site import Mpirun
-from ..core.words import Word
+from ..core.words import WordEnum
 
 
-class PmiClient(Word):
+class PmiClient(WordEnum):
     """What an MPI speaks to who starts it, by the label pmi.client; NONE is without any MPI."""
 
     PMIX = "pmix"

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection
 
 from ..core import gpus
-from ..core.model import JobSpec, Resources
+from ..core.model import ImageInfo, Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site import GpuRequest, NodeKind, Profile
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
-from .case import DecisionLog
+from .case import DecisionLog, JobResources
 
 
 def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
@@ -39,15 +39,15 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
     return f"{reason} ({origin})" if reason else origin
 
 
-def check(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
+def check(image: ImageInfo, resources: JobResources, profile: Profile, log: DecisionLog) -> None:
     """Refuse what the nodes or queues of the site cannot give; warn of what is not as expected."""
-    resources, kinds = spec.resources, node_kinds(spec.resources, profile)
+    kinds = node_kinds(resources, profile)
     _form(resources, profile, log)
     _gpus(resources, profile, kinds, log)
     _cpus(resources, profile, kinds, log)
     _time(resources, profile, log)
     _nodes(resources, profile, log)
-    _architecture(resources, spec.image.architecture, profile, log)
+    _architecture(resources, image.architecture, profile, log)
     _warn(resources, profile, kinds, log)
 
 

@@ -15,7 +15,7 @@ from ..core.trainer import Framework
 from ..schedulers import capabilities
 from ..settings.table import SETTINGS
 from . import site_limits
-from .case import DecisionLog
+from .case import DecisionLog, JobResources
 
 # One rule against --mem is meant against all of its kind.
 KIN = {"mem": ("mem", "mem-per-cpu", "mem-per-gpu")}
@@ -24,26 +24,27 @@ OPTION = re.compile(r"--([a-z-]+)[ =](\S+)")
 BLANK = re.compile(r"\{(framework|value)\}")
 
 
-def check(spec: JobSpec, site: Site, profile: Profile, log: DecisionLog) -> None:
+def check(
+    spec: JobSpec, resources: JobResources, site: Site, profile: Profile, log: DecisionLog
+) -> None:
     """Note what this site refuses in a job, and what the user should know.
 
-    `spec` has the resources as they are decided. The user's variables fill in the $NAMEs in the
-    site's folders.
+    The user's variables fill in the $NAMEs in the site's folders.
     """
     if spec.scheduler and not capabilities(spec.scheduler).queue:
         return  # what is not submitted is none of the scheduler's business
-    _required(spec, profile, log)
-    _forbidden(spec, profile, log)
+    _required(spec, resources, profile, log)
+    _forbidden(spec, resources, profile, log)
     if not site.remote_site:
         _folders(spec, profile, site, log)
-    site_limits.check(spec, profile, log)
+    site_limits.check(spec.image, resources, profile, log)
 
 
-def _required(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
+def _required(spec: JobSpec, resources: JobResources, profile: Profile, log: DecisionLog) -> None:
     for setting, rule in profile.rules.require.items():
-        if rule.gpus_only and not _on_gpu_nodes(spec, profile):
+        if rule.gpus_only and not _on_gpu_nodes(resources, profile):
             continue
-        value = given(spec, setting)
+        value = given(spec, resources, setting)
         evidence = site_limits.because(profile, f"rules.require.{setting}", rule.reason)
         if not value:
             what = f"{profile.name} requires --{setting}"
@@ -54,9 +55,9 @@ def _required(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
         log.refuse(what, evidence, remedy(setting, rule, value, spec.trainer.requires))
 
 
-def _on_gpu_nodes(spec: JobSpec, profile: Profile) -> bool:
-    kinds = site_limits.node_kinds(spec.resources, profile)
-    return spec.resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
+def _on_gpu_nodes(resources: JobResources, profile: Profile) -> bool:
+    kinds = site_limits.node_kinds(resources, profile)
+    return resources.wants_gpus or (bool(kinds) and all(kind.gpus for kind in kinds))
 
 
 def remedy(setting: str, rule: Requirement, value: str, framework: Framework | None) -> Remedy:
@@ -72,9 +73,9 @@ def remedy(setting: str, rule: Requirement, value: str, framework: Framework | N
     return change({name: BLANK.sub(lambda m: filled[m[1]], text) for name, text in options.items()})
 
 
-def given(spec: JobSpec, setting: str) -> str:
+def given(spec: JobSpec, resources: JobResources, setting: str) -> str:
     """Return the value of a setting of sbatch's, also when it came through --sbatch-arg."""
-    value = getattr(spec.resources, setting.replace("-", "_"), None)
+    value = getattr(resources, setting.replace("-", "_"), None)
     if value not in (None, False):
         return str(value)
     for position, argument in enumerate(spec.sbatch_args):
@@ -84,10 +85,10 @@ def given(spec: JobSpec, setting: str) -> str:
     return ""
 
 
-def _forbidden(spec: JobSpec, profile: Profile, log: DecisionLog) -> None:
+def _forbidden(spec: JobSpec, resources: JobResources, profile: Profile, log: DecisionLog) -> None:
     for setting, reason in profile.rules.forbid.items():
         for name in KIN.get(setting, (setting,)):
-            if given(spec, name):
+            if given(spec, resources, name):
                 evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
                 what = f"{profile.name} does not accept jobs with --{name}"
                 log.refuse(what, evidence, _without(spec, name))
@@ -146,7 +147,7 @@ def in_sites_gpu_form(resources: Resources, profile: Profile, log: DecisionLog) 
     return new
 
 
-def variables(spec: JobSpec, resources: Resources, profile: Profile) -> tuple[Variable, ...]:
+def variables(spec: JobSpec, resources: JobResources, profile: Profile) -> tuple[Variable, ...]:
     """Return the site's variables for this job; the user's own win over them."""
     tables = {"env": profile.env}
     if resources.nodes > 1:
@@ -166,7 +167,7 @@ def variables(spec: JobSpec, resources: Resources, profile: Profile) -> tuple[Va
     return tuple(site_variables)
 
 
-def _takes_all(resources: Resources, profile: Profile) -> bool:
+def _takes_all(resources: JobResources, profile: Profile) -> bool:
     listed = len(profile.gpu_order.split(","))
     requested, kinds = gpus.on_a_node(resources), site_limits.node_kinds(resources, profile)
     if not requested or requested[1] != listed or resources.gpus_per_task:

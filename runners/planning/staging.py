@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core import quoting
-from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, Resources, RuntimeName
+from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeName
 from ..core.plan import ChoiceId, Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
@@ -82,7 +82,7 @@ def signals_end_mounts(spec: JobSpec, site: Site) -> bool:
     return bool(signalled) and site.proctrack not in ("", TRACKS_TASKS)
 
 
-def too_small(size: int, site: Site, resources: Resources) -> str:
+def too_small(size: int, site: Site, resources: JobResources) -> str:
     """Return what `size` bytes exceed, "" when they fit as far as is known."""
     chosen = partition.of(site, resources)
     disk = chosen.disk_mb * 2**20 if chosen else 0
@@ -91,7 +91,9 @@ def too_small(size: int, site: Site, resources: Resources) -> str:
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-def _image(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> ImageAccess:
+def _image(
+    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
+) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
     requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
     auto = requested is None
@@ -143,7 +145,7 @@ def _cannot_send(image: ImageInfo, launching: Launching) -> str:
     return "" if image.size else f"{image.path.name} is a folder; only a file can be copied"
 
 
-def _shared(case: Case, resources: Resources) -> str:
+def _shared(case: Case, resources: JobResources) -> str:
     """Return why the ranks of a node share one mount, "" where each has its own."""
     ranks = resources.tasks_of_a_node
     if not (case.site.fuse and case.image.offset) or ranks < SHARING:
@@ -151,7 +153,7 @@ def _shared(case: Case, resources: Resources) -> str:
     return f"up to {ranks} ranks per node share the cache of one squashfuse"
 
 
-def _image_worth_it(case: Case, resources: Resources) -> tuple[ImageAccess, str]:
+def _image_worth_it(case: Case, resources: JobResources) -> tuple[ImageAccess, str]:
     """Return the best way and why, from size, nodes, file system and room."""
     site, image = case.site, case.image
     nodes, kind = resources.nodes, image.filesystem or "a file system of an unknown kind"
@@ -172,7 +174,9 @@ def _image_worth_it(case: Case, resources: Resources) -> tuple[ImageAccess, str]
     return way, why
 
 
-def _data(case: Case, resources: Resources, launching: Launching, log: DecisionLog) -> DataAccess:
+def _data(
+    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
+) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for each in spec.data:
@@ -196,7 +200,7 @@ def _data(case: Case, resources: Resources, launching: Launching, log: DecisionL
     return DataAccess.IN_PLACE
 
 
-def _data_worth_it(case: Case, resources: Resources) -> tuple[bool, str]:
+def _data_worth_it(case: Case, resources: JobResources) -> tuple[bool, str]:
     """Decide from size, number of files, nodes and room, as far as these are known."""
     spec = case.spec
     size, nodes = sum(each.size for each in spec.data), resources.nodes

@@ -12,7 +12,6 @@ from ..core.model import (
     ImageInfo,
     LauncherName,
     MpiFlavour,
-    Resources,
     RuntimeName,
     SchedulerName,
 )
@@ -126,7 +125,7 @@ def choose(
 
 
 def _by_agents(
-    resources: Resources, launcher: LauncherName, controller: Controller, log: DecisionLog
+    resources: RankResources, launcher: LauncherName, controller: Controller, log: DecisionLog
 ) -> None:
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
     if controller is not Controller.NONE:
@@ -145,7 +144,7 @@ def _no_mpi(case: Case, log: DecisionLog) -> None:
     log.refuse(f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version"))
 
 
-def reaches_nodes_by_ssh(resources: Resources, launching: Launching) -> bool:
+def reaches_nodes_by_ssh(resources: RankResources, launching: Launching) -> bool:
     """Whether horovodrun starts ranks on other nodes by the job's own ssh."""
     several = launching.launcher is LauncherName.HOROVODRUN and resources.nodes > 1
     return several and ssh_possible(launching.scheduler, launching.runtime)
@@ -153,7 +152,7 @@ def reaches_nodes_by_ssh(resources: Resources, launching: Launching) -> bool:
 
 def _by_horovodrun(
     image: ImageInfo,
-    resources: Resources,
+    resources: RankResources,
     launching: Launching,
     controller: Controller,
     log: DecisionLog,

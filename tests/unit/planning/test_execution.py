@@ -5,14 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runners.core.model import ImageInfo, Resources, RuntimeName
+from runners.core.model import (
+    Dataset,
+    ImageInfo,
+    LauncherName,
+    Resources,
+    RuntimeName,
+    SchedulerName,
+)
+from runners.core.plan import ChoiceId
 from runners.core.remedy import command
+from runners.core.site import Profile
 from runners.core.trainer import Framework, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
 from ..tables import each
-from .slurm_site import IMAGE, SITE, SPEC, inside
+from .slurm_site import IMAGE, INSIDE, SITE, SPEC, inside
 
 
 @each(
@@ -59,6 +68,31 @@ def test_without_a_number_an_allocation_gives_all_its_nodes(
     asked: Resources, unasked: frozenset[str], nodes: int
 ) -> None:
     assert inside(asked, unasked).resources.nodes == nodes
+
+
+def test_steps_count_the_nodes_that_an_allocation_gives() -> None:
+    profile = Profile("x", env_several_nodes={"NCCL_NET": "IB"})
+    site = replace(INSIDE, allocated_nodes=3, profile=profile)
+    image = replace(IMAGE, size=10**9, offset=49152, filesystem="nfs4")
+    data = Dataset("d", Path("/d"), size=5 * 10**9, files=1)
+    spec = replace(
+        SPEC,
+        image=image,
+        scheduler=SchedulerName.ALLOCATION,
+        launcher=LauncherName.HOROVODRUN,
+        stage_image=None,
+        stage_data=None,
+        data=(data,),
+    )
+    made = solver.solve(Case(spec, site, unasked=frozenset({"nodes"})))
+    assert made.resources.nodes == 3
+    chosen = {choice.id: choice for choice in made.choices}
+    assert chosen[ChoiceId.NETWORK_INTERFACES].value == "detected on the nodes"
+    assert "NCCL_NET" in {each.name for each in made.variables}
+    assert made.ssh
+    assert ChoiceId.SSH in chosen
+    assert "3 nodes on nfs4" in chosen[ChoiceId.STAGE_IMAGE].reason
+    assert "for 3 nodes" in chosen[ChoiceId.STAGE_DATA].reason
 
 
 def test_an_environment_without_the_trainers_framework() -> None:

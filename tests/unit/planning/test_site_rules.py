@@ -11,7 +11,7 @@ from runners.core.plan import Refusal, Variable
 from runners.core.site import Profile, Site
 from runners.core.trainer import Framework, Trainer
 from runners.planning import site_limits, site_rules
-from runners.planning.case import DecisionLog
+from runners.planning.case import DecisionLog, JobResources, RankResources
 
 from ..sites.profiles import job, shipped
 from ..tables import each
@@ -114,6 +114,11 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
 Checked = tuple[tuple[Refusal, ...], tuple[str, ...]]
 
 
+def decided(spec: JobSpec) -> JobResources:
+    """Return what the job asks for, as where no step changes it."""
+    return JobResources(RankResources(spec.resources))
+
+
 def checked(
     profile: Profile,
     spec: JobSpec,
@@ -125,7 +130,7 @@ def checked(
     site = Site((SchedulerName.SLURM,), cwd=cwd, environment={**HOME, **(env or {})})
     image = ImageInfo(spec.image.path, architecture=architecture)
     log = DecisionLog()
-    site_rules.check(replace(spec, image=image), site, profile, log)
+    site_rules.check(replace(spec, image=image), decided(spec), site, profile, log)
     return tuple(log.refusals), tuple(warning.what for warning in log.warnings)
 
 
@@ -236,7 +241,7 @@ def test_the_sites_variables() -> None:
 
     def variables(**asked: Any) -> tuple[Variable, ...]:
         spec = job(profile, **asked)
-        return site_rules.variables(spec, spec.resources, profile)
+        return site_rules.variables(spec, decided(spec), profile)
 
     found = {one.name: (one.value, one.where) for one in variables(gpus_per_node="4")}
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
