@@ -7,10 +7,10 @@ from pathlib import Path
 
 from .command_line import Given
 from .trainer import Profiling, Trainer, Tuning
-from .words import Word
+from .words import WordEnum
 
 
-class ImageAccess(Word):
+class ImageAccess(WordEnum):
     """How the ranks of a node read the image: the values of --stage-image, less `auto`."""
 
     IN_PLACE = "none"
@@ -24,14 +24,14 @@ class ImageAccess(Word):
         return self in (ImageAccess.IN_PLACE, ImageAccess.MOUNTED)
 
 
-class DataAccess(Word):
+class DataAccess(WordEnum):
     """How the ranks of a node read the data: the values of --stage-data, less `auto`."""
 
     IN_PLACE = "none"
     COPIED = "node-local"
 
 
-class SchedulerName(Word):
+class SchedulerName(WordEnum):
     """Who queues a job, in the order in which they are looked for; the last two queue none."""
 
     SLURM = "slurm"
@@ -41,8 +41,8 @@ class SchedulerName(Word):
     LOCAL = "local"
 
 
-class RuntimeName(Word):
-    """What runs an image; NONE for an environment in its place."""
+class RuntimeName(WordEnum):
+    """What runs an image, in the order looked for; NONE for an environment in its place."""
 
     APPTAINER = "apptainer"
     SINGULARITY = "singularity"
@@ -53,7 +53,7 @@ class RuntimeName(Word):
     NONE = "none"
 
 
-class LauncherName(Word):
+class LauncherName(WordEnum):
     """What starts the ranks; AGENTS by an agent on each node."""
 
     SRUN = "srun"
@@ -69,7 +69,7 @@ class LauncherName(Word):
 AGENTS = (LauncherName.TORCHRUN, LauncherName.ACCELERATE, LauncherName.DEEPSPEED)
 
 
-class DataPlane(Word):
+class DataPlane(WordEnum):
     """What carries the gradients: NCCL, TensorFlow's gRPC, or the CPU transport."""
 
     NCCL = "nccl"
@@ -79,14 +79,14 @@ class DataPlane(Word):
     NONE = "none"
 
 
-class GpuVendor(Word):
+class GpuVendor(WordEnum):
     """Whose GPUs, and whose driver in the container: Apptainer's --nv and --rocm."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
 
 
-class MpiFlavour(Word):
+class MpiFlavour(WordEnum):
     """Whose MPI it is, by the label mpi.flavour."""
 
     OPEN_MPI = "openmpi"
@@ -94,7 +94,7 @@ class MpiFlavour(Word):
     INTEL_MPI = "intelmpi"
 
 
-class Controller(Word):
+class Controller(WordEnum):
     """Horovod's controller, or that Horovod is not used."""
 
     MPI = "mpi"

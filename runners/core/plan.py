@@ -20,10 +20,10 @@ from .model import (
 )
 from .remedy import Remedy
 from .site import HostMpi
-from .words import Word
+from .words import WordEnum
 
 
-class ChoiceId(Word):
+class ChoiceId(WordEnum):
     """What a plan chooses, by the name of its setting where there is one; stable."""
 
     SITE = "site"
@@ -108,7 +108,7 @@ class Caution:
     remedies: tuple[Remedy, ...] = ()
 
 
-class Where(Word):
+class Where(WordEnum):
     """Where a variable is set: for the batch script, srun and mpirun, or in the container only."""
 
     JOB = "job"

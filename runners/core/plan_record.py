@@ -11,7 +11,7 @@ from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
 from .model import Controller, GpuVendor, Resources
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
-from .words import Word
+from .words import WordEnum
 
 VERSION = 5  # of the form of the file; forms 3 and 4 are read too
 DECISIONS: Mapping[str, Any] = {
@@ -66,7 +66,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-ENUMS = {kind.__name__: kind for kind in Word.__subclasses__()}
+ENUMS = {kind.__name__: kind for kind in WordEnum.__subclasses__()}
 READERS = {**ENUMS, "tuple[str, ...]": _names}
 
 

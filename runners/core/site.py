@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Optional
 
 from .model import MpiFlavour, RuntimeName, SchedulerName
 from .toml_check import Rule
-from .words import Word
+from .words import WordEnum
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]
@@ -39,7 +39,7 @@ Pattern = Annotated[str, Rule("a regular expression", _compiles)]
 Limit = Annotated[str, Rule("one of Slurm's time limits, such as 1-12:00:00", TIME.fullmatch)]
 
 
-class GpuRequest(Word):
+class GpuRequest(WordEnum):
     """The setting by which a site is asked for GPUs."""
 
     GRES = "gres"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from .errors import UsageError, nearest
-from .words import Word
+from .words import WordEnum
 
 WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -97,7 +97,7 @@ def _against(rule: Rule, value: Any, key: str) -> list[str]:
 
 
 def _is_enum(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Word)
+    return isinstance(kind, type) and issubclass(kind, WordEnum)
 
 
 def _must(key: str, words: str, value: Any) -> str:

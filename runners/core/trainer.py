@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..injob import rank
-from .words import Word
+from .words import WordEnum
 
 
-class Framework(Word):
+class Framework(WordEnum):
     """What a packaged trainer needs, by the names of its preset and of Horovod's label."""
 
     PYTORCH = "pytorch"
@@ -20,7 +20,7 @@ class Framework(Word):
         return "torch" if self is Framework.PYTORCH else self.value
 
 
-class ProcessGroup(Word):
+class ProcessGroup(WordEnum):
     """What creates the process group of a trainer's ranks, by its name in a job (injob/rank)."""
 
     HOROVOD = rank.HOROVOD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Word(str, Enum):
+class WordEnum(str, Enum):
     """One of a closed set of words, as they are typed."""
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from ..core import places
 from ..core.command_line import CommandLine
 from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths
-from ..core.model import SchedulerName
+from ..core.model import RuntimeName, SchedulerName
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
@@ -71,14 +71,14 @@ def _plan(
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
         made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, site, dry_run, listener)
-        seen = _is_on_disk(made, *execution.CONTAINERS, "none")
+        seen = _is_on_disk(made, *execution.CONTAINERS, RuntimeName.NONE)
         about = image.facts(inspect.inspect(made.spec.image.path)) if seen else []
         return made, [*about, *image.plan(made)]
     except RunnerError as error:
         return None, [image.refused(error)]
 
 
-def _is_on_disk(made: Plan, *runtimes: str) -> bool:
+def _is_on_disk(made: Plan, *runtimes: RuntimeName) -> bool:
     """Whether the image is a file, or a folder, on this machine, for one of these runtimes."""
     return made.launching.runtime in runtimes and made.spec.image.path.exists()
 

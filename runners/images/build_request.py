@@ -10,7 +10,7 @@ from containers.catalogue import IMAGES
 from containers.plan import BuildOptions
 
 from ..core.errors import UsageError
-from ..core.words import Word
+from ..core.words import WordEnum
 
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.
@@ -21,7 +21,7 @@ PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
 FOR_ALL = ("target", "output", "ca", "dry_run")
 
 
-class BuildKind(Word):
+class BuildKind(WordEnum):
     """What is built, in the words of an error."""
 
     PACKAGED = "a packaged image"

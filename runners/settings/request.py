@@ -27,7 +27,7 @@ from ..core.model import (
 from ..core.remedy import advice, change
 from ..core.site import TIME
 from ..core.trainer import Trainer, Tuning
-from ..core.words import Word
+from ..core.words import WordEnum
 from . import profiling
 from .config import Config
 
@@ -41,7 +41,7 @@ COPIED_SETTINGS = (
 LARGEST_FUSION_MB = 4096
 LONGEST_CYCLE_MS = 1000
 FILE = re.compile(r"[\w.@%+=:, -]+", re.ASCII)
-OneOf = TypeVar("OneOf", bound=Word)
+OneOf = TypeVar("OneOf", bound=WordEnum)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 
 

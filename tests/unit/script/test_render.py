@@ -26,7 +26,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
-from runners.core.words import Word
+from runners.core.words import WordEnum
 from runners.injob.rank import commands
 from runners.planning import solver
 from runners.planning.case import Case
@@ -328,7 +328,7 @@ def test_errors_need_srun() -> None:
 
 
 def test_each_name_has_its_row_in_a_table() -> None:
-    tables: list[tuple[type[Word], Collection[str]]] = [
+    tables: list[tuple[type[WordEnum], Collection[str]]] = [
         (SchedulerName, CAPABILITIES),
         (RuntimeName, RUNTIMES),
         (LauncherName, LAUNCHERS),
