@@ -57,7 +57,8 @@ def launch(
     typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
     request = LaunchRequest(name, words, flags, typed, force=force)
     ((draft, _),) = submit.submitted(submit.accepted(request, Listener()), typed)
-    return Job(draft.paths, draft.plan.warnings)
+    forced = [Caution(each.what, each.remedies) for each in draft.plan.refusals]
+    return Job(draft.paths, (*draft.plan.warnings, *forced))
 
 
 def plan(trainer: str | Path, *, args: Sequence[object] = (), **settings: Any) -> Plan:
@@ -123,7 +124,8 @@ class Job:
     """A submitted job, and what is known of it: each call queries again.
 
     `folder` is the run's own folder, `id` the number that its scheduler gave it. `warnings` are
-    those of the launch that returned it, each with `what` and `remedies`; a run's folder has none.
+    those of the launch that returned it, each with `what` and `remedies`, and with `force` what it
+    would have refused; a run's folder has none.
     """
 
     def __init__(self, paths: JobPaths, warnings: Sequence[Caution] = ()) -> None:
@@ -180,7 +182,8 @@ class Job:
     def cancel(self) -> bool:
         """End the job; return whether it was cancelled, False for one that had ended already.
 
-        Raises SystemFault when its scheduler does not cancel it.
+        Raises SystemFault when its scheduler does not cancel it, UsageError where it runs and
+        another user could have written its record.
         """
         return run_group.cancel([self._run]) > 0
 

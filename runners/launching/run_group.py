@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..core import job_record, trust
@@ -13,7 +13,6 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
 from ..jobs.find import Runs
-from ..schedulers import SCHEDULERS
 from ..submit import job_array
 from . import end
 from .end import JobEnd
@@ -118,13 +117,8 @@ def cancel(runs: Runs) -> int:
     A run that has ended keeps its state. Raises SystemFault when a scheduler does not cancel,
     UsageError for a run of another user, whose record could name any job.
     """
-    for paths, _ in runs:
-        trust.check(paths.root, os.environ)
     left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
-    if len(runs) > 1:
-        job_array.cancel(left)
-    else:
-        for paths, job in left:
-            SCHEDULERS[job.scheduler].cancel(job.id)
-            replace(job_record.load(paths), state=JobState.CANCELLED.name).save(paths)
+    for paths, _ in left:
+        trust.check(paths.root, os.environ)
+    job_array.cancel(left, alone=len(runs) == 1)
     return len(left)

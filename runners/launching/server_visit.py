@@ -16,7 +16,6 @@ from ..schedulers import capabilities
 from ..submit import private_folder
 from ..submit.private_folder import ServerAddress, Way
 from . import end
-from .end import JobEnd
 
 SECONDS_TO_BE_REACHED = 10.0
 LAST_LINES = 10
@@ -48,13 +47,13 @@ class ServerAccess:
 class ServerEnd:
     """How a server ended; of one that never answered, the last lines of its log.
 
-    `explained` is why its job failed, where the server did not say so itself.
+    `unclear` is whether the server did not say itself why.
     """
 
     status: Status
     exit_code: int
     last_lines: Sequence[str] = ()
-    explained: JobEnd | None = None
+    unclear: bool = False
 
 
 class ServerVisit:
@@ -103,10 +102,7 @@ class ServerVisit:
         if self.answered:
             return ServerEnd(now, code)
         lines = files.read_text(Path(self.job.log)).splitlines()[-LAST_LINES:]
-        if code == EXIT_NOT_SERVED:
-            return ServerEnd(now, code, lines)
-        explained = end.of_job(self.paths, self.job, now)
-        return ServerEnd(now, explained.exit_code, lines, explained)
+        return ServerEnd(now, code, lines, unclear=code != EXIT_NOT_SERVED)
 
 
 def _reached(address: ServerAddress, token: str) -> bool:

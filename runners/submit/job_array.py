@@ -182,12 +182,13 @@ def whole_id(job: Job) -> str:
     return arrays.whole_id(job.id) if arrays else job.id
 
 
-def cancel(runs: Runs) -> None:
-    """Cancel runs and what was submitted with them, each array by one call.
+def cancel(runs: Runs, alone: bool = False) -> None:
+    """Cancel runs and what was submitted with them, each array by one call; `alone` a run only.
 
     Raises SystemFault with the scheduler's words.
     """
-    for scheduler, id in dict.fromkeys((job.scheduler, whole_id(job)) for _, job in runs):
+    ids = [(job.scheduler, job.id if alone else whole_id(job)) for _, job in runs]
+    for scheduler, id in dict.fromkeys(ids):
         SCHEDULERS[scheduler].cancel(id)
     for paths, job in runs:
         if not paths.exit.exists():  # else it has ended meanwhile, by itself

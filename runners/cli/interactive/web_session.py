@@ -13,7 +13,7 @@ from ...core import files
 from ...core.job_record import Job
 from ...jobs import wording
 from ...jobs.find import Run
-from ...launching import servers
+from ...launching import end, servers
 from ...launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from ...launching.servers import ServerDraft
 from .. import printer
@@ -46,25 +46,25 @@ def reconnect(run: Run, flags: dict[str, Any], server: str, as_json: bool) -> No
 def _stay(visit: ServerVisit, server: str, as_json: bool) -> None:
     """Stay with a session until it ends, or the user leaves it; exit with its code."""
     back = f"runner {server} {shlex.quote(files.from_here(visit.paths.root))}"
-    sys.exit(follow.attended(visit.paths, visit.job, lambda: _told(visit, server, as_json), back))
+    ended = follow.attended(visit.paths, visit.job, lambda: _told(visit, server, as_json), back)
+    sys.exit(_print_end(visit, ended) if ended else 0)
 
 
-def _told(visit: ServerVisit, server: str, as_json: bool) -> int:
-    """Print the news of a session; return its exit code, 0 for a program once it answers."""
-    job, code = visit.job, 0
+def _told(visit: ServerVisit, server: str, as_json: bool) -> ServerEnd | None:
+    """Print the news of a session; return its end, None for a program once it answers."""
+    job = visit.job
     for news in visit.news():
         if isinstance(news, ServerState):
             printer.tell(f"job {job.id}: {news.words}")
         elif isinstance(news, ServerEnd):
-            _print_end(job, news)
-            code = news.exit_code
+            return news
         else:
             _warn(news)
             if as_json:
                 printer.print_json(_facts(visit, news))
                 break
             _print_access(job, news, TITLES[server])
-    return code
+    return None
 
 
 def _warn(access: ServerAccess) -> None:
@@ -89,11 +89,14 @@ def _print_access(job: Job, access: ServerAccess, title: str) -> None:
     click.echo(f"(also in {access.kept}, for your eyes only)", err=True)
 
 
-def _print_end(job: Job, ended: ServerEnd) -> None:
+def _print_end(visit: ServerVisit, ended: ServerEnd) -> int:
+    """Print how a session ended; return the exit code."""
     for line in ended.last_lines:
         click.echo(f"  {line}", err=True)
-    if ended.explained:
-        job_end.show(ended.explained)
-        return
+    if ended.unclear:
+        explained = end.of_job(visit.paths, visit.job, ended.status)
+        job_end.show(explained)
+        return explained.exit_code
     code = f", exit code {ended.exit_code}" if ended.exit_code else ""
-    printer.tell(f"job {job.id} ended: {wording.describe(ended.status)}{code}")
+    printer.tell(f"job {visit.job.id} ended: {wording.describe(ended.status)}{code}")
+    return ended.exit_code

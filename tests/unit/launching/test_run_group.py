@@ -132,6 +132,16 @@ def test_one_run_of_an_array_is_cancelled_without_the_others(
     assert job_record.load(first[0]).state == ""
 
 
+def test_a_run_that_ends_by_itself_meanwhile_is_not_recorded_as_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
+    first, _ = together(tmp_path, "", "")
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: first[0].exit.write_text("{}"))
+    run_group.cancel([first])
+    assert job_record.load(first[0]).state == ""
+
+
 def test_runs_of_an_array_that_others_may_write_are_not_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
 ) -> None:

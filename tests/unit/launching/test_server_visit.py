@@ -66,7 +66,7 @@ def test_the_way_is_told_once_and_no_state_after_it(
     assert access.kept.stat().st_mode & 0o077 == 0
     assert access.kept.read_text().splitlines() == access.way.lines
     assert isinstance(ended, ServerEnd)
-    assert (ended.exit_code, ended.last_lines, ended.explained) == (0, (), None)
+    assert (ended.exit_code, ended.last_lines, ended.unclear) == (0, (), False)
 
 
 def test_who_waits_is_told_when_it_is_expected_to_start(
@@ -104,8 +104,7 @@ def test_what_never_answered_ends_with_its_last_lines_and_why(
     *_, ended = ServerVisit(paths, job, "").news()
     assert isinstance(ended, ServerEnd)
     assert ended.last_lines == [f"line {number}" for number in range(10, 20)]
-    assert ended.explained is not None
-    assert ended.exit_code == ended.explained.exit_code == 7
+    assert ended.unclear
 
 
 def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
@@ -116,7 +115,7 @@ def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
     ends(paths, serve.EXIT_NOT_SERVED)
     *_, ended = ServerVisit(paths, job, "").news()
     assert isinstance(ended, ServerEnd)
-    assert (ended.exit_code, ended.explained) == (serve.EXIT_NOT_SERVED, None)
+    assert (ended.exit_code, ended.unclear) == (serve.EXIT_NOT_SERVED, False)
 
 
 def test_one_reconnects_to_servers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
