@@ -38,6 +38,7 @@ sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__")
 """
 # A trainer of one rank on the recipes' own files, without a framework: its weights are a number.
+# That a signal reaches the ranks of two nodes is shown by OWN, that they agree by PREEMPTED.
 NUMBER = """
 from recipes import options, saving
 from recipes.ranks import Ranks
@@ -223,6 +224,7 @@ def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login
 
 
 def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
+    """SIGUSR1 reaches the ranks of both nodes: one that it missed would end at 100 twice."""
     trainer = login.write("own.py", OWN)
     id = login.launch("-N", "2", "--requeue", "--no-gate", "--parsable", trainer).stdout.strip()
     until(login, "[ $(grep -cs 'begins at' runs/*/logs/job.log) = 2 ]")

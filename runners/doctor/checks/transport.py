@@ -181,12 +181,13 @@ def _evidence(ranks: list[Record], nodes: dict[str, NodeNetwork], log: Transport
 
 
 def _allreduce(table: list[Record]) -> Finding:
-    lines = [f"{'bytes':>10}  {'seconds':>9}  {'algorithm':>10}  {'bus':>10}"]
-    lines += [
-        f"{row['bytes']:>10}  {row['seconds']:>9.6f}  "
-        f"{_rate(row['algorithm']):>10}  {_rate(row['bus']):>10}"
+    rows = [("bytes", "seconds", "algorithm", "bus")]
+    rows += [
+        (str(row["bytes"]), f"{row['seconds']:.6f}", _rate(row["algorithm"]), _rate(row["bus"]))
         for row in table
     ]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
     lines.append("bus = algorithm * 2 (n - 1) / n, as in nccl-tests")
     if not all(row["right"] for row in table):
         says = "sums of the ranks are wrong"

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
 
 SECONDS_FOR_OTHERS = 30.0  # that rank 0 waits at its end for the others' last reports
-SECONDS_FOR_LAST_WORDS = 10.0  # on their way through rank 0's own proxy and hub, on a busy node
+# On their way through rank 0's own proxy and hub, on a busy node. So long rank 0 also waits at its
+# end for independent ranks, for which its job waits anyway, unless all have left or one has failed.
+SECONDS_FOR_LAST_WORDS = 10.0
 TICK_SECONDS = 0.05
 
 

@@ -163,9 +163,17 @@ def test_one_node_needs_no_network() -> None:
 
 
 def test_the_table_says_what_bus_bandwidth_is() -> None:
-    found = named(transport.check({"ranks": ranks(), "bandwidth": TABLE}, GLOO), "allreduce")
-    assert found.says == "1500 MB/s bus bandwidth at 16 MiB"
-    assert "nccl-tests" in found.evidence
+    small = {**TABLE[0], "bytes": 2**16, "seconds": 0.01, "bus": 5e8}
+    found = transport.check({"ranks": ranks(), "bandwidth": [small, *TABLE]}, GLOO)
+    finding = named(found, "allreduce")
+    assert finding.says == "1500 MB/s bus bandwidth at 16 MiB"
+    *lines, meaning = finding.evidence.splitlines()
+    assert lines == [
+        "   bytes   seconds  algorithm        bus",
+        "   65536  0.010000  1000 MB/s   500 MB/s",
+        "16777216  0.100000  1000 MB/s  1500 MB/s",
+    ]
+    assert "nccl-tests" in meaning
 
 
 @each(({"right": False}, "allreduce", FAILURE), ({"bus": 1e6}, "speed", WARNING))
