@@ -7,8 +7,8 @@ import re
 from ..core import gpus
 from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, Gpus
-from ..core.remedy import Remedy, advice, change
-from ..core.site import Partition, Site
+from ..core.remedy import advice, change
+from ..core.site import Site
 from ..core.trainer import ProcessGroup
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
@@ -41,7 +41,7 @@ def choose(
     """
     wanted = gpus.on_a_node(resources)
     if wanted:
-        _check_partition(wanted, case.site, resources, log)
+        partition.check_gpus(wanted, case.site, resources, log)
     vendor = _vendor(case, resources, wanted, log)
     if vendor is GpuVendor.NVIDIA:
         gpu_image.check_code(case, resources, wanted[0] if wanted else "", log)
@@ -89,41 +89,6 @@ def _vendor(
 def _is_amd(kind: str, site: Site) -> bool:
     """AMD's data centre GPUs are named MI50 to MI355X; else what this machine has counts."""
     return bool(re.match(r"mi\d", kind, re.IGNORECASE)) or (not kind and site.amd)
-
-
-def _check_partition(
-    wanted: tuple[str, int], site: Site, resources: RankResources, log: DecisionLog
-) -> None:
-    chosen = partition.of(site, resources)
-    if chosen is None:
-        return
-    kind, number = wanted
-    if not chosen.gpus:
-        what = f"partition {chosen.name} has no GPUs"
-    elif kind and kind.lower() not in {name.lower() for name, _ in chosen.gpus}:
-        what = f"partition {chosen.name} has no GPUs of type {kind}"
-    elif not _has(chosen, kind, number):
-        what = f"no node of partition {chosen.name} has {number} GPUs"
-    else:
-        return
-    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in chosen.gpus) or "no GPUs"
-    others = [p.name for p in site.partitions if _has(p, kind, number)]
-    remedies = [change(partition=name) for name in others]
-    remedies += [] if others else _what_there_is(chosen)
-    log.refuse(what, f"sinfo: {chosen.name} has {listed}", *remedies)
-
-
-def _what_there_is(partition: Partition) -> list[Remedy]:
-    """Return requests for all GPUs of a node of the partition, in whatever form they were typed."""
-    others = ("gpus", "gpus-per-task", "gres")
-    typed = [gpus.request(kind, number) for kind, number in partition.gpus]
-    return [change(gpus_per_node=each, leave_out=others) for each in typed]
-
-
-def _has(partition: Partition, kind: str, number: int) -> bool:
-    """Whether a node has `number` of the kind; without a kind those of one node add up."""
-    fitting = [n for name, n in partition.gpus if not kind or name.lower() == kind.lower()]
-    return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
 
 
 def _binding(

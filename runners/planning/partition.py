@@ -1,8 +1,9 @@
-"""The job's partition: whether it has enough nodes and time, and its nodes enough CPUs."""
+"""The job's partition: whether it has enough nodes and time, and its nodes the CPUs and GPUs."""
 
 from __future__ import annotations
 
-from ..core.remedy import change
+from ..core import gpus
+from ..core.remedy import Remedy, change
 from ..core.site import Partition, Site
 from ..core.text import count
 from ..schedulers.base import limit_seconds
@@ -80,3 +81,39 @@ def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> No
         f"sinfo: its nodes have {partition.cpus} CPUs",
         *remedies,
     )
+
+
+def check_gpus(
+    wanted: tuple[str, int], site: Site, resources: RankResources, log: DecisionLog
+) -> None:
+    """Refuse GPUs, a type and a number on each node, that the partition's nodes do not have."""
+    chosen = of(site, resources)
+    if chosen is None:
+        return
+    kind, number = wanted
+    if not chosen.gpus:
+        what = f"partition {chosen.name} has no GPUs"
+    elif kind and kind.lower() not in {name.lower() for name, _ in chosen.gpus}:
+        what = f"partition {chosen.name} has no GPUs of type {kind}"
+    elif not _has(chosen, kind, number):
+        what = f"no node of partition {chosen.name} has {number} GPUs"
+    else:
+        return
+    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in chosen.gpus) or "no GPUs"
+    others = [p.name for p in site.partitions if _has(p, kind, number)]
+    remedies = [change(partition=name) for name in others]
+    remedies += [] if others else _what_there_is(chosen)
+    log.refuse(what, f"sinfo: {chosen.name} has {listed}", *remedies)
+
+
+def _what_there_is(partition: Partition) -> list[Remedy]:
+    """Return requests for all GPUs of a node of the partition, in whatever form they were typed."""
+    others = ("gpus", "gpus-per-task", "gres")
+    typed = [gpus.request(kind, number) for kind, number in partition.gpus]
+    return [change(gpus_per_node=each, leave_out=others) for each in typed]
+
+
+def _has(partition: Partition, kind: str, number: int) -> bool:
+    """Whether a node has `number` of the kind; without a kind those of one node add up."""
+    fitting = [n for name, n in partition.gpus if not kind or name.lower() == kind.lower()]
+    return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
