@@ -1,7 +1,8 @@
 """Scaling studies: the same training on more and more nodes, measured, drawn and judged.
 
-`study_request` is what is asked, `study` what lies on disk, `run_study` gets it done. `measure`
-reads one run; `confidence`, `summary`, `cautions` and `report` are the statistics, all pure;
-`references` has published results, `results` writes the tables. `page` draws (by `plot` and
-`style`) and needs the extra packages: import it late. `compare` is for any runs, without a study.
+`study_request` is what is asked, `study` what lies on disk, `drafts` plans the runs, `run_study`
+gets them done. `measure` reads one run; `confidence`, `summary`, `cautions` and `report` are the
+statistics, all pure; `references` has published results, `results` writes the tables. `page` draws
+(by `plot` and `style`) and needs the extra packages: import it late. `compare` is for any runs,
+without a study.
 """

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..core import atomic, disk_space
 from ..core.errors import Refused
-from . import study
+from . import measure, study
 from .measure import Measured
 from .references import references
 from .report import FailedPoint, StudyReport, build
@@ -118,3 +119,16 @@ def json_value(report: StudyReport) -> dict[str, Any]:
         "waiting": report.waiting,
         "runs": [asdict(run) for run in report.runs],
     }
+
+
+def next_step(paths: StudyPaths, failed: FailedPoint) -> str:
+    """Return what to do about a run of a study that has no measurement."""
+    folder = os.path.relpath(paths.root)
+    if failed.kind == measure.WARM_UP:
+        return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
+    if failed.kind == measure.NO_RATE:
+        return (
+            "The trainer has to write a number such as samples_per_s into result.json in the "
+            "folder $OUTPUT_DIR, on rank 0"
+        )
+    return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"

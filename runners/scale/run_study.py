@@ -1,28 +1,26 @@
-"""Runs a study: plans its runs, submits what is to do, and looks until all have ended."""
+"""Runs a study: submits what is to do, looks until all runs have ended, writes its results."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Union
 
-from ..core import job_record, locks
-from ..core.command_line import CommandLine
+from ..core import job_record, signals
 from ..core.errors import Refused, SystemFault
-from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import change
 from ..core.text import first_few
 from ..jobs import find, job_status
-from ..launching import gather, submit
-from ..script import render
-from ..submit.launch import Draft
-from . import study, study_request
-from .study import ENDED, PointState, PointStatus, StudyPaths, StudyRecord
+from ..launching import submit
+from . import results, study
+from .drafts import Drafts, PlannedRun
+from .report import StudyReport
+from .study import ENDED, PointState, PointStatus, StudyChanges, StudyPaths, StudyRecord
 from .study_request import Point, StudyRequest
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -30,71 +28,107 @@ SECONDS_FOR_EACH = 0.02  # hundreds of folders on a shared disk are not looked i
 SECONDS_BETWEEN_QUESTIONS = 10.0  # to the scheduler; a run's end is seen in its folder before
 
 
-class Drafts:
-    """The drafts of a study's runs. The machine is asked once for each size and variant."""
+@dataclass(frozen=True)
+class StudyOrder:
+    """What is to be done: a new study of `question`, or one in `folder` as its own command asked.
 
-    def __init__(
-        self, paths: StudyPaths, record: StudyRecord, listener: Listener, dry_run: bool = False
-    ) -> None:
-        self.paths, self.record, self.listener, self.dry_run = paths, record, listener, dry_run
-        self.plans: dict[tuple[str, str], Plan] = {}
+    `words` are the command of a new one, whose folder may be left out. With `render_only` nothing
+    is run. `at_once` bounds the runs that are in the queue, 0 does not.
+    """
 
-    def of(self, points: Sequence[Point]) -> list[Draft]:
-        """Return a draft for each point, in a folder for its next attempt.
+    question: StudyRequest | None = None
+    folder: str | None = None
+    changes: StudyChanges = field(default_factory=StudyChanges)
+    words: tuple[str, ...] = ()
+    render_only: bool = False
+    at_once: int = 0
 
-        Raises Refused when one of them cannot work.
-        """
-        typed = CommandLine(words=self.record.words)
-        drafts = []
-        for point, paths in zip(points, study.next_attempts(self.paths, points)):
-            made = self.plan(point)
-            drafts.append(Draft(made, paths, render.render(made, paths, os.getcwd()), typed=typed))
-        return drafts
 
-    def check(self) -> list[str]:
-        """Plan every run; return all warnings, once.
+@dataclass(frozen=True)
+class StudyWarning:
+    """What may be wrong with a study that is about to begin."""
 
-        Raises what one of them is refused for, and UsageError where no epoch is left to measure.
-        """
-        question = self.record.question
-        study_request.check_epochs(question.args, question.drop)
-        warnings = [one.what for _, plan in self.planned() for one in plan.warnings]
-        return [
-            *study_request.may_be_short(question.args, question.drop),
-            *dict.fromkeys(warnings),
-        ]
+    text: str
 
-    def planned(self) -> list[tuple[Point, Plan]]:
-        """Return all runs, each with its plan; raise Refused when one of them cannot work."""
-        return [(point, self.plan(point)) for point in self.record.question.points()]
 
-    @contextmanager
-    def begun(self) -> Iterator[None]:
-        """Write the study down, grown to what is asked now, and keep it from others meanwhile."""
-        busy = f"another runner scale is at work on {self.paths.root}"
-        with locks.try_exclusive(self.paths.lock, busy):
-            self.record = study.begin(self.paths, self.record)
-            yield
+@dataclass(frozen=True)
+class StudyCounts:
+    """How many runs stand how."""
 
-    def plan(self, point: Point) -> Plan:
-        """Return the plan of a point's runs; raise Refused when it cannot work."""
-        key = (point.variant.label, str(point.size))
-        if key not in self.plans:
-            self.plans[key] = self._solve(point)
-        return self.plans[key]
+    states: Mapping[PointState, int]
 
-    def _solve(self, point: Point) -> Plan:
-        question = self.record.question
-        flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
-        trainer = question.trainer_of(point)
-        made = gather.plan(trainer, question.args, flags, self.dry_run, self.listener)
-        if made.refusals:
-            first = made.refusals[0]
-            where = f"{point.size} nodes {point.variant.label}".strip()
-            raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
-        args = question.args_of(made.resources.tasks)
-        own = replace(made.spec.trainer, args=args)
-        return replace(made, spec=replace(made.spec, trainer=own))
+
+@dataclass(frozen=True)
+class StudyWritten:
+    """The page of a study, or the packages without which there is none; what to do next."""
+
+    paths: StudyPaths
+    missing: Sequence[str]
+    next_steps: Sequence[str]
+
+
+# PointStatus: that of a run that has ended
+StudyEvent = Union[StudyWarning, PointStatus, StudyCounts, StudyReport, StudyWritten]
+
+
+def planned(order: StudyOrder, listener: Listener) -> list[PlannedRun]:
+    """Return the runs that a study would have; raises as `run`, and writes nothing."""
+    return Drafts(*_opened(order), listener, dry_run=True).planned()
+
+
+def run(order: StudyOrder, listener: Listener) -> Iterator[StudyEvent]:
+    """Do what a study needs, and yield what is new of it: at last its report, then its page.
+
+    Raises Refused where a run cannot work, UsageError for what cannot be meant, and as
+    `Work.to_the_end` and `results.write`.
+    """
+    if order.render_only:
+        paths = StudyPaths(Path(order.folder or ""))
+        yield from _written(paths, results.write_again(paths, order.changes))
+        return
+    paths, record = _opened(order)
+    drafts = Drafts(paths, record, listener)
+    yield from map(StudyWarning, drafts.check())
+    with drafts.begun():
+        again = f"Go on: runner scale --continue {os.path.relpath(paths.root)}"
+        statuses: list[PointStatus] = []
+        with signals.saying(f"jobs in the queue go on. {again}"):
+            for now in Work(drafts, order.at_once).to_the_end():
+                yield from news(statuses, now)
+                statuses = now
+        report = results.write(paths, drafts.record, statuses)
+        yield from _written(paths, report, again)
+
+
+def _opened(order: StudyOrder) -> tuple[StudyPaths, StudyRecord]:
+    if order.question is None:
+        return study.reopen(order.folder or "", order.changes)
+    return study.new(order.question, order.words, order.changes.references, order.folder)
+
+
+def news(before: Sequence[PointStatus], now: Sequence[PointStatus]) -> Iterator[StudyEvent]:
+    """Yield the runs that have ended since the last look, and the numbers where they changed.
+
+    What had ended before the first look is counted only.
+    """
+    known = [each.paths for each in before or now if each.state in ENDED]
+    for each in now:
+        if each.state in ENDED and each.paths and each.paths not in known:
+            yield each
+    if _counts(now) != _counts(before):
+        yield StudyCounts(_counts(now))
+
+
+def _counts(statuses: Sequence[PointStatus]) -> Counter[PointState]:
+    return Counter(each.state for each in statuses)
+
+
+def _written(paths: StudyPaths, report: StudyReport, again: str = "") -> Iterator[StudyEvent]:
+    """Yield a report, draw it, and yield its page; `again` is the command that runs the rest."""
+    yield report
+    missing = results.write_page(report, paths)
+    steps = [results.next_step(paths, report.failed[0]), again] if report.failed else []
+    yield StudyWritten(paths, missing, [step for step in steps if step])
 
 
 @dataclass

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ...core import signals
 from ...core.errors import RunnerError, UsageError
-from ...scale import results, study, study_request
-from ...scale.report import StudyReport
-from ...scale.results import INSTALL
-from ...scale.run_study import Drafts, Work
-from ...scale.study import StudyChanges, StudyPaths
+from ...scale import run_study, study_request
+from ...scale.run_study import StudyOrder
+from ...scale.study import StudyChanges
 from ...scale.study_request import OWN, StudyRequest
 from .. import options, printer
 from ..invocation import TrainerCommand, was_given
@@ -89,30 +83,28 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     Repeat the same command to continue an interrupted study; finished runs are not repeated. With
     more nodes, repeats or values the study is extended.
     """
+    order = _order(trainer, args, values)
+    if values["dry_run"]:
+        scale_output.plans(run_study.planned(order, printer.Console()), values["as_json"])
+        return
+    failed = scale_output.show(run_study.run(order, printer.Console()), values["as_json"])
+    sys.exit(RunnerError.exit_code if failed and not order.render_only else 0)
+
+
+def _order(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]) -> StudyOrder:
     changes = StudyChanges(
         values["drop"] if was_given(click.get_current_context(), "drop") else None,
         values["reference"],
     )
-    if values["render_only"]:
+    if folder := values["render_only"]:
         _refuse_others("--render-only", ("render_only", "drop", "reference", "as_json"))
-        paths = StudyPaths(Path(values["render_only"]))
-        _show(results.write_again(paths, changes), paths, values)
-        return
-    if values["go_on"]:
+        return StudyOrder(None, folder, changes, render_only=True)
+    at_once = values["at_once"] or 0
+    if folder := values["go_on"]:
         _refuse_others("--continue", ("go_on", *HOW, "drop", "reference"))
-        paths, record = study.reopen(values["go_on"], changes)
-    else:
-        question = _question(trainer, args, values)
-        words = tuple(sys.argv[1:])
-        paths, record = study.new(question, words, values["reference"], values["study"])
-    drafts = Drafts(paths, record, printer.Console(), values["dry_run"])
-    if values["dry_run"]:
-        scale_output.plans(record.question, drafts.planned(), values["as_json"])
-        return
-    for warning in drafts.check():
-        printer.tell(f"warning: {warning}")
-    with drafts.begun():
-        sys.exit(_run(drafts, values))
+        return StudyOrder(None, folder, changes, at_once=at_once)
+    question, words = _question(trainer, args, values), tuple(sys.argv[1:])
+    return StudyOrder(question, values["study"], changes, words, at_once=at_once)
 
 
 def _refuse_others(option: str, known: Collection[str]) -> None:
@@ -144,28 +136,3 @@ def _question(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
         drop=values["drop"],
         flags=tuple((n, value) for n, value in flags if n not in OWN and value not in (None, [])),
     )
-
-
-def _run(drafts: Drafts, values: dict[str, Any]) -> int:
-    again = f"Go on: runner scale --continue {os.path.relpath(drafts.paths.root)}"
-    with signals.saying(f"jobs in the queue go on. {again}"):
-        statuses = scale_output.follow(Work(drafts, values["at_once"] or 0).to_the_end())
-    report = results.write(drafts.paths, drafts.record, statuses)
-    _show(report, drafts.paths, values)
-    if not report.failed:
-        return 0
-    printer.tell(again)
-    return RunnerError.exit_code
-
-
-def _show(report: StudyReport, paths: StudyPaths, values: dict[str, Any]) -> None:
-    scale_output.report(report, values["as_json"])
-    folder = os.path.relpath(paths.root)
-    if missing := results.write_page(report, paths):
-        later = shlex.join(["runner", "scale", "--render-only", str(paths.root)])
-        names = ", ".join(missing)
-        printer.tell(f"no figures, no page: {names} not installed\n  {INSTALL}\n  {later}")
-    elif not values["as_json"]:
-        click.echo(f"page: {paths.page}")
-    if report.failed:
-        printer.tell(scale_output.next_step(folder, report.failed[0]))

@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from ...core.plan import Plan
-from ...scale import measure, number_format
-from ...scale.report import FailedPoint, StudyReport, findings
-from ...scale.results import json_value
-from ...scale.study import ENDED, PointState, PointStatus
-from ...scale.study_request import Point, StudyRequest
+from ...scale import number_format
+from ...scale.drafts import PlannedRun
+from ...scale.report import StudyReport, findings
+from ...scale.results import INSTALL, json_value
+from ...scale.run_study import StudyCounts, StudyEvent, StudyWarning, StudyWritten
+from ...scale.study import PointState, PointStatus
 from ...scale.summary import Summary
 from .. import printer
 
 
-def plans(question: StudyRequest, planned: Sequence[tuple[Point, Plan]], as_json: bool) -> None:
+def plans(planned: Sequence[PlannedRun], as_json: bool) -> None:
     """Print the runs that a study would have."""
     rows = []
-    for number, (point, made) in enumerate(planned, 1):
-        resources = made.resources
-        ways = {"controller": made.wireup.controller, "runtime": made.launching.runtime}
-        trainer = question.trainer_of(point)
-        args = " ".join(question.args_of(resources.tasks))
-        size = {"nodes": resources.nodes, "ranks": resources.tasks}
-        row = {"run": number, "name": point.key, **size, **ways}
-        rows.append({**row, "trainer": trainer, "arguments": args})
+    for number, run in enumerate(planned, 1):
+        plan = run.plan
+        ways = {"controller": plan.wireup.controller, "runtime": plan.launching.runtime}
+        size = {"nodes": plan.resources.nodes, "ranks": plan.resources.tasks}
+        row = {"run": number, "name": run.point.key, **size, **ways}
+        args = " ".join(plan.spec.trainer.args)
+        rows.append({**row, "trainer": run.trainer, "arguments": args})
     printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
 
 
-def follow(work: Iterator[list[PointStatus]]) -> list[PointStatus]:
-    """Tell of each run as it ends, and of the numbers when they change; return how all ended.
-
-    What had ended before the first look is counted only.
-    """
-    before: list[PointStatus] = []
-    for statuses in work:
-        known = [each.paths for each in before or statuses if each.state in ENDED]
-        for each in statuses:
-            if each.state in ENDED and each.paths and each.paths not in known:
-                click.echo(_result(each), err=True)
-        if _counts(statuses) != _counts(before):
-            printer.tell(_counts(statuses))
-        before = statuses
-    return before
+def show(events: Iterable[StudyEvent], as_json: bool) -> bool:
+    """Print what is new of a study, and its results; return whether runs have no measurement."""
+    failed = False
+    for event in events:
+        if isinstance(event, StudyWarning):
+            printer.tell(f"warning: {event.text}")
+        elif isinstance(event, PointStatus):
+            click.echo(_result(event), err=True)
+        elif isinstance(event, StudyCounts):
+            printer.tell(_counts(event.states))
+        elif isinstance(event, StudyReport):
+            failed = bool(event.failed)
+            _report(event, as_json)
+        else:
+            _written(event, as_json)
+    return failed
 
 
 def _result(each: PointStatus) -> str:
@@ -58,13 +57,12 @@ def _result(each: PointStatus) -> str:
     return f"  {name}  {number_format.number(run.rate)} {run.unit}/s{epoch}"
 
 
-def _counts(statuses: Sequence[PointStatus]) -> str:
-    counts = Counter(each.state for each in statuses)
-    parts = [f"{counts[state]} {state.value}" for state in PointState if counts[state]]
-    return f"{len(statuses)} runs: " + ", ".join(reversed(parts))
+def _counts(states: Mapping[PointState, int]) -> str:
+    parts = [f"{states[state]} {state.value}" for state in PointState if states[state]]
+    return f"{sum(states.values())} runs: " + ", ".join(reversed(parts))
 
 
-def report(report: StudyReport, as_json: bool) -> None:
+def _report(report: StudyReport, as_json: bool) -> None:
     """Print the results: all of them as JSON, or the points as a table and the warnings."""
     if as_json:
         printer.print_json(json_value(report))
@@ -95,13 +93,13 @@ def _row(report: StudyReport, point: Summary) -> list[str]:
     ]
 
 
-def next_step(folder: str, failed: FailedPoint) -> str:
-    """Return what to do about a run without a measurement, of the study in a folder."""
-    if failed.kind == measure.WARM_UP:
-        return f"Measure the warm-up, too: runner scale --render-only {folder} --drop 0"
-    if failed.kind == measure.NO_RATE:
-        return (
-            "The trainer has to write a number such as samples_per_s into result.json in the "
-            "folder $OUTPUT_DIR, on rank 0"
-        )
-    return f"Why: runner explain {os.path.join(folder, 'runs', failed.folder)}"
+def _written(event: StudyWritten, as_json: bool) -> None:
+    """Print where the page is, or how to get one, and what to do next."""
+    if event.missing:
+        later = shlex.join(["runner", "scale", "--render-only", str(event.paths.root)])
+        names = ", ".join(event.missing)
+        printer.tell(f"no figures, no page: {names} not installed\n  {INSTALL}\n  {later}")
+    elif not as_json:
+        click.echo(f"page: {event.paths.page}")
+    for step in event.next_steps:
+        printer.tell(step)

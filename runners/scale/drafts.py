@@ -1,0 +1,99 @@
+"""The drafts of a study's runs: each planned, with its folder, before it is submitted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..core import locks
+from ..core.command_line import CommandLine
+from ..core.errors import Refused
+from ..core.plan import Plan
+from ..core.progress import Listener
+from ..launching import gather
+from ..script import render
+from ..submit.launch import Draft
+from . import study, study_request
+from .study import StudyPaths, StudyRecord
+from .study_request import Point
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a study that is to come, the trainer as it was named."""
+
+    point: Point
+    trainer: str
+    plan: Plan
+
+
+class Drafts:
+    """The drafts of a study's runs. The machine is asked once for each size and variant."""
+
+    def __init__(
+        self, paths: StudyPaths, record: StudyRecord, listener: Listener, dry_run: bool = False
+    ) -> None:
+        self.paths, self.record, self.listener, self.dry_run = paths, record, listener, dry_run
+        self.plans: dict[tuple[str, str], Plan] = {}
+
+    def of(self, points: Sequence[Point]) -> list[Draft]:
+        """Return a draft for each point, in a folder for its next attempt.
+
+        Raises Refused when one of them cannot work.
+        """
+        typed = CommandLine(words=self.record.words)
+        drafts = []
+        for point, paths in zip(points, study.next_attempts(self.paths, points)):
+            made = self.plan(point)
+            drafts.append(Draft(made, paths, render.render(made, paths, os.getcwd()), typed=typed))
+        return drafts
+
+    def check(self) -> list[str]:
+        """Plan every run; return all warnings, once.
+
+        Raises what one of them is refused for, and UsageError where no epoch is left to measure.
+        """
+        question = self.record.question
+        study_request.check_epochs(question.args, question.drop)
+        warnings = [one.what for run in self.planned() for one in run.plan.warnings]
+        return [
+            *study_request.may_be_short(question.args, question.drop),
+            *dict.fromkeys(warnings),
+        ]
+
+    def planned(self) -> list[PlannedRun]:
+        """Return all runs, each with its plan; raise Refused when one of them cannot work."""
+        question = self.record.question
+        points = question.points()
+        return [PlannedRun(each, question.trainer_of(each), self.plan(each)) for each in points]
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Write the study down, grown to what is asked now, and keep it from others meanwhile."""
+        busy = f"another runner scale is at work on {self.paths.root}"
+        with locks.try_exclusive(self.paths.lock, busy):
+            self.record = study.begin(self.paths, self.record)
+            yield
+
+    def plan(self, point: Point) -> Plan:
+        """Return the plan of a point's runs; raise Refused when it cannot work."""
+        key = (point.variant.label, str(point.size))
+        if key not in self.plans:
+            self.plans[key] = self._solve(point)
+        return self.plans[key]
+
+    def _solve(self, point: Point) -> Plan:
+        question = self.record.question
+        flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
+        trainer = question.trainer_of(point)
+        made = gather.plan(trainer, question.args, flags, self.dry_run, self.listener)
+        if made.refusals:
+            first = made.refusals[0]
+            where = f"{point.size} nodes {point.variant.label}".strip()
+            raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
+        args = question.args_of(made.resources.tasks)
+        own = replace(made.spec.trainer, args=args)
+        return replace(made, spec=replace(made.spec, trainer=own))
