@@ -72,6 +72,20 @@ class ChoiceId(WordEnum):
     DEPENDENCY = "dependency"
 
 
+class Provider(WordEnum):
+    """Where a recipe comes from, or the driver's library that is found first."""
+
+    IMAGE = "image"
+    HOST = "host"
+
+
+class GpuOfRank(WordEnum):
+    """Which of the GPUs that it sees a rank uses."""
+
+    LOCAL_RANK = "local-rank"
+    VISIBLE = "visible"
+
+
 @dataclass(frozen=True)
 class Choice:
     """One choice of the plan.

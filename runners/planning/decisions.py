@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.model import BY_MODULES, BindMount, JobSpec, RuntimeName, Staged
@@ -14,6 +14,7 @@ from ..core.plan import (
     Launching,
     Modules,
     Plan,
+    Provider,
     Staging,
     Variable,
     Wireup,
@@ -38,7 +39,6 @@ from .case import Case, DecisionLog, JobResources
 
 # Folders of an image: with the host's in their place nothing in it would run.
 SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
-IMAGE, HOST = "image", "host"  # where a recipe comes from
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ def decide(case: Case) -> Plan:
 
 def _start(case: Case, log: DecisionLog) -> Start:
     """Choose who queues the job, where its ranks are, what runs and starts them."""
-    asked, profile = case.spec.resources, case.site.profile
+    requested, profile = case.spec.resources, case.site.profile
     if profile:
-        asked = site_rules.in_sites_gpu_form(asked, profile, log)
+        requested = site_rules.in_sites_gpu_form(requested, profile, log)
     scheduler = execution.scheduler(case, log)
-    ranks = execution.ranks(case, asked, scheduler, log)
+    ranks = execution.ranks(case, requested, scheduler, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
     execution.contained(case.spec, ranks, runtime, log)
@@ -173,12 +173,12 @@ def _refused_by_others(
     case: Case, resources: JobResources, launching: Launching, log: DecisionLog
 ) -> None:
     """Note what the site, the scheduler and the runtime refuse of what they are asked for."""
-    spec, site = replace(case.spec, resources=resources), case.site
+    spec, site = case.spec, case.site
     if site.profile:
         site_rules.check(spec, resources, site, site.profile, log)
     if not site.remote_site:
         staging.own_folders(case, resources, launching, log)
-    log.refusals += SCHEDULERS[launching.scheduler].refusals(spec)
+    log.refusals += SCHEDULERS[launching.scheduler].refusals(spec, resources)
     log.refusals += limits.refusals(spec, launching.runtime)
 
 
@@ -188,9 +188,11 @@ def _brings_recipe(case: Case, log: DecisionLog) -> bool:
     if trainer.module is None and not trainer.uses_recipes:
         return False
     if trainer.name in recipes or (trainer.file and recipes):
-        log.choose(ChoiceId.RECIPE, IMAGE, "the image contains it", case.image.how("recipes"))
+        log.choose(
+            ChoiceId.RECIPE, Provider.IMAGE, "the image contains it", case.image.how("recipes")
+        )
         return False
-    log.choose(ChoiceId.RECIPE, HOST, "the image does not have it")
+    log.choose(ChoiceId.RECIPE, Provider.HOST, "the image does not have it")
     return True
 
 

@@ -6,7 +6,7 @@ import re
 
 from ..core import gpus
 from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
-from ..core.plan import ChoiceId, Gpus
+from ..core.plan import ChoiceId, GpuOfRank, Gpus, Provider
 from ..core.remedy import advice, change
 from ..core.site import Site
 from ..core.trainer import ProcessGroup
@@ -101,7 +101,7 @@ def _binding(
         return
     log.choose(
         ChoiceId.GPU_OF_A_RANK,
-        "local-rank",
+        GpuOfRank.LOCAL_RANK,
         f"each rank sees all {number} of its node, which keeps peer-to-peer",
     )
     if tasks < number:
@@ -120,7 +120,9 @@ def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> N
     shared = any(SHARING in arg for arg in (*spec.srun_args, *spec.sbatch_args))
     also = "the others stay reachable" if shared else "peer-to-peer may be lost"
     log.choose(
-        ChoiceId.GPU_OF_A_RANK, "visible", f"--gpus-per-task: each rank sees its own; {also}"
+        ChoiceId.GPU_OF_A_RANK,
+        GpuOfRank.VISIBLE,
+        f"--gpus-per-task: each rank sees its own; {also}",
     )
     if shared or resources.tasks_of_a_node < 2:
         return
@@ -241,16 +243,18 @@ def _library_order(case: Case, log: DecisionLog) -> None:
     if not version:
         return
     if HOST_FIRST in map("=".join, case.spec.env):
-        log.choose(ChoiceId.GPU_LIBRARIES, "host", case.why("env"))
+        log.choose(ChoiceId.GPU_LIBRARIES, Provider.HOST, case.why("env"))
     elif older(version, IMAGE_FIRST):
         log.choose(
             ChoiceId.GPU_LIBRARIES,
-            "host",
+            Provider.HOST,
             f"Apptainer {version}; from {IMAGE_FIRST} on the image's",
         )
     else:
         log.choose(
-            ChoiceId.GPU_LIBRARIES, "image", f"Apptainer {version}; before {IMAGE_FIRST} the host's"
+            ChoiceId.GPU_LIBRARIES,
+            Provider.IMAGE,
+            f"Apptainer {version}; before {IMAGE_FIRST} the host's",
         )
         if own:
             what = f"{own} of {image.path.name} hides the driver's library of the nodes"

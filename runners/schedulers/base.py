@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .. import __version__
 from ..core.job_record import ArrayPaths, JobPaths, Status
-from ..core.model import JobSpec
+from ..core.model import JobSpec, Resources
 from ..core.plan import Plan, Refusal
 
 HEADER = f"# Written by runner {__version__}. Each task is a run; its folder is a link in tasks/."
@@ -108,8 +108,8 @@ class Scheduler(ABC):
     ARRAYS: Arrays | None = None
     STEPS: Steps | None = None
 
-    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        """Return what it does not have."""
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+        """Return what it does not have of what was asked for, and of the resources decided on."""
         return ()
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:

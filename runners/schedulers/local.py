@@ -11,7 +11,7 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import JobSpec
+from ..core.model import JobSpec, Resources
 from ..core.plan import Plan, Refusal
 from ..core.remedy import change
 from .base import HEADER, Arrays, JobLocation, Scheduler, Steps
@@ -69,12 +69,12 @@ class Local(Scheduler):
     ARRAYS = LocalArrays()
     STEPS: Steps = LocalSteps()
 
-    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
         """Nobody waits for other jobs here.
 
         What needs nodes of others the plan refuses, the rest has no effect.
         """
-        after = spec.resources.dependency
+        after = resources.dependency
         if not after:
             return ()
         what = "without a scheduler nothing waits for another job"

@@ -62,8 +62,8 @@ class Pbs(Qsub):
     title, number = "PBS", re.compile(r".+")
     has = ("constraint", "mem", "dependency")
 
-    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        return (*super().refusals(spec), *_unclear(spec.resources))
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+        return (*super().refusals(spec, resources), *_unclear(resources))
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
         return directives(plan)

@@ -35,8 +35,8 @@ class Qsub(Scheduler):
     number: re.Pattern[str]
     has: tuple[str, ...] = ()
 
-    def refusals(self, spec: JobSpec) -> tuple[Refusal, ...]:
-        return (*self._unknown(spec.resources), *self._endless(spec))
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+        return (*self._unknown(resources), *self._endless(resources))
 
     def _unknown(self, resources: Resources) -> Iterator[Refusal]:
         for name in (item.name for item in fields(resources)):
@@ -53,8 +53,8 @@ class Qsub(Scheduler):
                 (change(options, leave_out=[option]),),
             )
 
-    def _endless(self, spec: JobSpec) -> Iterator[Refusal]:
-        limit, remedy = spec.resources.time, (change(time="01:00:00"),)
+    def _endless(self, resources: Resources) -> Iterator[Refusal]:
+        limit, remedy = resources.time, (change(time="01:00:00"),)
         if limit is None:
             yield Refusal(f"{self.title} wants a time limit", "--time is not given", remedy)
         elif limit_seconds(limit) is None:

@@ -48,7 +48,7 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
     shim = [runtimes.python(plan), str(paths.injob), RANK, *launchers.shim_options(plan)]
     shim += ["--controller", plan.wireup.controller]
     if plan.network.interfaces:
-        shim += ["--interface", ",".join(plan.network.interfaces)]
+        shim += ["--network-interfaces", ",".join(plan.network.interfaces)]
     if plan.gpus.vendor is GpuVendor.NVIDIA:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
     shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)

@@ -98,7 +98,7 @@ def test_a_rank_that_never_starts_is_named_and_strangers_hear_nothing(folder: Lo
 
 
 def test_an_interface_that_is_not_there(folder: Login) -> None:
-    done = run(folder, f"srun --mpi=none -N1 -n1 {shim('gloo', '--interface', 'ib7,ib8')}")
+    done = run(folder, f"srun --mpi=none -N1 -n1 {shim('gloo', '--network-interfaces', 'ib7,ib8')}")
     assert done.returncode != 0
     assert re.search(r"n1 has no interface ib7 or ib8 .*; it has: eth0 \(10\.77", done.stdout)
 

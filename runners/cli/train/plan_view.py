@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
-from ...core.plan import Caution, Choice, ChoiceId, Plan
+from ...core.plan import Caution, Choice, ChoiceId, GpuOfRank, Plan, Provider
 from ...core.text import count
 from ...core.trainer import ProcessGroup
 from ...launching import suggest
@@ -44,12 +44,12 @@ FORMS = {
 }
 WORDS = {
     (ChoiceId.DRIVER, "any"): "any",
-    (ChoiceId.GPU_LIBRARIES, "host"): "the host's",
-    (ChoiceId.GPU_LIBRARIES, "image"): "the image's",
-    (ChoiceId.GPU_OF_A_RANK, "local-rank"): "local rank modulo the visible ones",
-    (ChoiceId.GPU_OF_A_RANK, "visible"): "the visible one",
-    (ChoiceId.RECIPE, "host"): "from this machine",
-    (ChoiceId.RECIPE, "image"): "from the image",
+    (ChoiceId.GPU_LIBRARIES, Provider.HOST): "the host's",
+    (ChoiceId.GPU_LIBRARIES, Provider.IMAGE): "the image's",
+    (ChoiceId.GPU_OF_A_RANK, GpuOfRank.LOCAL_RANK): "local rank modulo the visible ones",
+    (ChoiceId.GPU_OF_A_RANK, GpuOfRank.VISIBLE): "the visible one",
+    (ChoiceId.RECIPE, Provider.HOST): "from this machine",
+    (ChoiceId.RECIPE, Provider.IMAGE): "from the image",
     (ChoiceId.STAGE_DATA, DataAccess.IN_PLACE): "where it lies",
     (ChoiceId.STAGE_DATA, DataAccess.COPIED): "each node's own disk",
     (ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE): "where it lies",

@@ -38,7 +38,7 @@ def parse(argv: list[str]) -> ShimOptions:
     add("--tf-config", action="store_true", help="set TF_CONFIG")
     # The one that the user exported, if there is no option.
     exported = os.environ.get("HOROVOD_GLOO_IFACE", "")
-    add("--interface", dest="interfaces", type=_names, default=exported, help="for Gloo: NAME,...")
+    add("--network-interfaces", dest="interfaces", type=_names, default=exported, help="Gloo's")
     add("--nv", dest="gpus", action="store_true", help="look for the NVIDIA driver first")
     add("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
     add("--cpu-level", default="", help="what the image's Horovod is compiled for")

@@ -34,7 +34,7 @@ POLARIS = scripts.jobs()["polaris"]
 
 def refused(module: str, **asked: object) -> tuple[Refusal, ...]:
     spec = replace(POLARIS.spec, resources=Resources(time="10", **asked))  # type: ignore[arg-type]
-    found: tuple[Refusal, ...] = SCHEDULERS[module].refusals(spec)
+    found: tuple[Refusal, ...] = SCHEDULERS[module].refusals(spec, spec.resources)
     return found
 
 
@@ -104,8 +104,8 @@ def test_more_that_pbs_cannot_read() -> None:
     assert "type" in refused("pbs", gpus_per_node="A100:4")[0].what
     assert "--mem" in refused("pbs", mem="much")[0].what
     endless = replace(POLARIS.spec, resources=Resources(time="UNLIMITED"))
-    assert len(PBS.refusals(endless)) == 1
-    assert "time limit" in PBS.refusals(replace(endless, resources=Resources()))[0].what
+    assert len(PBS.refusals(endless, endless.resources)) == 1
+    assert "time limit" in PBS.refusals(endless, Resources())[0].what
 
 
 @each(

@@ -98,6 +98,6 @@ def test_dependencies_that_can_never_be_met(runs: Path) -> None:
 
 def test_nothing_waits_without_a_scheduler() -> None:
     spec = replace(SPEC, resources=Resources(dependency="afterok:first-1"))
-    (refusal,) = local.SCHEDULER.refusals(spec)
+    (refusal,) = local.SCHEDULER.refusals(spec, spec.resources)
     assert "runner wait first-1 &&" in refusal.evidence
-    assert slurm.SCHEDULER.refusals(spec) == ()
+    assert slurm.SCHEDULER.refusals(spec, spec.resources) == ()
