@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -68,7 +69,8 @@ def table(
         del widths[last]
         for line in lines:
             del line[last]
-    click.echo("\n".join(_layout(lines, widths, room or _total(widths))))
+    for text in _layout(lines, widths, room or _total(widths)) if lines else ():
+        click.echo(text)
     if left_out:
         click.echo(f"no room for: {', '.join(left_out)} (see --json)", err=True)
 
@@ -88,7 +90,7 @@ def table_width(rows: Sequence[Sequence[str]]) -> int:
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     from rich.cells import cell_len
 
-    columns = zip(*rows)
+    columns = itertools.zip_longest(*rows, fillvalue="")
     return [max(cell_len(line) for cell in each for line in cell.split("\n")) for each in columns]
 
 

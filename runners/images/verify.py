@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Callable
 
 from ..core import machine, sif
 from ..core.errors import RunnerError
+from . import container_runtime
 from .facts import digest_cache, image_labels, probe_image
 from .store import images_lock
 from .trust import recorded_digest, signature
@@ -125,7 +127,7 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[ImageCheck]:
         tell("two ranks sum in it with each framework: a minute")
         test = probe_image.own_test if "selftest" in versions else probe_image.foreign_test
         proven = test(image)
-        yield _build(labels, proven.built)
+        yield _build(image, labels, proven.built)
         yield ImageCheck(
             "self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed
         )
@@ -152,11 +154,11 @@ def differing(labels: dict[str, str], inside: dict[str, str]) -> list[str]:
     ]
 
 
-def _build(labels: dict[str, str], built: dict[str, str]) -> ImageCheck:
+def _build(image: Path, labels: dict[str, str], built: dict[str, str]) -> ImageCheck:
     if not built:
         what = "Horovod did not tell what it was built with"
-        ask = "apptainer exec IMAGE horovodrun --check-build"
-        return ImageCheck("check-build", FAIL, f"{what}; ask it: {ask}")
+        ask = [container_runtime.command(), "exec", str(image), "horovodrun", "--check-build"]
+        return ImageCheck("check-build", FAIL, what, shlex.join(ask))
     has = {kind: built.get(fact, "none") for kind, fact in probe_image.WORDS.items()}
     line = "; ".join(f"{kind} {names}" for kind, names in has.items())
     wrong = differing(labels, built)

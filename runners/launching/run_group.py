@@ -115,10 +115,9 @@ def cancel(runs: Runs) -> int:
     """Cancel what has not ended of one run or several; return how many were cancelled.
 
     A run that has ended keeps its state. Raises SystemFault when a scheduler does not cancel,
-    UsageError for a run of another user, whose record could name any job.
+    UsageError for one of another user, whose record could name any job.
     """
     left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
     for paths, _ in left:
         trust.check(paths.root, os.environ)
-    job_array.cancel(left, alone=len(runs) == 1)
-    return len(left)
+    return job_array.cancel(left, alone=len(runs) == 1)

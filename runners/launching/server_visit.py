@@ -47,7 +47,7 @@ class ServerAccess:
 class ServerEnd:
     """How a server ended; of one that never answered, the last lines of its log.
 
-    `unclear` is whether the server did not say itself why.
+    `unclear` is whether it never answered, and did not say itself why.
     """
 
     status: Status

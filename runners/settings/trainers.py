@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from recipes.options import BareParser
 
 PYTHON = re.compile(r"python[\d.]*")
+PYTHON_OF_MODULES = ("python3", ("-m",))
 # What starts the ranks elsewhere; here each would do so once more.
 STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
 # What a recipe imports of ours: `from recipes import a, b` and `from recipes.c import d`.
@@ -80,10 +81,9 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file,
     UsageError for arguments that a recipe would refuse.
     """
-    if PYTHON.fullmatch(name) and args and args[0].endswith(".py"):
-        name, args = args[0], args[1:]  # as it is typed elsewhere; -u is usual here
-    if name == "-m":
-        return _program("python3", (name, *args)), None
+    name, args = _python_left_out(name, args)
+    if (name, args[:1]) == PYTHON_OF_MODULES:
+        return _program(name, args), None
     if os.path.isdir(name) and name not in _presets():
         raise _folder(name, args)
     if name.endswith(".py"):
@@ -103,9 +103,20 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
 
 def as_launched(name: str, args: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command on each rank by the name of a launch alone: its file may be gone."""
+    name, args = _python_left_out(name, args)
     path = _presets().get(name)
     start = ("-m", _module(path)) if path else (name,) if name else ()
     return (*start, *args)
+
+
+def _python_left_out(name: str, args: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return a script in place of the Python that is typed before it elsewhere; it is -u here.
+
+    Of a module, -m in place of a program's name, it is put before.
+    """
+    if PYTHON.fullmatch(name) and args and args[0].endswith(".py"):
+        return args[0], args[1:]
+    return ("python3", (name, *args)) if name == "-m" else (name, args)
 
 
 def _module(preset: Path) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core import atomic, signals
+from ..core import atomic, job_record, signals
 from ..core.errors import Refused, RunnerError, UsageError
 from ..core.files import make_folder
 from ..core.job_record import ArrayPaths, Job, JobState, next_folder
@@ -182,14 +182,16 @@ def whole_id(job: Job) -> str:
     return arrays.whole_id(job.id) if arrays else job.id
 
 
-def cancel(runs: Runs, alone: bool = False) -> None:
+def cancel(runs: Runs, alone: bool = False) -> int:
     """Cancel runs and what was submitted with them, each array by one call; `alone` a run only.
 
-    Raises SystemFault with the scheduler's words.
+    Returns how many are recorded as cancelled: not one that has completed meanwhile. Raises
+    SystemFault with the scheduler's words.
     """
     ids = [(job.scheduler, job.id if alone else whole_id(job)) for _, job in runs]
     for scheduler, id in dict.fromkeys(ids):
         SCHEDULERS[scheduler].cancel(id)
-    for paths, job in runs:
-        if not paths.exit.exists():  # else it has ended meanwhile, by itself
-            replace(job, state=JobState.CANCELLED.name).save(paths)
+    ended = [run for run in runs if job_record.exit_code(run[0]) != 0]
+    for paths, job in ended:
+        replace(job, state=JobState.CANCELLED.name).save(paths)
+    return len(ended)

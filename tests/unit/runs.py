@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,3 +23,8 @@ def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
 
 def squeue_says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, text, ""))
+
+
+def ends(paths: JobPaths, code: int) -> None:
+    """Leave the exit code that a job's script records."""
+    paths.exit.write_text(json.dumps({"exit_code": code, "time": 9.0}))

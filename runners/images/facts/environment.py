@@ -106,10 +106,10 @@ def _key(folder: Path) -> str:
 
 
 def key_of(parts: Sequence[str], folders: Iterable[Path]) -> str:
-    """Return a key of these words and of the packages that are installed in the folders."""
+    """Return a key of these words, of the packages in the folders, and of what is asked of them."""
     packages = [package for folder in folders for package in sorted(folder.glob("*-info"))]
     stamps = [f"{package} {package.stat().st_mtime_ns}" for package in packages]
-    return "environment-" + digest.of_text("\n".join([*parts, *stamps]))
+    return "environment-" + digest.of_text("\n".join([*parts, *stamps, probe_image.key()]))
 
 
 def image(name: str | None, runtime: RuntimeName) -> ImageInfo:

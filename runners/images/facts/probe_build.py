@@ -26,7 +26,9 @@ for name, module in FRAMEWORKS.items():
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     if done.returncode == 0:
         frameworks.append(name)
-        operations = operations or done.stdout.decode().rpartition("\nbuilt with")[2].split()
+        operations = (
+            operations or done.stdout.decode(errors="replace").rpartition("\nbuilt with")[2].split()
+        )
 facts = {"frameworks": frameworks, "operations": operations}
 facts["controllers"] = [name for name in operations if name in ("mpi", "gloo")]
 print(json.dumps({"horovod." + kind: ",".join(facts[kind]) or "none" for kind in facts}))

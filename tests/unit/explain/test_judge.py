@@ -351,6 +351,13 @@ def of_older_runner(folder: Path, trainer: str, *args: str) -> tuple[JobPaths, J
             2,
             "apptainer exec a.sif python3 t.py --help",
         ),
+        (
+            "python",
+            ["t.py", "--lr", "1"],
+            "error: unrecognized arguments: --lr 1",
+            2,
+            "apptainer exec a.sif python3 t.py --help",
+        ),
         ("", [], "error: unrecognized arguments: --lr 1", 2, "runner logs --rank 0 42"),
     ],
 )

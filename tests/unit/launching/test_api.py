@@ -173,7 +173,9 @@ def test_arguments_that_train_nothing(
 def test_force_submits_what_would_be_refused_and_is_recorded() -> None:
     with pytest.raises(runners.Refused):
         launch(nodes=3)
+    (refused,) = runners.plan("train.py", **HERE, nodes=3).refusals
     job = runners.launch("train.py", force=True, **HERE, nodes=3)
+    assert refused.what in [warning.what for warning in job.warnings]
     assert load(JobPaths(job.folder)).typed.switches == (("force", True),)
     assert job.wait() is JobState.FAILED
 

@@ -15,7 +15,7 @@ from runners.launching import run_group
 from runners.schedulers.slurm import SCHEDULER
 
 from ..failures import leave, words
-from ..runs import a_run, squeue_says
+from ..runs import a_run, ends, squeue_says
 
 GOOD, BAD = Status(JobState.COMPLETED), Status(JobState.FAILED, "", 1)
 
@@ -137,9 +137,21 @@ def test_a_run_that_ends_by_itself_meanwhile_is_not_recorded_as_cancelled(
 ) -> None:
     squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
     first, _ = together(tmp_path, "", "")
-    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: first[0].exit.write_text("{}"))
-    run_group.cancel([first])
-    assert job_record.load(first[0]).state == ""
+    paths, _ = first
+    monkeypatch.setattr(type(SCHEDULER), "cancel", lambda _, id: ends(paths, 0))
+    assert run_group.cancel([first]) == 0
+    assert job_record.load(paths).state == ""
+
+
+def test_a_requeued_job_that_waits_is_recorded_as_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
+) -> None:
+    """The exit code of its preempted start is there until the next one."""
+    squeue_says(monkeypatch, squeue("PENDING", "PENDING"))
+    first, _ = together(tmp_path, "", "")
+    ends(first[0], 143)
+    assert run_group.cancel([first]) == 1
+    assert job_record.load(first[0]).state == "CANCELLED"
 
 
 def test_runs_of_an_array_that_others_may_write_are_not_cancelled(

@@ -16,7 +16,7 @@ from runners.launching import servers
 from runners.launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from runners.submit import private_folder
 
-from ..runs import a_run, squeue_says
+from ..runs import a_run, ends, squeue_says
 
 
 @pytest.fixture
@@ -35,10 +35,6 @@ def squeue(state: str, reason: str = "None", start: str = "N/A") -> str:
 def answers(paths: JobPaths) -> None:
     address = {"host": "n1", "address": "127.0.0.1", "port": 4321, "page": "/lab", "loopback": True}
     (paths.private / serve.ADDRESS).write_text(json.dumps(address))
-
-
-def ends(paths: JobPaths, code: int) -> None:
-    paths.exit.write_text(json.dumps({"exit_code": code, "time": 9.0}))
 
 
 def test_the_way_is_told_once_and_no_state_after_it(
