@@ -1,15 +1,18 @@
-"""plan.json of a run: what was decided for it, for `explain`, `compare` and `scale` to read."""
+"""plan.json of a run: what was decided for it, for `explain`, `compare` and `scale` to read.
+
+Of --env it has the names alone: values may be secrets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .errors import SystemFault
 from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
-from .model import Controller, GpuVendor, Resources
+from .model import BindMount, Controller, GpuVendor, Resources
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
 from .words import WordEnum
 
@@ -24,6 +27,9 @@ DECISIONS: Mapping[str, Any] = {
     "staging": Staging,
     "interruption": Interruption,
 }
+# Of one item, and of several
+TEXTS = ("image", "profiler", "timeline")
+LISTS = ("command", "data", "binds", "env", "sbatch_args")
 OF_FORM_3 = {"warning": "signal", "restart_limit": "requeue_limit"}  # of interruption
 
 
@@ -33,12 +39,18 @@ class PlanRecord:
 
     `resources`, `launching` and `wireup` are None where nobody knows them: a run without the file,
     or an older one. `command` is the trainer's, as Python or the image runs it on each rank, and
-    its arguments. `data` are the paths of the datasets, as the launch found them. `profiler` is the
-    command of --profile-with and `timeline` the file of Horovod's, "" for none.
+    its arguments. `image` is how the launch named it, or its path. `data` are the paths of the
+    datasets, as the launch found them, `binds` those of --bind, each SRC[:DST[:ro]], and `env` the
+    names of the variables of --env. `sbatch_args` are the launch's own. `profiler` is the command
+    of --profile-with and `timeline` the file of Horovod's, "" for none.
     """
 
     command: tuple[str, ...] = ()
+    image: str = ""
     data: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    sbatch_args: tuple[str, ...] = ()
     profiler: str = ""
     timeline: str = ""
     resources: Resources | None = None
@@ -49,6 +61,11 @@ class PlanRecord:
     network: Network = field(default_factory=Network)
     staging: Staging = field(default_factory=Staging)
     interruption: Interruption = field(default_factory=Interruption)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The trainer's: its command without `-m` and the module, its file or its program."""
+        return self.command[2 if self.command[:1] == ("-m",) else 1 :]
 
     @property
     def controller(self) -> Controller | None:
@@ -75,29 +92,43 @@ def as_data(plan: Plan) -> dict[str, Any]:
     decisions = {name: asdict(getattr(plan, name)) for name in DECISIONS}
     choices = [asdict(choice) for choice in plan.choices]
     spec = plan.spec
+    named = (str(each.value) for each in spec.settings if each.name == "image" and each.value)
     return {
         "version": VERSION,
         **decisions,
         "command": list(spec.trainer.command),
+        "image": next(named, str(spec.image.path)),
         "data": [str(each.path) for each in spec.data],
+        "binds": [_bind(each) for each in spec.binds],
+        "env": [name for name, _ in spec.env],
+        "sbatch_args": list(spec.sbatch_args),
         "profiler": spec.profiling.command if spec.profiling else "",
         "timeline": spec.tuning.timeline or "",
         "choices": choices,
     }
 
 
+def _bind(bind: BindMount) -> str:
+    """Return a bind mount as --bind takes it."""
+    source = str(bind.source)
+    if bind.read_only:
+        return f"{source}:{bind.target}:ro"
+    return source if bind.target == source else f"{source}:{bind.target}"
+
+
 def write(paths: JobPaths, plan: Plan) -> None:
     write_json(paths.plan, as_data(plan), private=True)
 
 
-def read(paths: JobPaths) -> PlanRecord:
+def read(paths: JobPaths, otherwise: PlanRecord | None = None) -> PlanRecord:
     """Return what was decided for a run, and nothing where there is no such file.
 
-    Raises SystemFault for a file that cannot be read, or has another form.
+    What the file does not have, as one of an older runner, is that of `otherwise`. Raises
+    SystemFault for a file that cannot be read, or has another form.
     """
-    content = read_any_json(paths.plan)
+    content, otherwise = read_any_json(paths.plan), otherwise or PlanRecord()
     if content is None:
-        return PlanRecord()
+        return otherwise
     version = content.get("version") if isinstance(content, dict) else None
     if version not in (3, 4, VERSION):
         raise SystemFault(
@@ -108,10 +139,10 @@ def read(paths: JobPaths) -> PlanRecord:
         content = _of_form_3(content) if version == 3 else content
         content = _of_form_4(content) if version < VERSION else content
         kinds = {name: kind for name, kind in DECISIONS.items() if name in content}
-        decisions = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
-        command, data = _names(content.get("command", [])), _names(content.get("data", []))
-        profiler, timeline = str(content.get("profiler", "")), str(content.get("timeline", ""))
-        return PlanRecord(command, data, profiler, timeline, **decisions)
+        written = {name: from_json(kind, content[name], READERS) for name, kind in kinds.items()}
+        written.update((name, _names(content[name])) for name in LISTS if name in content)
+        written.update((name, str(content[name])) for name in TEXTS if name in content)
+        return replace(otherwise, **written)
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
 

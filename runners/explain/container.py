@@ -46,9 +46,8 @@ def _elsewhere(facts: Facts, target: str) -> Remedy:
 
     What the launch does not bind comes from variables of the shell, or of the site's configuration.
     """
-    binds = [str(value) for value in facts.job.typed.values("bind")]
-    moved = [_moved(bind, target) for bind in binds]
-    if moved != binds:
+    moved = tuple(_moved(bind, target) for bind in facts.plan.binds)
+    if moved != facts.plan.binds:
         return change(bind=moved, leave_out=["bind"])
     return change(first=f"unset {BIND_VARIABLES}", apptainer_arg="--no-mount=bind-paths")
 

@@ -133,7 +133,7 @@ def no_step(facts: Facts) -> Explanation | None:
     if "nodes are busy" in why:
         cause += "; another step of the job has them: `export SLURM_OVERLAP=1` lets steps share"
         fix = command("squeue", "--steps", "--jobs", _of_slurm(facts))
-    elif facts.job.typed.values("sbatch-arg"):
+    elif facts.plan.sbatch_args:
         fix = change(leave_out=["sbatch-arg"])
     if not facts.state.ended:
         cancel = command("runner", "cancel", facts.job.id)

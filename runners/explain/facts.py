@@ -207,8 +207,8 @@ class Facts:
 
     @property
     def image(self) -> str:
-        """The image as it was named for the launch, else as the job's record has it."""
-        return self.job.typed.text("image") or self.job.image or "IMAGE"
+        """The image as it was named for the launch, or its path."""
+        return self.plan.image or "IMAGE"
 
     @property
     def image_file(self) -> str:
@@ -217,10 +217,8 @@ class Facts:
 
     @property
     def resources(self) -> Resources:
-        """What the scheduler was asked for; as it was typed where no plan has it."""
-        typed = self.job.typed
-        typed_resources = Resources(mem=typed.text("mem") or None, time=typed.text("time") or None)
-        return self.plan.resources or typed_resources
+        """What the scheduler was asked for."""
+        return self.plan.resources or Resources()
 
     def argument(self, name: str) -> str:
         """Return the value of the trainer's argument `name`, such as --lr; "" when not given."""

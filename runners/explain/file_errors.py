@@ -82,8 +82,7 @@ def data_missing(facts: Facts) -> Explanation | None:
         return None
     name = dataset_in(match[1])
     fix = change(data=name, first=f"runner data fetch {name}") if name else FETCH
-    typed = [str(each) for each in facts.job.typed.values("data") if str(each).startswith("/")]
-    if paths := facts.plan.data or typed:  # older plans have none
+    if paths := facts.plan.data:
         fix = command("ls", "-l", *paths)
     return certain(facts, f"the trainer found no usable dataset: {match[1]}", fix)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import quote
 
@@ -20,7 +21,7 @@ RUN_BY = {
     RuntimeName.SHIFTER: ("--image",),
 }
 EDITOR = "${EDITOR:-vi}"
-LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 KERAS_3 = re.compile(r"\s*(?:import|from) keras\b")
 
 
@@ -34,19 +35,20 @@ def edit(facts: Facts) -> Remedy:
 
 def without_own_address(facts: Facts) -> Remedy:
     """Return the launch without the user's own MASTER_*: the shim knows an address and a port."""
-    return _without(facts, "MASTER_") or edit(facts)
+    return _without(facts, "MASTER_*") or edit(facts)
 
 
 def without_own_tf_config(facts: Facts) -> Remedy:
     """Return the launch with the TF_CONFIG that the shim makes, and without the user's own."""
-    return together([change(tf_config=True), _without(facts, "TF_CONFIG=") or change()])
+    return together([change(tf_config=True), _without(facts, "TF_CONFIG") or change()])
 
 
-def _without(facts: Facts, beginning: str) -> Remedy | None:
-    """Return the launch without the variables that begin so; None where none was given."""
-    given = [str(value) for value in facts.job.typed.values("env")]
-    kept = [each for each in given if not each.startswith(beginning)]
-    return change(env=kept, leave_out=["env"]) if kept != given else None
+def _without(facts: Facts, names: str) -> Remedy | None:
+    """Return the launch without the variables of such names; None where none was given."""
+    gone = [name for name in facts.plan.env if fnmatchcase(name, names)]
+    typed = map(str, facts.job.typed.values("env"))  # the plan has no values to type again
+    kept = [each for each in typed if each.partition("=")[0] not in gone]
+    return change(env=kept, leave_out=["env"]) if gone else None
 
 
 def logs(facts: Facts) -> Remedy:
@@ -123,7 +125,7 @@ def smaller_batch(facts: Facts) -> Remedy | None:
 def keras_2(facts: Facts) -> Remedy | None:
     """Return how the script gets Keras 2: by another import, or by a variable for `tf.keras`.
 
-    None where that variable was set and there is no import to change.
+    None where that variable was given and there is no import to change.
     """
     where = user_line(facts)
     file = Path(where[1]) if where else None
@@ -131,8 +133,7 @@ def keras_2(facts: Facts) -> Remedy | None:
         for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
             if KERAS_3.match(line):
                 return change(first=f"{EDITOR} +{number} {quote(str(file))}")
-    given = LEGACY_KERAS in facts.job.typed.values("env")
-    return None if given else change(env=[LEGACY_KERAS])
+    return None if LEGACY_KERAS in facts.plan.env else change(env=f"{LEGACY_KERAS}=1")
 
 
 # What can only be told from the run: the name in an entry, and what makes the command of it

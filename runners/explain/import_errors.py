@@ -65,7 +65,7 @@ def glibc(facts: Facts) -> Explanation | None:
 
 def _without_bind(facts: Facts, library: str) -> Remedy:
     """Return the launch without the only folder that is bound, if the library is below it."""
-    binds = [str(value).split(":") for value in facts.job.typed.values("bind")]
+    binds = [bind.split(":") for bind in facts.plan.binds]
     targets = [words[min(1, len(words) - 1)] for words in binds]
     if len(targets) == 1 and library.startswith(targets[0].rstrip("/") + "/"):
         return change(leave_out=["bind"])
@@ -95,8 +95,7 @@ def import_leak(facts: Facts) -> Explanation | None:
         return None
     own = f"not the {facts.environment}'s: {leaked.text.strip()}"
     cause = f"{who(facts)} imported a package from your home folder, {own}"
-    given = any(str(value).startswith("PYTHONPATH=") for value in facts.job.typed.values("env"))
-    by_variable = given or not facts.has_image
+    by_variable = "PYTHONPATH" in facts.plan.env or not facts.has_image
     fix = change(env="PYTHONPATH=") if by_variable else change(apptainer_arg="--no-home")
     because = "the import that failed was within that folder"
     return certain(facts, cause, fix, leaked, because=because)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core import files, job_record, plan_record
+from ..core.command_line import CommandLine
 from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
+from ..core.model import Resources
 from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 from ..jobs import logs
@@ -51,7 +52,7 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         failures=failed,
         first=first_failure.with_own_error(first, lines),
         log=lines,
-        plan=_plan(paths, job),
+        plan=plan(paths, job),
         saved=job_record.saved_step(paths),
         free=_free(paths),
         image_newer=_image_newer(job),
@@ -60,10 +61,29 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
     )
 
 
-def _plan(paths: JobPaths, job: Job) -> PlanRecord:
-    """Return what was decided; of an older runner's the trainer's command is that of the launch."""
-    plan, typed = plan_record.read(paths), job.typed
-    return replace(plan, command=plan.command or trainers.as_launched(typed.trainer, typed.args))
+def plan(paths: JobPaths, job: Job) -> PlanRecord:
+    """Return what was decided; where an older runner's plan lacks it, what the launch asked for.
+
+    Raises SystemFault as `plan_record.read`.
+    """
+    return plan_record.read(paths, _launched(job.typed, job.image))
+
+
+def _launched(typed: CommandLine, image: str) -> PlanRecord:
+    """Return the decisions that a launch tells: those that follow from nothing else."""
+
+    def texts(name: str) -> tuple[str, ...]:
+        return tuple(map(str, typed.values(name)))
+
+    return PlanRecord(
+        command=trainers.as_launched(typed.trainer, typed.args),
+        image=typed.text("image") or image,
+        data=tuple(path for path in texts("data") if path.startswith("/")),
+        binds=texts("bind"),
+        env=tuple(variable.partition("=")[0] for variable in texts("env")),
+        sbatch_args=texts("sbatch-arg"),
+        resources=Resources(mem=typed.text("mem") or None, time=typed.text("time") or None),
+    )
 
 
 def first(paths: JobPaths, job: Job) -> FirstFailure | None:

@@ -95,10 +95,10 @@ def size_mismatch(facts: Facts) -> Explanation:
 
 def _own_number(facts: Facts) -> Remedy:
     """Return what makes torch.distributed take the job's number of ranks."""
-    typed = facts.job.typed
-    at = next((place for place, word in enumerate(typed.args) if word.endswith(".py")), None)
-    if typed.trainer == "torchrun" and at is not None:
-        return change(launcher="torchrun", trainer=typed.args[at:])
+    command = facts.plan.command
+    at = next((place for place, word in enumerate(command) if word.endswith(".py")), None)
+    if command[:1] == ("torchrun",) and at is not None:
+        return change(launcher="torchrun", trainer=command[at:])
     return advice("init_process_group() without a size or a store: runner sets the variables")
 
 

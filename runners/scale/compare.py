@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core import job_record, plan_record
+from ..core import job_record
 from ..core.errors import SystemFault, UsageError, nearest
 from ..core.job_record import Job, JobPaths, Status
 from ..core.plan_record import PlanRecord
+from ..explain import read_facts
 from ..images.facts import digest_cache
 from ..jobs import resource_use
 from ..jobs.metrics_tail import RATE
@@ -91,13 +92,14 @@ def compare(compared: Sequence[Compared], sort: str | None) -> Comparison:
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     """Read what a run's folder tells; a run that has not ended lacks what it will reach."""
     result, odd = _result(paths)
+    plan = read_facts.plan(paths, job)
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],
-        **_decided(plan_record.read(paths)),
+        **_decided(plan),
         **{name: result[name] for name in SETTINGS if name in result},
         **{f"version of {name}": text for name, text in (result.get("versions") or {}).items()},
-        **_arguments(paths, job, result),
+        **_arguments(paths, job, plan, result),
     }
     rates = {name: value for name, value in result.items() if name.endswith(RATE)}
     reached = {name: result[name] for name in MEASURED if name in result}
@@ -144,8 +146,8 @@ def _digest(job: Job) -> str:
         return ""
 
 
-def _arguments(paths: JobPaths, job: Job, result: Mapping[str, Any]) -> Facts:
-    """Return the trainer's arguments; of a run without a result, those that were typed.
+def _arguments(paths: JobPaths, job: Job, plan: PlanRecord, result: Mapping[str, Any]) -> Facts:
+    """Return the trainer's arguments; of a run without a result, those of its command.
 
     The run's own folder is among them, and says nothing.
     """
@@ -153,9 +155,9 @@ def _arguments(paths: JobPaths, job: Job, result: Mapping[str, Any]) -> Facts:
     if given is not None:
         options = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
         return {name: value for name, value in options.items() if value != str(paths.root)}
-    typed = job.typed.args
+    typed = {"arguments as typed": " ".join(plan.arguments)} if plan.arguments else {}
     varied = {f"--{name.lstrip('-')}": value for name, value in job.varied.items()}
-    return {**({"arguments as typed": " ".join(typed)} if typed else {}), **varied}
+    return {**typed, **varied}
 
 
 def _known(facts: Facts) -> Facts:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from runners.core import plan_record
+from runners.core.command_line import Given
 from runners.core.errors import SystemFault
 from runners.core.job_record import JobPaths
 from runners.core.model import (
+    BindMount,
     Controller,
     DataAccess,
     DataPlane,
@@ -47,6 +49,9 @@ SPEC = JobSpec(
     Resources(),
     Path("runs"),
     tuning=Tuning("t.json"),
+    binds=(BindMount("/a", "/a"), BindMount("/b", "/data"), BindMount("/c", "/c", True)),
+    env=(("TOKEN", "secret"),),
+    sbatch_args=("--hold",),
 )
 PLAN = Plan(
     SPEC,
@@ -72,10 +77,31 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
     names = plan_record.DECISIONS
     assert plan_record.read(paths) == PlanRecord(
         command=("/w/t.py", "--lr", "1"),
+        image="a.sif",
+        binds=("/a", "/b:/data", "/c:/c:ro"),
+        env=("TOKEN",),
+        sbatch_args=("--hold",),
         timeline="t.json",
         **{name: getattr(PLAN, name) for name in names},
     )
     assert json.loads(paths.plan.read_text())["staging"]["image"] == "mount"
+    assert "secret" not in paths.plan.read_text(), "of --env the names alone"
+
+
+def test_what_an_older_runner_did_not_write_is_otherwise_known(paths: JobPaths) -> None:
+    otherwise = PlanRecord(env=("A",), binds=("/x",))
+    assert plan_record.read(paths, otherwise) == otherwise, "there is no file yet"
+    old = {**plan_record.as_data(PLAN), "binds": []}
+    del old["env"]
+    paths.plan.write_text(json.dumps(old))
+    read = plan_record.read(paths, otherwise)
+    assert (read.env, read.binds, read.command) == (("A",), (), ("/w/t.py", "--lr", "1"))
+
+
+@pytest.mark.parametrize(("given", "name"), [("torch", "torch"), (None, "a.sif")])
+def test_the_image_is_called_as_it_was_given(given: str | None, name: str) -> None:
+    spec = replace(SPEC, settings=(Given("image", given),) if given else ())
+    assert plan_record.as_data(replace(PLAN, spec=spec))["image"] == name
 
 
 @pytest.mark.parametrize(
@@ -89,6 +115,8 @@ def test_decisions_are_read_as_they_were_written(paths: JobPaths) -> None:
         ("wireup", None),
         ("data", "digits"),
         ("command", "t.py"),
+        ("binds", [1]),
+        ("env", "A"),
     ],
 )
 def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value: object) -> None:

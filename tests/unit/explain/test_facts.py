@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import tracemalloc
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -492,10 +493,12 @@ def planned(
     resources: Resources = NOTHING_ASKED,
     data: tuple[Dataset, ...] = (),
     trainer: Trainer = OWN,
+    request: Mapping[str, Any] | None = None,
     **decisions: Any,
 ) -> None:
-    """Leave the plan of the run."""
-    spec = JobSpec("t", ImageInfo(Path("a.sif")), trainer, resources, Path("r"), data=data)
+    """Leave the plan of the run; `request` are further fields of what was asked for."""
+    image = ImageInfo(Path("a.sif"))
+    spec = JobSpec("t", image, trainer, resources, Path("r"), data=data, **(request or {}))
     launching, wireup = (
         Launching(SchedulerName.SLURM, RuntimeName(runtime), LauncherName.SRUN),
         Wireup(Controller.MPI, "pmix"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.command_line import CommandLine, Given
+from runners.core.command_line import Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources
 from runners.core.trainer import Trainer
@@ -267,14 +267,13 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
     tmp_path: Path, runtime: str, command: str
 ) -> None:
     paths, job = made(tmp_path, "")
-    planned(paths, runtime)
+    planned(paths, runtime, request={"settings": (Given("image", "/envs/torch"),)})
     leave(paths, 0, 1.0, problems.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
-    typed = CommandLine(settings=(Given("image", "/envs/torch"),), trainer="t.py")
-    why = explain(paths, replace(job, typed=typed), FAILED)
+    why = explain(paths, job, FAILED)
     assert (why.name, str(why.fix)) == ("bad-argument", command), why
     # One that was named by the images' folder is where the job had it.
-    typed = replace(typed, settings=(Given("image", "torch"),))
-    why = explain(paths, replace(job, typed=typed, image="/envs/torch"), FAILED)
+    planned(paths, runtime, request={"settings": (Given("image", "torch"),)})
+    why = explain(paths, replace(job, image="/envs/torch"), FAILED)
     assert str(why.fix) == command
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     names = compare.names([cut.settings, whole.settings])
     assert names == [*cut.settings, "world_size", "--base-lr"]
     assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
+
+
+@each(
+    (("-m", "recipes.torch_mnist", "--lr", "1"), "torch_mnist", ("--lr", "1"), "--lr 1"),
+    (("/w/t.py", "--lr", "1"), "t.py", ("--lr", "1"), "--lr 1"),
+    (("python3", "-m", "p", "x"), "python3", ("-m", "p", "x"), "-m p x"),
+)
+def test_a_run_without_a_result_has_the_arguments_of_its_command(
+    tmp_path: Path, command: tuple[str, ...], trainer: str, args: tuple[str, ...], shown: str
+) -> None:
+    done = Status(JobState.FAILED)
+    paths, job = a_run(tmp_path / "t-1", typed=CommandLine(trainer=trainer, args=args))
+    assert compare.of_run(paths, job, done).settings["arguments as typed"] == shown, "no plan"
+    paths.plan.write_text(json.dumps({"version": plan_record.VERSION, "command": command}))
+    plain = replace(job, typed=CommandLine(trainer="other.py", args=("--other",)))
+    assert compare.of_run(paths, plain, done).settings["arguments as typed"] == shown
 
 
 def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
