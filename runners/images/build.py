@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from containers import (
 from containers.added_packages import AddedPackages
 from containers.build_definition import RECIPES_LABEL, DefinitionBuild
 from containers.build_steps import BuildProgress
+from containers.catalogue import IMAGES
 from containers.definition import Base
 from containers.host_environment import EnvironmentOptions, Made
 from containers.plan import BuildOptions, BuildPlan
@@ -203,11 +204,19 @@ def _tested(
     return environment.write_labels(options.folder, facts, options.modules, made.library)
 
 
-def pull_or_build(name: str, listener: Listener, progress: BuildProgress) -> Built:
+def pull_or_build(
+    name: str, arch: str, given: Collection[str], listener: Listener, progress: BuildProgress
+) -> Built:
     """Have a packaged image: the one built from this checkout, else a prebuilt one, else build.
 
-    Raises as `pull_unless_current` and `build_image`.
+    Raises UsageError for other images, other machines, and options `given` beside; and as
+    `pull_unless_current` and `build_image`.
     """
+    if name not in IMAGES or arch != machine.architecture() or given:
+        raise UsageError(
+            "--or-build is for cpu and gpu, as they are for this machine",
+            remedy=f"runner pull {next(iter(IMAGES))} --or-build",
+        )
     if path := pull_unless_current(name, listener):
         return Built(path)
     return build_image(ImageRequest(BuildKind.PACKAGED, name), progress)

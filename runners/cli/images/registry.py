@@ -6,10 +6,7 @@ from typing import Any
 
 import click
 
-from containers.catalogue import IMAGES
-
 from ...core import machine
-from ...core.errors import UsageError
 from ...core.text import human_size
 from ...images import local_image, pull, push, reference
 from .. import options, printer, progress
@@ -67,18 +64,12 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
 
 def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
     """Print the path of a packaged image, as it is for this machine."""
-    others = {name: value for name, value in values.items() if name != "arch"}
-    ours = values["arch"] == machine.architecture()
-    if uri not in IMAGES or as_json or not ours or any(others.values()):
-        raise UsageError(
-            "--or-build is for cpu and gpu, as they are for this machine",
-            remedy=f"runner pull {next(iter(IMAGES))} --or-build",
-        )
     from ...images.build import pull_or_build
     from . import build
 
-    shown = progress.phases()
-    build.show(pull_or_build(uri, printer.Console(), shown), shown)
+    options, shown = {**values, "json": as_json}, progress.phases()
+    given = [name for name, value in options.items() if value and name != "arch"]
+    build.show(pull_or_build(uri, values["arch"], given, printer.Console(), shown), shown)
 
 
 @click.command("push", epilog=PUSH_EXAMPLE)

@@ -13,7 +13,7 @@ import pytest
 from containers import build_definition, build_record, plan
 from containers.build_steps import BuildProgress
 from containers.plan import BuildOptions
-from runners.core import sif
+from runners.core import machine, sif
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.images import build, build_request
 from runners.images.build_request import BuildKind, ImageRequest
@@ -168,4 +168,6 @@ def test_what_is_not_pulled_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(build, "build_image", lambda request, _: built)
     for path, image in ((pulled.output, pulled), (None, built)):
         monkeypatch.setattr(build, "pull_unless_current", lambda *_, path=path: path)
-        assert build.pull_or_build("cpu", Told(), BuildProgress()) == image
+        assert (
+            build.pull_or_build("cpu", machine.architecture(), (), Told(), BuildProgress()) == image
+        )

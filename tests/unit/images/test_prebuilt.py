@@ -95,6 +95,7 @@ def test_a_missing_image_is_pulled_or_built(
 
 
 def test_or_build_is_for_our_images_as_they_are() -> None:
-    for words in (["oras://a.b/c:1"], ["cpu", "--arch", "ppc64le"], ["gpu", "--name", "x"]):
+    others = (["--arch", "ppc64le"], ["--name", "x"], ["--no-https"], ["--update"], ["--json"])
+    for words in (["oras://a.b/c:1"], *(["cpu", *options] for options in others)):
         done = CliRunner().invoke(pull_command, [*words, "--or-build"])
         assert isinstance(done.exception, UsageError), words
