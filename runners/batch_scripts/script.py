@@ -20,7 +20,6 @@ from .step import JobStep, Layer, first_parts, runs_python, starts_training
 from .unwrap import unwrap
 from .words import Word, literal
 
-SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".batch", ".sub")
 MODULES = ("module", "ml")
 UNLOADING = programs.names("unload rm del")
 CHANGING = programs.names("swap switch sw restore r")
@@ -190,17 +189,6 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
         first, lines = content.faults[0], text.split("\n")
         raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])
     return Script(text, job, content, site, windows, Path(name).parent)
-
-
-def is_batch(text: str, name: str) -> bool:
-    """Whether a text is a batch script, by its first line, its directives or its name."""
-    lines = text.splitlines()
-    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
-    if first.split()[:1] and first.split()[0].upper() in ("FROM", "ARG"):
-        return False
-    marks = (*directives.MARKS, *directives.FOREIGN)
-    marked = any(line.startswith(marks) for line in lines)
-    return text.startswith("#!") or name.endswith(SUFFIXES) or marked
 
 
 def _check_shell(text: str, name: str) -> None:

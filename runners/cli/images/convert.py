@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from ...batch_scripts.file_kind import FileKind, kind_of
 from ...core import files
-from ...core.errors import UsageError
 from .. import options, printer
 
 EXAMPLE = """\b
@@ -32,7 +32,7 @@ FOUND = 1  # exit code of --check, as that of other linters
 )
 @click.option(
     "--kind",
-    type=click.Choice(["dockerfile", "batch"]),
+    type=click.Choice(FileKind.words()),
     help="what the file is (default: recognized by its content)",
 )
 @click.option(
@@ -53,21 +53,13 @@ def convert_command(
     executed.
     """
     text = files.read_named(file)
-    if kind is None:
-        from ...batch_scripts import script
-
-        kind = "batch" if script.is_batch(text, file.name) else "dockerfile"
-    if kind == "batch":
-        if output is not None or target:
-            option = "--output" if output is not None else "--target"
-            raise UsageError(f"{option} is for a definition", "a launch line is printed")
+    options = {"--output": output, "--target": target, "--check": check, "--json": as_json}
+    given = [option for option, value in options.items() if value]
+    chosen = FileKind(kind) if kind else None
+    if kind_of(text, str(file), given, chosen) is FileKind.BATCH:
         _batch(text, file, check, as_json)
-        return
-    if check or as_json:
-        raise UsageError(
-            f"{file} is read as a Dockerfile", "--check and --json are for batch scripts"
-        )
-    _dockerfile(text, file, output, target)
+    else:
+        _dockerfile(text, file, output, target)
 
 
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.batch_scripts import script
+from runners.batch_scripts.file_kind import FileKind, kind_of
 from tests import documents
 from tests.unit.in_process import Done, runner
 
@@ -95,7 +95,7 @@ def test_nothing_of_the_script_is_executed(tmp_path: Path, convert: Convert) -> 
     ("<html>\n", "page.html", False),
 )
 def test_the_kind_is_told_by_the_content(text: str, name: str, batch: bool) -> None:
-    assert script.is_batch(text, name) == batch
+    assert (kind_of(text, name, ()) is FileKind.BATCH) == batch
 
 
 def test_kind_says_it(convert: Convert) -> None:
@@ -130,7 +130,9 @@ def test_what_is_no_batch_script(text: str, message: str, convert: Convert) -> N
 def test_options_of_the_other_kind_are_refused(tmp_path: Path, convert: Convert) -> None:
     assert convert(GOOD, "-o", "x.def").returncode == 2
     assert not (tmp_path / "x.def").exists()
-    assert convert("FROM a\n", "--check", name="Dockerfile").returncode == 2
+    assert convert(GOOD, "--target", "last").returncode == 2
+    for option in ("--check", "--json"):
+        assert convert("FROM a\n", option, name="Dockerfile").returncode == 2
 
 
 def test_windows_line_ends_are_read_and_told(convert: Convert) -> None:
