@@ -7,11 +7,14 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+from ..core.errors import NotFound
 from ..core.files import open_regular
+from ..core.job_record import Job
 from ..injob.rank.commands import parse_ranks
 
 MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
@@ -108,6 +111,33 @@ def last(log: JobLog, ranks: Collection[int] | None, count: int) -> list[bytes]:
     for lines in log.new():
         kept.extend(line for line in lines if concerns(line, ranks))
     return list(kept)
+
+
+@dataclass(frozen=True)
+class SilentRanks:
+    """Ranks whose lines were to be shown, and of which a whole log has none."""
+
+    ranks: Sequence[int]
+
+
+def read(
+    job: Job, ranks: Collection[int] | None, tail: int | None
+) -> Iterator[list[bytes] | SilentRanks]:
+    """Yield a log piece by piece, the lines of these ranks, then the ranks if it has none of them.
+
+    It begins with the last `tail` lines (None: all). Raises NotFound where there is no log yet.
+    """
+    log = JobLog(Path(job.log))
+    if not log.path.is_file():
+        what = f"job {job.id} has no log yet"
+        raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
+    silent = ranks is not None and tail is None
+    first = [] if tail is None else [last(log, ranks, tail)]
+    for lines in chain(first, so_far(log, ranks)):
+        yield lines
+        silent = silent and all(rank_of(line) is None for line in lines)
+    if silent:
+        yield SilentRanks(sorted(ranks or ()))
 
 
 def lost_ranks(line: str) -> tuple[list[int], str, str] | None:

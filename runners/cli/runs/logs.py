@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
-from itertools import chain
-from pathlib import Path
 
 import click
 
-from ...core.errors import NotFound
-from ...core.job_record import Job
-from ...jobs.logs import JobLog, last, rank_of, so_far
+from ...jobs import logs
+from ...jobs.logs import SilentRanks
 from ...launching import end
 from .. import options, printer
 from . import follow, job_end
@@ -53,20 +49,10 @@ def logs_command(
         ended = end.of_job(paths, job_record, status)
         job_end.finish(ended, ranks)
         sys.exit(ended.exit_code)
-    _print(job_record, ranks, tail)
-
-
-def _print(job: Job, ranks: Collection[int] | None, tail: int | None) -> None:
-    """Print a log piece by piece: it may be larger than this machine's memory."""
-    if not Path(job.log).is_file():
-        what = f"job {job.id} has no log yet"
-        raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
-    log, shown = JobLog(Path(job.log)), Plain()
-    spoke = ranks is None or tail is not None
-    first = [] if tail is None else [last(log, ranks, tail)]
-    for lines in chain(first, so_far(log, ranks)):
-        shown.show(lines)
-        spoke = spoke or any(rank_of(line) is not None for line in lines)
-    if not spoke:
-        who = f"rank {', '.join(map(str, sorted(ranks or ())))}"
-        printer.tell(f"{who} wrote nothing; --all shows what others wrote")
+    shown = Plain()
+    for part in logs.read(job_record, ranks, tail):
+        if isinstance(part, SilentRanks):
+            who = f"rank {', '.join(map(str, part.ranks))}"
+            printer.tell(f"{who} wrote nothing; --all shows what others wrote")
+        else:
+            shown.show(part)
