@@ -16,6 +16,7 @@ from ..schedulers import capabilities
 from ..submit import private_folder
 from ..submit.private_folder import ServerAddress, Way
 from . import end
+from .end import JobEnd
 
 SECONDS_TO_BE_REACHED = 10.0
 LAST_LINES = 10
@@ -72,6 +73,10 @@ class ServerVisit:
             if not self.answered:
                 yield from self._before_it_answers(now)
         yield self._end(now)
+
+    def explained(self, ended: ServerEnd) -> JobEnd | None:
+        """Return why a server ended that did not say so itself; None for one that did."""
+        return end.of_job(self.paths, self.job, ended.status) if ended.unclear else None
 
     def _before_it_answers(self, now: Status) -> Iterator[ServerState | ServerAccess]:
         before, self.words = self.words, wording.describe(now)

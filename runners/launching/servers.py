@@ -19,7 +19,7 @@ from ..core.progress import Listener
 from ..core.remedy import advice
 from ..core.site import Site
 from ..jobs import find
-from ..jobs.find import Runs
+from ..jobs.find import Run, Runs
 from ..schedulers import capabilities
 from ..submit.launch import Draft
 from ..submit.sessions import session
@@ -74,9 +74,14 @@ def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
     return runs[-1:]
 
 
-def is_server(job: Job) -> bool:
+def _is_server(job: Job) -> bool:
     """Whether a run is one of these servers, to which one can reconnect."""
     return job.typed.name in (JUPYTER, TENSORBOARD)
+
+
+def session_meant(names: Sequence[str], runs: Runs) -> Run | None:
+    """Return the server to reconnect to, which the only name means; None where runs are shown."""
+    return runs[0] if len(names) == 1 and _is_server(runs[0][1]) else None
 
 
 def _for_one_task(flags: Mapping[str, Any], first: Job) -> dict[str, Any]:
@@ -141,7 +146,7 @@ def reconnect(paths: JobPaths, job: Job, flags: Mapping[str, Any], title: str) -
 
     Raises UsageError for a run that is none, or of another user.
     """
-    if not is_server(job):
+    if not _is_server(job):
         raise UsageError(
             f"{paths.root.name} is no session of {title}",
             "a command in the container of a running job has another name",

@@ -92,8 +92,8 @@ def tensorboard_command(
     """
     flags = options.flags(values)
     shown = servers.runs_to_show(job, options.folder(values["runs_dir"]))
-    if len(job) == 1 and servers.is_server(shown[0][1]):
-        web_session.reconnect(shown[0], flags, servers.TENSORBOARD, as_json)
+    if session := servers.session_meant(job, shown):
+        web_session.reconnect(session, flags, servers.TENSORBOARD, as_json)
         return
     plan_view.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)

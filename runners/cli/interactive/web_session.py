@@ -13,7 +13,7 @@ from ...core import files
 from ...core.job_record import Job
 from ...jobs import wording
 from ...jobs.find import Run
-from ...launching import end, servers
+from ...launching import servers
 from ...launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from ...launching.servers import ServerDraft
 from .. import printer
@@ -93,8 +93,7 @@ def _print_end(visit: ServerVisit, ended: ServerEnd) -> int:
     """Print how a session ended; return the exit code."""
     for line in ended.last_lines:
         click.echo(f"  {line}", err=True)
-    if ended.unclear:
-        explained = end.of_job(visit.paths, visit.job, ended.status)
+    if explained := visit.explained(ended):
         job_end.show(explained)
         return explained.exit_code
     code = f", exit code {ended.exit_code}" if ended.exit_code else ""

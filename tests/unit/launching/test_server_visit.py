@@ -97,10 +97,14 @@ def test_what_never_answered_ends_with_its_last_lines_and_why(
     paths.log.write_text("".join(f"line {number}\n" for number in range(20)))
     squeue_says(monkeypatch, squeue("FAILED"))
     ends(paths, 7)
-    *_, ended = ServerVisit(paths, job, "").news()
+    visit = ServerVisit(paths, job, "")
+    *_, ended = visit.news()
     assert isinstance(ended, ServerEnd)
     assert ended.last_lines == [f"line {number}" for number in range(10, 20)]
-    assert ended.unclear
+    explained = visit.explained(ended)
+    assert explained
+    assert explained.explanation
+    assert explained.exit_code == 7
 
 
 def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
@@ -109,9 +113,11 @@ def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
     paths, job = run
     squeue_says(monkeypatch, squeue("FAILED"))
     ends(paths, serve.EXIT_NOT_SERVED)
-    *_, ended = ServerVisit(paths, job, "").news()
+    visit = ServerVisit(paths, job, "")
+    *_, ended = visit.news()
     assert isinstance(ended, ServerEnd)
-    assert (ended.exit_code, ended.unclear) == (serve.EXIT_NOT_SERVED, False)
+    assert ended.exit_code == serve.EXIT_NOT_SERVED
+    assert visit.explained(ended) is None
 
 
 def test_one_reconnects_to_servers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,8 +148,15 @@ def test_an_environment_is_used_as_one(folder: Path) -> None:
 
 def test_a_run_with_private_variables_is_no_server() -> None:
     """It has a folder for its owner alone too, as a server has."""
-    assert not servers.is_server(Job("1", "t", "local", "", 1.0, private=True))
-    assert servers.is_server(Job("1", "t", "local", "", 1.0, typed=CommandLine("jupyter")))
+    job = Job("1", "t", "local", "", 1.0, private=True)
+    assert servers.session_meant(["t"], [(JobPaths(Path("t")), job)]) is None
+
+
+def test_one_reconnects_to_a_server_that_is_named_alone() -> None:
+    server = (JobPaths(Path("t")), Job("1", "t", "local", "", 1.0, typed=CommandLine("jupyter")))
+    assert servers.session_meant(["t"], [server]) == server
+    assert servers.session_meant(["t", "t"], [server, server]) is None
+    assert servers.session_meant([], [server]) is None
 
 
 def test_a_kernels_command_to_write_it_again_has_no_values(folder: Path) -> None:
