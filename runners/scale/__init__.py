@@ -4,5 +4,5 @@
 gets them done. `measure` reads one run; `confidence`, `summary`, `cautions` and `report` are the
 statistics, all pure; `references` has published results, `results` writes the tables. `page` draws
 (by `plot` and `style`) and needs the extra packages: import it late. `compare` is for any runs,
-without a study.
+without a study; `ranking` tells which is the best.
 """

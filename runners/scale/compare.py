@@ -1,25 +1,26 @@
 """Compares runs: their settings, what they used and what they reached, the best first.
 
 Settings are told apart from measurements: two runs are the same experiment when their settings are.
-Pure but for reading.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..core import job_record
-from ..core.errors import SystemFault, UsageError, nearest
+from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
 from ..core.plan_record import PlanRecord
+from ..core.progress import Listener
 from ..explain import read_facts
 from ..images.facts import digest_cache
-from ..jobs import resource_use
+from ..jobs import job_status, resource_use
+from ..jobs.find import Runs
 from ..jobs.metrics_tail import RATE
+from .ranking import names, rank
 
 Facts = dict[str, Any]
 # Of result.json; beside them `UNIT_per_s`, whatever the trainer counts.
@@ -33,10 +34,6 @@ MEASURED = (
     "steady_epoch_seconds",
     "startup_seconds",
 )
-FIRST = ("accuracy", "loss")  # what decides, where results have it; else the first rate
-# Of other names those with such a part are the better the less they are.
-LESS = ("loss", "error", "perplexity", "seconds", "time")
-NO_METRIC = ("seconds", "time")  # ends of names that say how a run went, not what it reached
 OBJECTS = ("versions", "arguments")  # of result.json: settings by their names
 SETTINGS = ("trainer", "world_size", "hosts", "device", "threads", "controller")
 
@@ -61,18 +58,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """How results are compared: by `metric`, None where they have no number in common to go by.
-
-    `order` has their places, the best first; `metrics` are the names to show, that one first.
-    """
-
-    metric: str | None
-    order: Sequence[int]
-    metrics: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Runs as they were named, the same with the best first, and the settings that differ."""
 
@@ -81,12 +66,30 @@ class Comparison:
     metric: str | None
     differing: Sequence[str]
 
+    @property
+    def best(self) -> Compared | None:
+        return self.ordered[0] if self.metric else None
+
+    @property
+    def settings(self) -> list[str]:
+        return names([each.settings for each in self.runs])
+
+    @property
+    def numbers(self) -> list[str]:
+        return names([each.numbers for each in self.runs])
+
 
 def compare(compared: Sequence[Compared], sort: str | None) -> Comparison:
     """Compare runs; raises UsageError for a `sort` that none of them has."""
     ranking = rank([each.measured for each in compared], sort)
     ordered = [compared[place] for place in ranking.order]
     return Comparison(compared, ordered, ranking.metric, differing(compared))
+
+
+def of_runs(runs: Runs, listener: Listener) -> list[Compared]:
+    """Read runs, as they were last known to stand; `listener` is told where that may be old."""
+    statuses = job_status.last_known(runs, listener)
+    return [of_run(*run, status) for run, status in zip(runs, statuses)]
 
 
 def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
@@ -164,11 +167,6 @@ def _known(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if value not in ("", None)}
 
 
-def names(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of facts that any run has, in the order of first mention."""
-    return list(dict.fromkeys(name for facts in runs for name in facts))
-
-
 def differing(runs: Sequence[Compared]) -> list[str]:
     """Return the settings in which runs differ; what is not known of a run differs from nothing."""
     differing = []
@@ -188,65 +186,3 @@ def change(value: Any, first: Any) -> str:
         return ""
     share = 100 * (value - first) / abs(first)
     return "" if abs(share) < 0.5 else f"{share:+.0f} %"
-
-
-def metrics(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names by which results can be compared, the one that decides first.
-
-    They are accuracy and loss, then rates, then what else a trainer writes as a fraction.
-    """
-    fractions = dict.fromkeys(
-        name for result in results for name, value in result.items() if isinstance(value, float)
-    )
-    whole = {name for result in results for name in result if is_number(result[name])}
-    first = [name for name in FIRST if name in whole]
-    rates = [name for name in dict.fromkeys([*fractions, *sorted(whole)]) if name.endswith(RATE)]
-    metrics = [name for name in fractions if not name.endswith(NO_METRIC)]
-    return list(dict.fromkeys([*first, *rates, *metrics]))
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value can be sorted by: a number that is one."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-
-
-def less_is_better(name: str) -> bool:
-    """Whether the smaller of two such numbers is the better one."""
-    return not name.endswith(RATE) and any(part in name.lower() for part in LESS)
-
-
-def metric(results: Sequence[Mapping[str, Any]], requested: str | None) -> str | None:
-    """Return what to sort by: what was asked, else what decides; None where there is nothing.
-
-    Raises UsageError for a name that is no number of any result.
-    """
-    if requested is None:
-        return next(iter(metrics(results)), None)
-    known = {name for result in results for name, value in result.items() if is_number(value)}
-    if requested not in known:
-        raise UsageError(
-            f"--sort {requested}: no run has such a number", nearest(requested, sorted(known))
-        )
-    return requested
-
-
-def rank(results: Sequence[Mapping[str, Any]], sort: str | None) -> Ranking:
-    """Rank results by the metric `sort`, by default what decides; raises as `metric`."""
-    by = metric(results, sort)
-    names = dict.fromkeys([*([by] if by else []), *metrics(results)])
-    return Ranking(by, best_first(results, by), list(names))
-
-
-def best_first(results: Sequence[Mapping[str, Any]], name: str | None) -> list[int]:
-    """Return the places of results, the best first, those without the number at the end.
-
-    Without a name they stay in their order.
-    """
-
-    def worth(place: int) -> float:
-        value: Any = results[place].get(name or "")
-        if not is_number(value):
-            return math.inf
-        return float(value if less_is_better(name or "") else -value)
-
-    return sorted(range(len(results)), key=worth)

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ...jobs import job_status
 from ...scale import compare
 from ...scale.compare import Compared, Comparison
 from .. import options, printer
@@ -37,8 +36,7 @@ def compare_command(
     meant = [run for name in names for run in options.find_all(name, runs_dir)]
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
-    statuses = job_status.last_known(meant, printer.Console())
-    runs = [compare.of_run(*run, status) for run, status in zip(meant, statuses)]
+    runs = compare.of_runs(meant, printer.Console())
     printer.tell_first([each.odd for each in runs if each.odd])
     compared = compare.compare(runs, sort)
     if not as_json:
@@ -50,22 +48,20 @@ def compare_command(
             "runs": [{name: getattr(each, name) for name in fields} for each in compared.runs],
             "differ": compared.differing,
             "metric": compared.metric,
-            "best": compared.ordered[0].run if compared.metric else None,
+            "best": compared.best.run if compared.best else None,
         }
     )
 
 
 def _print(compared: Comparison, every: bool) -> None:
-    metric, best = compared.metric, compared.ordered[0]
-    settings = compare.names([each.settings for each in compared.runs])
+    metric, best, settings = compared.metric, compared.best, compared.settings
     shown = settings if every else compared.differing
     needed = ["state", *([metric] if metric else [])]
-    numbers = compare.names([each.numbers for each in compared.runs])
-    spare = [name for name in numbers if name not in needed]
+    spare = [name for name in compared.numbers if name not in needed]
     _table(compared.ordered, shown, [*needed, *spare], spare)
     if len(shown) < len(settings):
         click.echo(f"{len(settings) - len(shown)} settings agree: --all shows them", err=True)
-    if metric:
+    if metric and best:
         value = printer.text(best.measured[metric])
         click.echo(f"best {metric}: {best.run}, {value}; changes are against it", err=True)
 

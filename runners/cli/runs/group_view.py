@@ -14,6 +14,7 @@ from ...jobs import wording
 from ...jobs.find import Runs
 from ...launching import run_group
 from ...launching.run_group import GroupNews, RunResult
+from ...scale import ranking
 from .. import printer
 from . import job_end, status_view
 
@@ -77,21 +78,17 @@ def show(results: Sequence[RunResult], as_json: bool, sort: str | None = None) -
 
 def _table(results: Sequence[RunResult], sort: str | None) -> None:
     """Print a line for each run: what it was asked, how it stands, what it reached; best first."""
-    from ...scale import compare  # which `wait` and `cancel` need not load
-
-    names = compare.names([each.job.varied for each in results])
-    ranking = compare.rank([each.result or {} for each in results], sort)
-    reached, metric = ranking.metrics, ranking.metric
+    ranked = ranking.ranked(results, sort)
     rows = []
-    for run in (results[place] for place in ranking.order):
-        own = [status_view.visible(run.job.varied.get(name, "")) for name in names]
-        ends = [printer.text((run.result or {}).get(name)) for name in reached]
+    for run in ranked.ordered:
+        own = [status_view.visible(run.job.varied.get(name, "")) for name in ranked.varied]
+        ends = [printer.text((run.result or {}).get(name)) for name in ranked.metrics]
         code = "" if run.status.exit_code is None else run.status.exit_code
         state = wording.describe(run.status, run.job.requeue_limit)
         rows.append([run.job.id, *own, state, code, *ends])
-    headers = ["id", *names, "state", "exit code", *reached]
-    printer.table(rows, headers, reached[1:])
-    best = results[ranking.order[0]]
-    if metric and best.result:
+    headers = ["id", *ranked.varied, "state", "exit code", *ranked.metrics]
+    printer.table(rows, headers, ranked.metrics[1:])
+    best, metric = ranked.best, ranked.metric
+    if metric and best and best.result:
         what = f"{best.job.id}  {status_view.varied(best.job.varied)}".rstrip()
         click.echo(f"best {metric}: {what}, {printer.text(best.result[metric])}", err=True)

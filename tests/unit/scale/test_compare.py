@@ -12,7 +12,7 @@ import pytest
 from runners.core import digest, plan_record
 from runners.core.command_line import CommandLine
 from runners.core.job_record import JobState, Status
-from runners.scale import compare
+from runners.scale import compare, ranking
 
 from ..runs import a_run
 from ..tables import each
@@ -39,7 +39,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     whole = compare.of_run(paths, job, Status(JobState.COMPLETED))
     assert whole.settings["--base-lr"] == 0.1
     assert whole.measured == {"state": "completed", "samples_per_s": 80.0, "loss": 0.2}
-    names = compare.names([cut.settings, whole.settings])
+    names = ranking.names([cut.settings, whole.settings])
     assert names == [*cut.settings, "world_size", "--base-lr"]
     assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
 

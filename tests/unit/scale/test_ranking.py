@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from runners.core import plan_record
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.scale import compare, measure
+from runners.launching import run_group
+from runners.scale import compare, measure, ranking
 
 from .. import scripts
+from ..runs import a_run
 from ..tables import each
 from .scaled import leave
 
@@ -25,29 +28,41 @@ RESULTS: list[dict[str, Any]] = [
 
 
 def test_accuracy_decides_then_come_loss_rates_and_what_else_is_a_fraction() -> None:
-    assert compare.metrics(RESULTS) == ["accuracy", "loss", "samples_per_s", "bleu"]
-    assert compare.metrics([{"tokens_per_s": 5000, "steps": 3}]) == ["tokens_per_s"]
-    assert compare.metrics([{}, {"steps": 3}]) == []
+    assert ranking.metrics(RESULTS) == ["accuracy", "loss", "samples_per_s", "bleu"]
+    assert ranking.metrics([{"tokens_per_s": 5000, "steps": 3}]) == ["tokens_per_s"]
+    assert ranking.metrics([{}, {"steps": 3}]) == []
 
 
 def test_the_best_is_first_and_what_has_no_number_last() -> None:
-    assert compare.best_first(RESULTS, "accuracy") == [3, 0, 1, 2]
-    assert compare.best_first(RESULTS, "loss") == [0, 3, 1, 2]
-    assert compare.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
+    assert ranking.best_first(RESULTS, "accuracy") == [3, 0, 1, 2]
+    assert ranking.best_first(RESULTS, "loss") == [0, 3, 1, 2]
+    assert ranking.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
 
 
 @each("val_loss", "error_rate", "perplexity", "epoch_seconds")
 def test_less_of_some_is_better(name: str) -> None:
-    assert compare.less_is_better(name)
+    assert ranking.less_is_better(name)
 
 
 def test_what_is_asked_for_must_be_a_number_of_some_run() -> None:
-    assert compare.metric(RESULTS, None) == "accuracy"
-    assert compare.metric(RESULTS, "epochs") == "epochs"
-    assert compare.metric([{}], None) is None
+    assert ranking.metric(RESULTS, None) == "accuracy"
+    assert ranking.metric(RESULTS, "epochs") == "epochs"
+    assert ranking.metric([{}], None) is None
     for name in ("acuracy", "trainer", "resumed"):
         with pytest.raises(UsageError, match=f"--sort {name}"):
-            compare.metric(RESULTS, name)
+            ranking.metric(RESULTS, name)
+
+
+def test_of_runs_without_a_number_none_is_the_best(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path / f"t-{n}", varied={"--lr": str(n)}) for n in (1, 2)]
+    stands = [Status(JobState.COMPLETED)] * 2
+    assert ranking.ranked(run_group.results(runs, stands), None).best is None
+    for (paths, _), loss in zip(runs, (0.5, 0.3)):
+        paths.result.write_text(json.dumps({"loss": loss}))
+    ranked = ranking.ranked(run_group.results(runs, stands), None)
+    assert [each.job.varied["--lr"] for each in ranked.ordered] == ["2", "1"]
+    assert ranked.best is ranked.ordered[0]
+    assert (ranked.varied, ranked.metric) == (["--lr"], "loss")
 
 
 def test_what_was_decided_is_read_from_the_plan(tmp_path: Path) -> None:
