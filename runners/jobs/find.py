@@ -56,8 +56,8 @@ def find_all(word: str | None, runs_dir: Path) -> list[Run]:
     runs = all_runs(runs_dir)
     meant = _meant(word, runs)
     if not meant:
-        what = f"no run or job {word!r}" if word else "no runs"
-        raise NotFound(f"there is {what} in {runs_dir}", *_elsewhere(word, runs_dir))
+        what = f"is no run or job {word!r}" if word else "are no runs"
+        raise NotFound(f"there {what} in {runs_dir}", *_elsewhere(word, runs_dir))
     return meant
 
 

@@ -130,6 +130,8 @@ def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
 
 def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
     assert "no runs in" in listed(tmp_path / "here")
+    with pytest.raises(NotFound, match="there are no runs in"):
+        find.find(None, tmp_path / "here")
     there = tmp_path / "it's there" / "runs"
     a_run(there / "job-1", "41", "COMPLETED", 0)
     find.remember(there)
