@@ -13,6 +13,7 @@ from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
 from .files import DAMAGED, entries, from_json, read_json, read_versioned, write_versioned
+from .model import SchedulerName
 
 # Forms of what we write: another number where a reader of the old one would go wrong.
 JOB_FORM, EXIT_FORM = 2, 1
@@ -141,7 +142,7 @@ class Job:
 
     id: str
     name: str
-    scheduler: str
+    scheduler: SchedulerName
     log: str
     submitted: float
     state: str = ""
@@ -186,7 +187,9 @@ def load(paths: JobPaths) -> Job:
         raise SystemFault(f"cannot read {paths.job}", "it does not exist")
     try:
         record["requeue_limit"] = record.pop(LIMIT, 0)
-        job = from_json(Job, record, {"CommandLine": command_line.read})
+        job = from_json(
+            Job, record, {"CommandLine": command_line.read, "SchedulerName": SchedulerName}
+        )
         if not ID.fullmatch(job.id):
             raise ValueError(f"{job.id!r} is no job's number")
         return job

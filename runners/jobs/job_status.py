@@ -12,6 +12,7 @@ from pathlib import Path
 from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.model import SchedulerName
 from ..core.progress import Listener
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
@@ -54,7 +55,7 @@ def last_known(runs: Runs, listener: Listener) -> list[Status]:
         return [x._replace(reason=error.what) if x.reason == FORGOTTEN else x for x in recorded]
 
 
-def _ask(name: str, runs: list[Run]) -> dict[str, Status]:
+def _ask(name: SchedulerName, runs: list[Run]) -> dict[str, Status]:
     if not runs:
         return {}
     known = SCHEDULERS[name].states([job.id for _, job in runs])

@@ -60,7 +60,7 @@ class Capabilities:
 
 
 # In the order in which they are looked for: Cobalt has a qsub too.
-CAPABILITIES: Mapping[str, Capabilities] = {
+CAPABILITIES: Mapping[SchedulerName, Capabilities] = {
     SchedulerName.SLURM: Capabilities(
         "Slurm",
         "sbatch",
@@ -99,24 +99,24 @@ CAPABILITIES: Mapping[str, Capabilities] = {
 }
 
 
-class _Schedulers(Mapping[str, "Scheduler"]):
+class _Schedulers(Mapping[SchedulerName, "Scheduler"]):
     """The schedulers by name; each is imported when it is used, which is one in a launch."""
 
-    def __getitem__(self, name: str) -> Scheduler:
+    def __getitem__(self, name: SchedulerName) -> Scheduler:
         if name not in CAPABILITIES:
             raise KeyError(name)
         scheduler: Scheduler = import_module(f".{name}", __name__).SCHEDULER
         return scheduler
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[SchedulerName]:
         return iter(CAPABILITIES)
 
     def __len__(self) -> int:
         return len(CAPABILITIES)
 
 
-SCHEDULERS: Mapping[str, Scheduler] = _Schedulers()
+SCHEDULERS: Mapping[SchedulerName, Scheduler] = _Schedulers()
 
 
-def capabilities(name: str) -> Capabilities:
+def capabilities(name: SchedulerName) -> Capabilities:
     return CAPABILITIES[name]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..core.errors import NotFound, Refused, UsageError
 from ..core.job_record import Job, JobState
+from ..core.model import SchedulerName
 from ..core.remedy import command
 from ..jobs import find, job_status
 from ..jobs.find import Runs
@@ -28,7 +29,7 @@ class Resolved(NamedTuple):
     reason: str
 
 
-def resolve(text: str, scheduler: str, runs_dir: Path) -> Resolved:
+def resolve(text: str, scheduler: SchedulerName, runs_dir: Path) -> Resolved:
     """Return the dependency with numbers of jobs alone.
 
     Raises UsageError for what is not in sbatch's form, NotFound for a
@@ -46,7 +47,7 @@ def resolve(text: str, scheduler: str, runs_dir: Path) -> Resolved:
     return Resolved(separator.join(left) or None, "; ".join(reasons) or "as requested")
 
 
-def _part(part: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> str:
+def _part(part: str, scheduler: SchedulerName, runs_dir: Path, reasons: list[str]) -> str:
     """Return one condition, empty when it is met."""
     kind, colon, names = part.partition(":")
     if kind in ALONE:
@@ -63,7 +64,9 @@ def _part(part: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> str:
     return ":".join([kind, *ids]) if ids else ""
 
 
-def _ids(kind: str, name: str, scheduler: str, runs_dir: Path, reasons: list[str]) -> list[str]:
+def _ids(
+    kind: str, name: str, scheduler: SchedulerName, runs_dir: Path, reasons: list[str]
+) -> list[str]:
     """Return the numbers to wait for: of a run of ours, or the number that was given."""
     word, plus, minutes = name.partition("+")
     try:
@@ -84,7 +87,7 @@ def _ids(kind: str, name: str, scheduler: str, runs_dir: Path, reasons: list[str
     return [id + plus + minutes for id in dict.fromkeys(ids)]
 
 
-def _check_scheduler(name: str, runs: Runs, scheduler: str) -> None:
+def _check_scheduler(name: str, runs: Runs, scheduler: SchedulerName) -> None:
     other = next((job.scheduler for _, job in runs if job.scheduler != scheduler), None)
     if other:
         raise Refused(

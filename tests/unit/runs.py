@@ -10,13 +10,14 @@ import pytest
 
 from runners.core import job_record, shell
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.core.shell import Result
 
 
 def a_run(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     paths = JobPaths(folder)
     folder.mkdir(parents=True)
-    job = Job("42", "train", "slurm", str(paths.log), 1.0)
+    job = Job("42", "train", SchedulerName.SLURM, str(paths.log), 1.0)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
     return paths, job_record.load(paths)
 

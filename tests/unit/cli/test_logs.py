@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from runners.cli.runs.logs import logs_command
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 
 TEXT = "srun: a word of nobody's\n0@n1 | hello\n1@n2 | world\nno end of line"
 
@@ -18,7 +19,7 @@ def run(tmp_path: Path) -> JobPaths:
     paths = JobPaths(tmp_path / "t-1")
     paths.log.parent.mkdir(parents=True)
     paths.log.write_text(TEXT)
-    Job("42", "t", "slurm", str(paths.log), 1.0, "COMPLETED").save(paths)
+    Job("42", "t", SchedulerName.SLURM, str(paths.log), 1.0, "COMPLETED").save(paths)
     return paths
 
 

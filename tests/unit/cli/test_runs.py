@@ -17,6 +17,7 @@ from runners.cli.runs.job_control import cancel_command
 from runners.cli.runs.status import list_command, status_command
 from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
+from runners.core.model import SchedulerName
 from runners.injob.rank import problems
 from runners.jobs import find
 from runners.schedulers import slurm
@@ -34,7 +35,7 @@ def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def a_run(folder: Path, id: str, state: str, code: int | None = None) -> JobPaths:
     folder.mkdir(parents=True)
     paths = JobPaths(folder)
-    Job(id, "job", "slurm", str(paths.log), 1.0, state).save(paths)
+    Job(id, "job", SchedulerName.SLURM, str(paths.log), 1.0, state).save(paths)
     if code is not None:
         paths.exit.write_text(f'{{"exit_code": {code}, "time": 1}}')
     return paths

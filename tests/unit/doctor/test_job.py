@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.core.progress import Listener
 from runners.doctor import trial
 from runners.doctor.checks import job, transport, world
@@ -187,7 +188,7 @@ def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> 
 
 def outcome(folder: Path, state: JobState, result: Record | None = None, log: str = "") -> Outcome:
     """Return what became of a job."""
-    made = Job("7", "doctor", "slurm", str(folder / "job.log"), 0.0)
+    made = Job("7", "doctor", SchedulerName.SLURM, str(folder / "job.log"), 0.0)
     return Outcome(JobPaths(folder), made, Status(state, ""), result, log)
 
 

@@ -61,7 +61,7 @@ def made(folder: Path, text: str, *records: tuple[int, float, str]) -> tuple[Job
     paths.log.write_text(text)
     for rank, time, error in records:
         leave(paths, rank, time, words(error))
-    return paths, Job("42", "t", "slurm", str(paths.log), 1.0, typed=TYPED)
+    return paths, Job("42", "t", SchedulerName.SLURM, str(paths.log), 1.0, typed=TYPED)
 
 
 def explained(folder: Path, text: str, *records: tuple[int, float, str]) -> Explanation:

@@ -12,7 +12,7 @@ import pytest
 
 from runners.core.command_line import Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import Resources
+from runners.core.model import Resources, SchedulerName
 from runners.core.trainer import Trainer
 from runners.explain.judge import explain
 from runners.injob import failure_kinds as kinds
@@ -654,9 +654,9 @@ def test_what_is_true_of_images_alone_is_said_of_them(tmp_path: Path, line: str,
     assert said in " ".join((why.cause, *why.steps)), why
 
 
-@pytest.mark.parametrize("scheduler", ["local", "allocation", "pbs", "cobalt"])
+@pytest.mark.parametrize("scheduler", [x for x in SchedulerName if x is not SchedulerName.SLURM])
 def test_an_option_of_sbatch_is_only_for_what_sbatch_submits(
-    tmp_path: Path, scheduler: str
+    tmp_path: Path, scheduler: SchedulerName
 ) -> None:
     line = "fi_mr_reg: Unable to register MR of 8192 bytes: Cannot allocate memory"
     for number, error in ((1, problems.of_exit(1, line)), (2, problems.of_process(152, []))):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 
 from ..failures import leave, words
 
@@ -43,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> JobPaths:
         error = "KeyError: 'label'" if ours else "HorovodInternalError: a peer is gone"
         time = 10.5 if ours else 10.0 + rank / RANKS
         leave(paths, rank, time, words(error), host=host[rank], size=RANKS)
-    Job("42", "wide", "slurm", str(paths.log), 1.0, "FAILED").save(paths)
+    Job("42", "wide", SchedulerName.SLURM, str(paths.log), 1.0, "FAILED").save(paths)
     paths.exit.write_text('{"exit_code": 1, "time": 11}\n')
     return paths
 

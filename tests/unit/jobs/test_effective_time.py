@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.jobs import effective_time
 from runners.jobs.effective_time import TimeSpent
 
@@ -30,7 +31,7 @@ def spent(
     paths.starts.write_text("".join(json.dumps(one) + "\n" for one in records))
     if metrics:
         paths.metrics.write_text("".join(json.dumps(one) + "\n" for one in metrics) + '{"cut')
-    found = effective_time.of_run(paths, Job("1", "t", "slurm", "log", BEGAN))
+    found = effective_time.of_run(paths, Job("1", "t", SchedulerName.SLURM, "log", BEGAN))
     assert found is not None
     return found
 
@@ -92,4 +93,7 @@ def test_a_trainer_that_writes_no_steps_has_no_share(
 
 
 def test_a_run_without_records_is_not_told_of(tmp_path: Path) -> None:
-    assert effective_time.of_run(JobPaths(tmp_path), Job("1", "t", "slurm", "log", BEGAN)) is None
+    assert (
+        effective_time.of_run(JobPaths(tmp_path), Job("1", "t", SchedulerName.SLURM, "log", BEGAN))
+        is None
+    )

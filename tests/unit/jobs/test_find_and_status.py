@@ -12,6 +12,7 @@ import pytest
 from runners.core import job_record, shell
 from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.explain import read_facts
 from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
@@ -27,7 +28,7 @@ from ..tables import each
 def make_run(folder: Path, id: str, state: str = "", submitted: float = 1.0) -> JobPaths:
     folder.mkdir(parents=True)
     paths = JobPaths(folder)
-    Job(id, "job", "local", str(paths.log), submitted, state).save(paths)
+    Job(id, "job", SchedulerName.LOCAL, str(paths.log), submitted, state).save(paths)
     return paths
 
 
@@ -139,7 +140,7 @@ def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> N
     paths = JobPaths(tmp_path)
     for private, mode in ((False, 0o644), (True, 0o600), (True, 0o600)):
         os.umask(0o022)
-        Job("1", "n", "slurm", "/log", 0.0, private=private).save(paths)
+        Job("1", "n", SchedulerName.SLURM, "/log", 0.0, private=private).save(paths)
         assert paths.job.stat().st_mode & 0o777 == mode
 
 

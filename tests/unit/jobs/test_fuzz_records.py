@@ -15,6 +15,7 @@ from runners.cli.runs import status_view
 from runners.core import job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.jobs import effective_time, resource_use
 
 from ..tables import each
@@ -87,7 +88,7 @@ def test_a_record_of_use(tmp_path: Path, name: str, value: object) -> None:
     try:
         used = resource_use.of_run(paths)
         assert used is not None
-        list(status_view.use_lines(used, Job("7", "x", "slurm", "l", 1.0)))
+        list(status_view.use_lines(used, Job("7", "x", SchedulerName.SLURM, "l", 1.0)))
         shown = status_view.use_table(used)
     except SystemFault:
         return
@@ -107,7 +108,18 @@ def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> N
     for path in (paths.starts, paths.metrics):
         path.write_text("".join(json.dumps(one) + "\n" for one in lines))
     with contextlib.suppress(SystemFault):
-        effective_time.of_run(paths, Job("7", "x", "slurm", "l", 1.0))
+        effective_time.of_run(paths, Job("7", "x", SchedulerName.SLURM, "l", 1.0))
+
+
+@each("", "lsf", "../slurm", "base")
+def test_a_scheduler_that_is_none(tmp_path: Path, name: str) -> None:
+    paths = JobPaths(tmp_path)
+    Job("7", "x", SchedulerName.SLURM, "l", 1.0).save(paths)
+    record = json.loads(paths.job.read_text())
+    assert record["scheduler"] == "slurm"
+    paths.job.write_text(json.dumps({**record, "scheduler": name}))
+    with pytest.raises(SystemFault, match="cannot read"):
+        job_record.load(paths)
 
 
 @each("--me", "-u ada", "7 8", "", "7\n8", "$(id)")

@@ -11,6 +11,7 @@ import pytest
 from runners.core import files, job_record, shell
 from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.core.shell import Result
 from runners.jobs import job_status, wording
 
@@ -23,7 +24,7 @@ def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
     paths.root.mkdir(parents=True)
     given = (Given("image", "a.sif"), Given("requeue", True))
     typed = CommandLine("launch", given, (), "train.py", ("--lr", "0.1"), str(folder))
-    job = Job("42", "train", "slurm", str(paths.log), 1.0, "", 10, typed=typed)
+    job = Job("42", "train", SchedulerName.SLURM, str(paths.log), 1.0, "", 10, typed=typed)
     replace(job, **facts).save(paths)  # type: ignore[arg-type]
     return paths, job_record.load(paths)
 

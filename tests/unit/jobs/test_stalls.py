@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.injob.rank import sample_ranks
 from runners.jobs import metrics_tail, rank_samples, stalls
 from runners.jobs.metrics_tail import Reading
@@ -90,7 +91,7 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
 ) -> None:
     monkeypatch.setattr(stall_notice, "SECONDS_BETWEEN_LOOKS", 0.0)
     paths = JobPaths(tmp_path)
-    job = Job("1", "t", "slurm", str(paths.log), 1.0, "")
+    job = Job("1", "t", SchedulerName.SLURM, str(paths.log), 1.0, "")
     running = Status(JobState.RUNNING, left=60.0)
     for restarts, said in ((0, ["", SHORT, ""]), (3, ["", "", ""])):
         notices, news = Stalls(paths, replace(job, requeue_limit=restarts), 300), []

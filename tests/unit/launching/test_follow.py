@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.launching.follow import Follower, Screen
 
 NOISE = """\
@@ -45,7 +46,9 @@ def test_what_frameworks_say_at_each_start_is_left_out_and_that_is_said_once(
 ) -> None:
     paths = JobPaths(tmp_path / "train-1")
     paths.log.parent.mkdir(parents=True)
-    follower = Follower(paths, Job("1", "train", "slurm", str(paths.log), 1.0, ""), None, None)
+    follower = Follower(
+        paths, Job("1", "train", SchedulerName.SLURM, str(paths.log), 1.0, ""), None, None
+    )
     screen = Seen()
     for text in (NOISE, SIGNAL, NOISE):
         with paths.log.open("a") as file:

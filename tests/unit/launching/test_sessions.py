@@ -10,7 +10,7 @@ import pytest
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths
-from runners.core.model import BindMount
+from runners.core.model import BindMount, SchedulerName
 from runners.core.progress import Listener
 from runners.launching import servers, sessions
 from runners.launching.servers import ServerDraft
@@ -89,7 +89,7 @@ def run(name: str, submitted: float = 1.0, **facts: Any) -> JobPaths:
     """Write the record of a run."""
     paths = JobPaths(Path("runs", name).absolute())
     paths.root.mkdir(parents=True)
-    Job("1", name, "local", "", submitted, **facts).save(paths)
+    Job("1", name, SchedulerName.LOCAL, "", submitted, **facts).save(paths)
     return paths
 
 
@@ -148,12 +148,15 @@ def test_an_environment_is_used_as_one(folder: Path) -> None:
 
 def test_a_run_with_private_variables_is_no_server() -> None:
     """It has a folder for its owner alone too, as a server has."""
-    job = Job("1", "t", "local", "", 1.0, private=True)
+    job = Job("1", "t", SchedulerName.LOCAL, "", 1.0, private=True)
     assert servers.session_meant(["t"], [(JobPaths(Path("t")), job)]) is None
 
 
 def test_one_reconnects_to_a_server_that_is_named_alone() -> None:
-    server = (JobPaths(Path("t")), Job("1", "t", "local", "", 1.0, typed=CommandLine("jupyter")))
+    server = (
+        JobPaths(Path("t")),
+        Job("1", "t", SchedulerName.LOCAL, "", 1.0, typed=CommandLine("jupyter")),
+    )
     assert servers.session_meant(["t"], [server]) == server
     assert servers.session_meant(["t", "t"], [server, server]) is None
     assert servers.session_meant([], [server]) is None

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.core.progress import Listener
 from runners.injob import HERE
 from runners.launching import stall_notice
@@ -48,7 +49,7 @@ def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         id = f"local-{running.pid}-{local.start_time(running.pid)}"
-        yield paths, Job(id, "train", "local", str(paths.log), time.time())
+        yield paths, Job(id, "train", SchedulerName.LOCAL, str(paths.log), time.time())
     finally:
         running.kill()
         running.wait()

@@ -26,6 +26,7 @@ from runners.core.command_line import (
 from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
 from runners.launching import suggest
@@ -209,7 +210,7 @@ def test_for_programs() -> None:
 def test_a_run_of_another_runner(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path)
     old = {"id": "7", "name": "t", "scheduler": "slurm", "log": "l", "submitted": 1.0}
-    Job("7", "t", "slurm", "l", 1.0, typed=typed("launch", "-N2", "t")).save(paths)
+    Job("7", "t", SchedulerName.SLURM, "l", 1.0, typed=typed("launch", "-N2", "t")).save(paths)
     assert job_record.load(paths).typed.text("nodes") == "2"
     write_versioned(paths.job, 99, old)
     with pytest.raises(Refused, match=r"was written by runner \S+ \(job.json of form 99\)"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runners.core.job_record import Job, JobPaths
+from runners.core.model import SchedulerName
 from runners.scale.measure import Measured
 from runners.scale.report import StudyReport, build
 from runners.scale.study_request import Size, StudyRequest, StudyVariant
@@ -54,7 +55,7 @@ def leave(
     """Leave on disk what a run leaves, up to its record of the end where there is a `code`."""
     paths.root.mkdir(parents=True)
     if state is not None:
-        Job("7", "torch_mnist", "slurm", str(paths.log), 0.0, state).save(paths)
+        Job("7", "torch_mnist", SchedulerName.SLURM, str(paths.log), 0.0, state).save(paths)
     lines = [
         {"event": "epoch", "epoch": n, "step": n * 9, "seconds": 2.0 if n == 1 else 0.5,
          "samples_per_s": 50.0 if n == 1 else 200.0}

@@ -11,6 +11,7 @@ import pytest
 from runners.core import plan_record
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
+from runners.core.model import SchedulerName
 from runners.launching import run_group
 from runners.scale import compare, measure, ranking
 
@@ -70,7 +71,7 @@ def test_what_was_decided_is_read_from_the_plan(tmp_path: Path) -> None:
     paths = JobPaths(tmp_path / "t-1")
     leave(paths, 0, samples_per_s=100.0)
     plan_record.write(paths, scripts.jobs()["slurm-apptainer"])
-    job = Job("7", "t", "slurm", str(paths.log), 0.0)
+    job = Job("7", "t", SchedulerName.SLURM, str(paths.log), 0.0)
     assert compare.of_run(paths, job, Status(JobState.COMPLETED)).settings.items() >= {
         ("scheduler", "slurm"),
         ("runtime", "apptainer"),

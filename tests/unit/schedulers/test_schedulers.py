@@ -32,7 +32,7 @@ PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
 POLARIS = scripts.jobs()["polaris"]
 
 
-def refused(module: str, **asked: object) -> tuple[Refusal, ...]:
+def refused(module: SchedulerName, **asked: object) -> tuple[Refusal, ...]:
     spec = replace(POLARIS.spec, resources=Resources(time="10", **asked))  # type: ignore[arg-type]
     found: tuple[Refusal, ...] = SCHEDULERS[module].refusals(spec, spec.resources)
     return found
@@ -56,7 +56,7 @@ def test_clock() -> None:
     assert clock(217805) == "60:30:05"
 
 
-@pytest.mark.parametrize("scheduler", ["pbs", "cobalt"])
+@pytest.mark.parametrize("scheduler", [SchedulerName.PBS, SchedulerName.COBALT])
 @pytest.mark.parametrize(
     "asked",
     [
@@ -72,7 +72,7 @@ def test_clock() -> None:
     ],
 )
 def test_what_a_scheduler_lacks_is_refused_by_name(
-    scheduler: str, asked: dict[str, object]
+    scheduler: SchedulerName, asked: dict[str, object]
 ) -> None:
     (only,) = refused(scheduler, **asked)
     assert "--" + next(iter(asked)).replace("_", "-") in only.what
@@ -85,24 +85,30 @@ def told(found: Sequence[Refusal]) -> tuple[str, ...]:
 
 
 def test_a_constraint_of_pbs_is_an_attribute_of_nodes() -> None:
-    assert refused("pbs", constraint="system=polaris:host=x1") == ()
-    assert "--constraint is gpu" in refused("pbs", constraint="gpu")[0].evidence
-    assert told(refused("cobalt", constraint="gpu")) == ("leave out --constraint",)
+    assert refused(SchedulerName.PBS, constraint="system=polaris:host=x1") == ()
+    assert "--constraint is gpu" in refused(SchedulerName.PBS, constraint="gpu")[0].evidence
+    assert told(refused(SchedulerName.COBALT, constraint="gpu")) == ("leave out --constraint",)
 
 
 def test_remedies_are_options() -> None:
-    assert told(refused("pbs", qos="debug")) == ("--partition debug, leave out --qos",)
-    assert told(refused("pbs", nodes=2, gpus="8")) == ("--gpus-per-node 4, leave out --gpus",)
-    assert told(refused("cobalt", gpus="A100:2")) == ("--gpus-per-node 2, leave out --gpus",)
-    assert told(refused("pbs", ntasks_per_node=4, gpus_per_task="1")) == (
+    assert told(refused(SchedulerName.PBS, qos="debug")) == ("--partition debug, leave out --qos",)
+    assert told(refused(SchedulerName.PBS, nodes=2, gpus="8")) == (
+        "--gpus-per-node 4, leave out --gpus",
+    )
+    assert told(refused(SchedulerName.COBALT, gpus="A100:2")) == (
+        "--gpus-per-node 2, leave out --gpus",
+    )
+    assert told(refused(SchedulerName.PBS, ntasks_per_node=4, gpus_per_task="1")) == (
         "--gpus-per-node 4, leave out --gpus-per-task",
     )
-    assert told(refused("pbs", gres="gpu:A100:4")) == ("--gpus-per-node 4, leave out --gres",)
+    assert told(refused(SchedulerName.PBS, gres="gpu:A100:4")) == (
+        "--gpus-per-node 4, leave out --gres",
+    )
 
 
 def test_more_that_pbs_cannot_read() -> None:
-    assert "type" in refused("pbs", gpus_per_node="A100:4")[0].what
-    assert "--mem" in refused("pbs", mem="much")[0].what
+    assert "type" in refused(SchedulerName.PBS, gpus_per_node="A100:4")[0].what
+    assert "--mem" in refused(SchedulerName.PBS, mem="much")[0].what
     endless = replace(POLARIS.spec, resources=Resources(time="UNLIMITED"))
     assert len(PBS.refusals(endless, endless.resources)) == 1
     assert "time limit" in PBS.refusals(endless, Resources())[0].what
@@ -204,9 +210,9 @@ def test_commands() -> None:
     assert PBS.by_hand(JobPaths(Path("/a b"))) == "qsub '/a b/job.sbatch'"
 
 
-@pytest.mark.parametrize("scheduler", ["pbs", "cobalt"])
+@pytest.mark.parametrize("scheduler", [SchedulerName.PBS, SchedulerName.COBALT])
 def test_watch_asks_every_scheduler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: SchedulerName
 ) -> None:
     """Submit, look and cancel with stand-ins that write down how they were called."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -243,7 +249,7 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     program(tmp_path / "qstat", f"{count}; cat {tmp_path}/answer$n")
     paths = JobPaths(tmp_path / "run")
     paths.root.mkdir()
-    job = Job("7.s", "name", "pbs", str(tmp_path / "log"), 1.0)
+    job = Job("7.s", "name", SchedulerName.PBS, str(tmp_path / "log"), 1.0)
     seen = [now for (now,) in job_status.until_end([(paths, job)])]
     assert [now.state.name for now in seen] == ["RUNNING", "RUNNING", "COMPLETED"]
     assert seen[1].reason == "PBS's answer was not understood; still waiting"
@@ -257,7 +263,7 @@ def test_a_job_within_an_allocation_is_a_process(
     paths.script.write_text("sleep 30\n")
     id = allocation.submit(paths, tmp_path / "log")
     assert id.startswith("42.local-")
-    job = Job(id, "name", "allocation", str(tmp_path / "log"), 1.0)
+    job = Job(id, "name", SchedulerName.ALLOCATION, str(tmp_path / "log"), 1.0)
     assert status(paths, job).state == JobState.RUNNING
     allocation.cancel(id)
     os.waitpid(int(id.split("-")[1]), 0)

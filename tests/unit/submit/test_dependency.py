@@ -10,7 +10,7 @@ import pytest
 
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
-from runners.core.model import Resources
+from runners.core.model import Resources, SchedulerName
 from runners.jobs import find, job_status
 from runners.schedulers import local, slurm
 from runners.submit import dependency
@@ -22,7 +22,9 @@ def run_of(folder: Path, name: str, id: str, array: str = "", state: str = "") -
     paths = JobPaths(folder / name)
     paths.root.mkdir()
     log = str(paths.log)
-    Job(id, name, "slurm", log, float(len(list(folder.iterdir()))), state, array=array).save(paths)
+    Job(
+        id, name, SchedulerName.SLURM, log, float(len(list(folder.iterdir()))), state, array=array
+    ).save(paths)
 
 
 @pytest.fixture
@@ -77,22 +79,22 @@ def states(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("states")
 def test_dependencies_take_runs_by_their_names(runs: Path, asked: str, told: str | None) -> None:
-    assert dependency.resolve(asked, "slurm", runs).text == told
+    assert dependency.resolve(asked, SchedulerName.SLURM, runs).text == told
 
 
 @pytest.mark.usefixtures("states")
 def test_dependencies_that_can_never_be_met(runs: Path) -> None:
     with pytest.raises(Refused, match="afterok:bad-1 can never be met: job 41 has ended"):
-        dependency.resolve("afterok:bad-1", "slurm", runs)
+        dependency.resolve("afterok:bad-1", SchedulerName.SLURM, runs)
     with pytest.raises(Refused, match="afternotok:first-1 can never be met"):
-        dependency.resolve("afternotok:first-1", "slurm", runs)
+        dependency.resolve("afternotok:first-1", SchedulerName.SLURM, runs)
     with pytest.raises(Refused, match="last-1 was started by slurm, and pbs cannot wait for it"):
-        dependency.resolve("afterok:last-1", "pbs", runs)
-    assert dependency.resolve("afterok:first-1", "pbs", runs).text is None
+        dependency.resolve("afterok:last-1", SchedulerName.PBS, runs)
+    assert dependency.resolve("afterok:first-1", SchedulerName.PBS, runs).text is None
     with pytest.raises(NotFound, match="no run or job 'nobody-1'"):
-        dependency.resolve("afterok:nobody-1", "slurm", runs)
+        dependency.resolve("afterok:nobody-1", SchedulerName.SLURM, runs)
     with pytest.raises(UsageError) as told:
-        dependency.resolve("last-1", "slurm", runs)
+        dependency.resolve("last-1", SchedulerName.SLURM, runs)
     assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
 
 

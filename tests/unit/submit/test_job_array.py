@@ -245,7 +245,7 @@ def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancel
         run.log.parent.mkdir(parents=True)
         run.script.write_text(f"echo {task} >> {tmp_path}/order; exit {task}\n")
         (array.tasks / str(task)).symlink_to(run.root)
-    cancelled = Job("local-1-2_1", "many", "local", "", 1.0, state="CANCELLED")
+    cancelled = Job("local-1-2_1", "many", SchedulerName.LOCAL, "", 1.0, state="CANCELLED")
     cancelled.save(JobPaths(tmp_path / "many-1_1"))
     here = on(made(tmp_path), "local")
     array.script.write_text("\n".join(local.LocalArrays().script(here, array, range(3), None, "/")))
