@@ -46,10 +46,13 @@ def _elsewhere(facts: Facts, target: str) -> Remedy:
 
     What the launch does not bind comes from variables of the shell, or of the site's configuration.
     """
-    moved = tuple(_moved(bind, target) for bind in facts.plan.binds)
-    if moved != facts.plan.binds:
-        return change(bind=moved, leave_out=["bind"])
-    return change(first=f"unset {BIND_VARIABLES}", apptainer_arg="--no-mount=bind-paths")
+    planned = facts.plan.binds
+    moved = tuple(_moved(bind, target) for bind in planned)
+    if moved == planned:
+        return change(first=f"unset {BIND_VARIABLES}", apptainer_arg="--no-mount=bind-paths")
+    typed = tuple(map(str, facts.job.typed.values("bind")))  # with the sources as the user has them
+    moved_typed = tuple(_moved(bind, target) for bind in typed)
+    return change(bind=moved if moved_typed == typed else moved_typed, leave_out=["bind"])
 
 
 def _moved(bind: str, target: str) -> str:
