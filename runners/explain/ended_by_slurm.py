@@ -249,12 +249,7 @@ SIGNATURES = (
     Signature("stall", stall, (STALL_SECONDS, STALL_WARNING, STALLED_RANKS)),
     Signature("staging-failed", not_staged, kind=kinds.NOT_STAGED),
     Signature("node-lost", node_lost, (NODE_FAILED, CANCELLED)),
-    Signature(
-        "no-step",
-        no_step_yet,
-        (*NO_STEP, STEP_CREATED),
-        early=True,
-    ),
+    Signature("no-step", no_step_yet, (*NO_STEP, STEP_CREATED), early=True),
     Signature("time-limit", time_limit, state=JobState.TIMEOUT),
     Signature("preempted", preempted, state=JobState.PREEMPTED),
     Signature("cancelled", cancelled, state=JobState.CANCELLED),

@@ -118,12 +118,8 @@ def _tasks(resources: Resources) -> Resources:
     """Return the request with a task for each GPU of a node, unless a number was asked for."""
     if resources.ntasks_per_node is not None or resources.ntasks is not None:
         return resources
-    gpus_of_node = gpus.on_a_node(resources)
-    return (
-        replace(resources, ntasks_per_node=gpus_of_node[1])
-        if gpus_of_node and gpus_of_node[1]
-        else resources
-    )
+    _, number = gpus.on_a_node(resources) or ("", 0)
+    return replace(resources, ntasks_per_node=number) if number else resources
 
 
 def _consistent(resources: Resources) -> None:
