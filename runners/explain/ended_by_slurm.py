@@ -57,6 +57,19 @@ def end_in_sight(facts: Facts) -> Facts:
     return replace(facts, state=next(due, JobState.CANCELLED))
 
 
+def end_in_text(facts: Facts) -> Facts:
+    """Return the facts of a log alone with the state that Slurm's last words in it tell.
+
+    A cancelled step may be what follows a failed rank, so that one counts with a reason only.
+    """
+    lines = [line.text for line in facts.lines(CANCELLED)]
+    last = lines[-1] if lines else ""
+    due = next((state for words, state in DUE_TO.items() if f"DUE TO {words}" in last), None)
+    if due is None and "*** JOB " in last:
+        due = JobState.CANCELLED
+    return replace(facts, state=due if due and due.ended else JobState.FAILED)
+
+
 def stall(facts: Facts) -> Explanation | None:
     """Horovod's stall inspector named the ranks that were missed."""
     lines = facts.lines(STALL_WARNING)

@@ -162,7 +162,7 @@ class Facts:
     `failures` have those to blame first; `plan` is what was decided for it; `saved` is the step of
     the newest checkpoint, `free` the bytes that are free beside it. `image_newer` says that the
     image was written after the job was submitted. `scratch` is the user's folder for large files,
-    where the site names one, and `user` the name.
+    where the site names one, and `user` the name. `of_text` says that a log is all that is known.
     """
 
     paths: JobPaths
@@ -179,6 +179,7 @@ class Facts:
     image_newer: bool = False
     scratch: str = ""
     user: str = ""
+    of_text: bool = False
 
     @property
     def record(self) -> Failure | None:

@@ -43,7 +43,7 @@ def records_lost(facts: Facts) -> Explanation | None:
     first = facts.first
     unsaid = not facts.log.errors if first is None else exit_code_of(first.how) == 1
     ran = any(line.rank is not None for line in facts.log.last)
-    if facts.record or not (unsaid and ran):
+    if facts.record or facts.of_text or not (unsaid and ran):
         return None
     root = facts.paths.root
     cause = f"no rank could record why it failed: {root} was full, or at its quota"
@@ -82,6 +82,8 @@ def own_words(facts: Facts) -> Explanation | None:
 def unknown(facts: Facts) -> Explanation:
     """What is known of a failure that no signature explains."""
     first, errors = facts.first, facts.log.errors
+    if facts.of_text and first is None:
+        return _unknown_text(facts)
     own = [line for line in errors if line.rank in (None, first.rank if first else None)]
     if first is None:
         own = own or list(errors)
@@ -97,6 +99,14 @@ def unknown(facts: Facts) -> Explanation:
     seen = own[:SHOWN] or facts.log.last[-SHOWN:]
     record = first.evidence if first else ()
     return finding(cause, (*record, *seen), logs(facts), Certainty.UNSURE, because)
+
+
+def _unknown_text(facts: Facts) -> Explanation:
+    """Return the lines that look like errors of a log in which no signature finds anything."""
+    seen = facts.log.errors[:SHOWN]
+    cause = "the text has no error that is known"
+    because = "these lines look like errors" if seen else "no line looks like an error"
+    return finding(cause, seen or facts.log.last[-3:], logs(facts), Certainty.UNSURE, because)
 
 
 NO_SPACE = (

@@ -59,6 +59,8 @@ def as_sure_as_told(facts: Facts, sure: Certainty, because: str) -> tuple[Certai
     if record is None or not record.guessed or sure != Certainty.CERTAIN:
         return sure, because
     sure = Certainty.LIKELY if record.exit_code == 1 else Certainty.UNSURE
+    if facts.of_text:
+        return sure, "the text has this error; whether a rank ended with it is not known"
     return sure, f"the rank exited without an error message, and {LAST_LINE_ONLY}"
 
 

@@ -58,13 +58,18 @@ def logs(facts: Facts) -> Remedy:
 
 def all_logs(facts: Facts) -> Remedy:
     """Return the command that shows what all ranks said, where another one is to be looked at."""
-    return command("runner", "logs", "--all", facts.job.id)
+    return _whole_text(facts) or command("runner", "logs", "--all", facts.job.id)
+
+
+def _whole_text(facts: Facts) -> Remedy | None:
+    """Return the advice for a log alone: it may be of a job that runner did not launch."""
+    return advice(f"read {facts.job.log} from its first error on") if facts.of_text else None
 
 
 def logs_of(facts: Facts, rank: int | None) -> Remedy:
     """Return the command that shows what a rank said, or rank 0 where it is not known which."""
     which = [] if rank is None else ["--rank", rank]
-    return command("runner", "logs", *which, facts.job.id)
+    return _whole_text(facts) or command("runner", "logs", *which, facts.job.id)
 
 
 def since(facts: Facts) -> str:
@@ -114,6 +119,20 @@ def doctor(facts: Facts, *nodes: object) -> Remedy:
     return command("runner", "doctor", "--job", *nodes, *runtime, "--image", facts.image)
 
 
+def gpu_for_each_rank(facts: Facts) -> Remedy | None:
+    """Return the launch that has a GPU for each rank, and no fewer ranks than were asked for.
+
+    None where that is not known: where a rank sees its own GPU alone, or the numbers are equal.
+    """
+    resources = facts.resources
+    ranks, gpus = resources.tasks_of_a_node, resources.gpus_per_node
+    if ranks == 1 or gpus == str(ranks) or not resources.wants_gpus:
+        return edit(facts) if user_line(facts) else None
+    gone = ("gpus-per-task", "gpus", "gres")
+    typed = [name for name in gone if facts.job.typed.text(name)]
+    return change(gpus_per_node=ranks, leave_out=typed)
+
+
 def smaller_batch(facts: Facts) -> Remedy | None:
     """Return the fix that halves the batch size that was given; None when none was."""
     given = facts.argument("--batch-size")
@@ -141,6 +160,7 @@ REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "edit": edit,
     "exclude": exclude,
     "go-on": go_on,
+    "gpu-for-each-rank": gpu_for_each_rank,
     "keras-2": keras_2,
     "logs": all_logs,
     "smaller-batch": smaller_batch,

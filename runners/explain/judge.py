@@ -6,6 +6,7 @@ The signatures go from the particular to the general: the first sure one explain
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import LAUNCH, Remedy
@@ -74,6 +75,11 @@ def explain(paths: JobPaths, job: Job, status: Status) -> Explanation:
     Raises SystemFault when the run's folder cannot be read.
     """
     return judge(read_facts.facts(paths, job, status, PATTERNS))
+
+
+def explain_text(path: Path, name: str) -> Explanation:
+    """Return what a log alone tells of a failure. Raises OSError when it cannot be read."""
+    return judge(ended_by_slurm.end_in_text(read_facts.of_text(path, name, PATTERNS)))
 
 
 def judge(facts: Facts) -> Explanation:

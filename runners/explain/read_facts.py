@@ -11,8 +11,8 @@ from ..core import files, job_record, plan_record
 from ..core.command_line import CommandLine
 from ..core.disk_space import free_bytes
 from ..core.errors import SystemFault
-from ..core.job_record import Job, JobPaths, Status
-from ..core.model import Resources
+from ..core.job_record import Job, JobPaths, JobState, Status
+from ..core.model import Resources, SchedulerName
 from ..core.plan_record import PlanRecord
 from ..injob import failure_kinds as kinds
 from ..jobs import logs
@@ -59,6 +59,17 @@ def facts(paths: JobPaths, job: Job, status: Status, patterns: Sequence[LogPatte
         scratch=os.environ.get("SCRATCH", ""),
         user=os.environ.get("USER", ""),
     )
+
+
+def of_text(path: Path, name: str, patterns: Sequence[LogPattern]) -> Facts:
+    """Return the facts of a log alone, which evidence calls `name`; the job's state is unknown.
+
+    Raises OSError when the file cannot be read.
+    """
+    log = read_log.read(path, patterns, name=name)
+    first = first_failure.with_own_error(first_failure.of((), log), log)
+    job = Job("JOB", name, SchedulerName.SLURM, name, 0.0)
+    return Facts(JobPaths(path.parent), job, JobState.UNKNOWN, first=first, log=log, of_text=True)
 
 
 def plan(paths: JobPaths, job: Job) -> PlanRecord:

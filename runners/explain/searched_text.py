@@ -33,7 +33,14 @@ HARMLESS = re.compile(
 # What the job's shell lacked before a rank ran, and so could do without
 OF_SHELL = re.compile(r"^(?:\S+: line \d+|(?:ba)?sh): |^Lmod |^(?:Module )?ERROR: .*\bmodule")
 NUMBER = re.compile(r"\d+")
-ERROR, LOG = "error", "log"
+ERROR, LOG, SAID = "error", "log", "said"
+# What names a file, a folder or an address: its words are the user's and tell not who speaks
+PATH = re.compile(
+    r"\w+://[^\s'\"]+"
+    r"|(?<![\w/])(?:~|\.{1,2}|[\w.-]+/[\w.+@%=,-]+)?/[\w.+@%=,-][\w.+@%=,/-]*"
+    r"|[\w.+-]+\.(?:bin|cfg|ckpt|csv|gz|h5|hdf5|ini|json|log|npy|npz|out|parquet|pt|pth|pyc?|rec"
+    r"|safetensors|sh|sif|tar|tfrecord|toml|txt|ya?ml|zip)\b"
+)
 WITHIN = "Original Traceback"  # of a data loader's worker, within the message of the error
 NEAR = 6  # lines from an exception's message to what says that another follows
 # Errors that only pass on that something failed: what did is told by a library, in the log
@@ -60,8 +67,12 @@ class Text:
     logged: bool = False
 
     def of(self, where: str) -> str:
-        parts = {ERROR: (self.error,), LOG: (self.error if self.logged else "", self.log)}
-        return "\n".join(parts.get(where, (self.error, self.frames, self.log)))
+        parts = {
+            ERROR: (self.error,),
+            LOG: (self.error if self.logged else "", self.log),
+            SAID: (PATH.sub("PATH", self.error), self.frames),
+        }
+        return "\n".join(filter(None, parts.get(where, (self.error, self.frames, self.log))))
 
     @property
     def log(self) -> str:

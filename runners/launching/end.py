@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import job_record, plan_record
+from ..core.command_line import CommandLine
 from ..core.errors import NotFound, RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
@@ -26,6 +27,7 @@ from ..jobs import job_status, stalls
 from . import stall_notice, suggest
 
 STACKS_SHOWN = 10
+UNKNOWN_LAUNCH = CommandLine(name="")
 EXIT_CODES = {
     JobState.TIMEOUT: 83,
     JobState.PREEMPTED: 84,
@@ -117,6 +119,13 @@ def explain(
     return explanation
 
 
+def explain_text(path: Path, name: str) -> Explanation:
+    """Return what a log alone tells of a failure. Raises OSError when it cannot be read."""
+    from ..explain import judge  # as above
+
+    return judge.explain_text(path, name)
+
+
 def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | None:
     stall = stall_notice.asked(paths, job, listener)
     if stall is None:
@@ -158,10 +167,14 @@ def resume_command(paths: JobPaths, job: Job) -> str:
     return suggest.text(change(arguments={"--resume": paths.root}, bind=bind), job.typed)
 
 
-def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
-    """Return an explanation for programs; `fix` has the whole command as its text."""
+def explanation_facts(explanation: Explanation, job: Job | None = None) -> dict[str, Any]:
+    """Return an explanation for programs; `fix` has the whole command as its text.
+
+    Without a job, of a log alone, `id` is None and the text says what to change in a launch.
+    """
+    typed = job.typed if job else UNKNOWN_LAUNCH
     return {
-        "id": job.id,
+        "id": job.id if job else None,
         "name": explanation.name,
         "cause": explanation.cause,
         "who": explanation.who,
@@ -169,9 +182,9 @@ def explanation_facts(explanation: Explanation, job: Job) -> dict[str, Any]:
         "host": explanation.host,
         "evidence": explanation.evidence,
         "traceback": explanation.traceback,
-        "fix": suggest.as_json(explanation.fix, job.typed) if explanation.fix else None,
+        "fix": suggest.as_json(explanation.fix, typed) if explanation.fix else None,
         "other_fixes": [
-            {"does": does, **suggest.as_json(fix, job.typed)} for does, fix in explanation.others
+            {"does": does, **suggest.as_json(fix, typed)} for does, fix in explanation.others
         ],
         "steps": explanation.steps,
         "fixed_by": explanation.fixed_by,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
@@ -24,10 +25,19 @@ def text(remedy: Remedy, typed: CommandLine) -> str:
     """
     if remedy.kind != LAUNCH:
         return str(remedy)
+    if not typed.name:
+        return _of_any_launch(remedy)
     folder = remedy.cwd or (typed.cwd if typed.cwd != os.getcwd() else "")
     change_folder = [shlex.join(["cd", folder])] if folder else []
     parts = [*filter(None, [remedy.text]), *change_folder, shlex.join(argv(remedy, typed))]
     return "; then ".join([*_in_files(remedy, typed), " && ".join(parts)])
+
+
+def _of_any_launch(remedy: Remedy) -> str:
+    """Return what to change in a command that is not known."""
+    options = replace(remedy, text="", cwd="")
+    again = "launch again" if options == Remedy() else f"launch again with: {options}"
+    return "; then ".join(filter(None, [remedy.text, again]))
 
 
 def argv(remedy: Remedy, typed: CommandLine) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ...core.command_line import CommandLine
 from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
@@ -101,8 +102,9 @@ def without_use(result: dict[str, Any]) -> dict[str, Any]:
     return {name: item for name, item in result.items() if name != "use"}
 
 
-def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
+def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[str]:
     """Return an explanation for people, one fact a line under its word."""
+    typed = job.typed if job else end.UNKNOWN_LAUNCH
     if not explanation.failed:
         return [f"  {harmless(x)}" for x in (explanation.cause, *explanation.evidence)]
     of_all = explanation.who and explanation.rank is None and not explanation.host
@@ -111,8 +113,8 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
         ("failed" if of_all else "first to fail", [explanation.who]),
         ("traceback", explanation.traceback),
         ("evidence", explanation.evidence),
-        ("fix", _fix(explanation, job)),
-        *(("or", [f"{does}:", suggest.text(fix, job.typed)]) for does, fix in explanation.others),
+        ("fix", _fix(explanation, typed)),
+        *(("or", [f"{does}:", suggest.text(fix, typed)]) for does, fix in explanation.others),
         ("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]),
         ("tell", [explanation.tell]),
         ("certainty", [f"{explanation.certainty.value}: {explanation.because}"]),
@@ -125,9 +127,9 @@ def explanation_lines(explanation: Explanation, job: Job) -> list[str]:
     ]
 
 
-def _fix(explanation: Explanation, job: Job) -> list[str]:
+def _fix(explanation: Explanation, typed: CommandLine) -> list[str]:
     """Return what to do in words, and the command that does it, as far as there is one."""
     fix = explanation.fix
-    command = suggest.text(fix, job.typed) if fix else ""
+    command = suggest.text(fix, typed) if fix else ""
     steps = list(explanation.steps)
     return steps if fix and fix.kind == ADVICE and steps else [*steps, command]

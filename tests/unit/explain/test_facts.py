@@ -282,7 +282,11 @@ def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
         "gpu-memory",
         "Take a smaller batch",
     ),
-    ("RuntimeError: CUDA error: invalid device ordinal", "no-such-gpu", "--ntasks-per-node 1"),
+    (
+        "RuntimeError: CUDA error: invalid device ordinal",
+        "no-such-gpu",
+        "Where each rank sees one GPU alone (`--gpus-per-task 1`), that is number 0",
+    ),
     (
         "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system",
         "nccl",

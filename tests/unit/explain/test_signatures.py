@@ -89,7 +89,7 @@ def faults(entry: MessageSignature) -> Iterator[str]:
     said = " ".join((entry.cause, *entry.fix, entry.tell, entry.command))
     rules = {
         "id": re.fullmatch(r"[a-z0-9-]+", entry.id),
-        "where": entry.where in ("error", "log", "any"),
+        "where": entry.where in ("error", "said", "log", "any"),
         "fixed_by": entry.fixed_by in ("you", "author", "administrator", "nobody"),
         "certainty": entry.certainty in ORDER,
         "fix": entry.fix,
