@@ -25,7 +25,9 @@ endif
 DEMO := runner launch --image horovod_cpu.sif --nodes 2 --cpus-per-task 1 --controller gloo --follow torch_mnist
 NODES ?= 2
 IMAGE ?= horovod_gpu.sif
-LANE := -m 'not slow'
+# Of the tests on real clusters: tests/real/lanes.py has those that are `first`.
+LANE := first
+FIRST_ALONE = Lint and the fast tests passed. Not run: the tests on a real cluster, which need root on Debian or Ubuntu.
 # Tests that are killed leave clusters beside the first one.
 END_CLUSTERS := for folder in $(RUNNER_CACHE)/cluster*; do $(CLUSTER) --state "$$folder" down; done; \
 	rm -rf --one-file-system $(RUNNER_CACHE)/cluster-beside-*
@@ -80,10 +82,14 @@ cluster-status: ## show the test cluster
 cluster-shell: ## a shell on the cluster's login node
 	$(CLUSTER) shell
 
-.PHONY: test test-all
-test: lint unit real ## lint, the fast tests, those on real clusters but for the slow ones
-test-all: lint unit real ## the same with the slow ones: Horovod compiled elsewhere, long trainings
-test-all: LANE :=
+.PHONY: test test-first test-real test-all
+test: lint unit test-first ## lint, the fast tests, and one test of each mechanism on a real cluster: 10 minutes
+test-first: # the last of these, where there can be a cluster
+	@if $(CLUSTER) possible; then $(MAKE) --no-print-directory real; else echo "$(FIRST_ALONE)"; fi
+test-real: LANE := not slow and not first
+test-real: real ## the other tests on real clusters but for the slow ones
+test-all: LANE := first or not first
+test-all: lint unit real ## lint, the fast tests, and all on real clusters: those marked slow say their minutes
 
 .PHONY: lint
 lint: $(VENV)/.ready ## ruff, mypy --strict, and the direction of imports
@@ -97,14 +103,14 @@ unit: $(VENV)/.ready ## the fast tests, three at a time on two cores: some of th
 	$(IN_VENV) python -m pytest -q -n 3 tests/unit
 
 .PHONY: real
-real: $(VENV)/.ready cluster-possible build-cpu ## the tests on real clusters but for the slow ones, two files at a time; three that fail run again
+real: $(VENV)/.ready cluster-possible build-cpu # two files at a time; three that fail run again
 	trap '$(END_CLUSTERS)' EXIT; \
 	$(CLUSTER) up --nodes 2; \
-	$(IN_VENV) python -m tests.real $(LANE)
+	$(IN_VENV) python -m tests.real -m '$(LANE)'
 
 .PHONY: cluster-possible
 cluster-possible:
-	@$(CLUSTER) possible || { echo "Lint and the fast tests passed. Those on real clusters were not run: they need root." >&2; exit 3; }
+	@$(CLUSTER) possible || { echo "The tests on real clusters need root on Debian or Ubuntu." >&2; exit 3; }
 
 .PHONY: test-cluster
 test-cluster: $(VENV)/.ready build-cpu ## the tests of the test cluster itself: after a change of tests/cluster

@@ -18,7 +18,7 @@ from tests.cluster import nodes
 from tests.cluster.design import CONTROLLER
 from tests.cluster.state import UIDS, USER, State
 
-from . import beside
+from . import beside, lanes
 
 CHECKOUT = Path(__file__).parents[2]
 IMAGE = "/scratch/ada/images/horovod_cpu.sif"
@@ -143,8 +143,17 @@ def is_single(nodeid: str) -> bool:
     return Path(nodeid.split("::")[0]).name in ONE_BY_ONE
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that go to workers one by one come last: no worker waits long for the other."""
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark those of `make test`; what goes to workers one by one comes last, so that none waits."""
+    first = [item for item in items if lanes.is_first(item.nodeid)]
+    for item in first:
+        item.add_marker(lanes.FIRST)
+    if config.getoption("markexpr") == lanes.FIRST and len(first) < len(lanes.MECHANISMS):
+        missing = set(lanes.MECHANISMS.values()).difference(
+            (lanes.name(item.nodeid) for item in first)
+        )
+        raise pytest.UsageError(f"not collected, of tests/real/lanes.py: {', '.join(missing)}")
     items.sort(key=lambda item: is_single(item.nodeid))
 
 
