@@ -151,7 +151,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(lanes.FIRST)
     if config.getoption("markexpr") == lanes.FIRST and len(first) < len(lanes.MECHANISMS):
         missing = set(lanes.MECHANISMS.values()).difference(
-            (lanes.name(item.nodeid) for item in first)
+            lanes.name(item.nodeid) for item in first
         )
         raise pytest.UsageError(f"not collected, of tests/real/lanes.py: {', '.join(missing)}")
     items.sort(key=lambda item: is_single(item.nodeid))

@@ -1,4 +1,4 @@
-"""The lane of each real test: `make test` runs one test of each mechanism, `make test-real` the rest.
+"""`make test` runs one real test of each mechanism, `make test-real` the others.
 
 Those marked `slow` are in neither: `make test-all` runs them too.
 """
