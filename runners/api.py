@@ -42,12 +42,13 @@ class JobFailed(RunnerError):
 
 
 def launch(
-    trainer: str | Path, *, args: Sequence[object] = (), force: bool = False, **settings: Any
+    trainer: str | Path = "", *, args: Sequence[object] = (), force: bool = False, **settings: Any
 ) -> Job:
     """Submit a job, as `runner launch` does; return it.
 
-    `trainer` is a packaged recipe, a Python file or a program, and `args` are its arguments. The
-    settings are the options of `runner launch`, with underscores: `nodes=2`,
+    `trainer` is a packaged recipe, a Python file or a program, and `args` are its arguments.
+    Without one it is a packaged test of a minute, `torch_mnist`, or `tf_mnist` where the image has
+    no PyTorch. The settings are the options of `runner launch`, with underscores: `nodes=2`,
     `env={"NAME": "value"}`, `bind=["/data"]`. Files, variables and the site's profile give the
     others. Raises UsageError for settings that cannot be meant, and Refused, with remedies, for a
     job that cannot work, unless `force` is given; then nothing was submitted.
@@ -61,7 +62,7 @@ def launch(
     return Job(draft.paths, (*draft.plan.warnings, *forced))
 
 
-def plan(trainer: str | Path, *, args: Sequence[object] = (), **settings: Any) -> Plan:
+def plan(trainer: str | Path = "", *, args: Sequence[object] = (), **settings: Any) -> Plan:
     """Return what `launch` would choose, as `runner plan` shows it; nothing is submitted.
 
     A plan that cannot work has `refusals`. Raises UsageError as `launch`.
@@ -75,7 +76,11 @@ def _request(
     """Return the trainer's name, its arguments and the settings, checked. Raises UsageError."""
     if isinstance(args, (str, bytes)):
         raise UsageError(f"args must be a list, such as ['--lr', 0.1], not the string {args!r}")
-    name, words = str(trainer), [str(each) for each in args]
+    name, words = str(trainer or ""), [str(each) for each in args]
+    if words and not name:
+        raise UsageError(
+            f"args {words!r} without a trainer", remedy='launch("torch_mnist", args=[...])'
+        )
     if trainers.source(name) and not {"-h", "--help"}.isdisjoint(words):
         shows = command("runner", "recipes", "show", name)
         raise UsageError(f"{name} --help trains nothing", remedy=shows)

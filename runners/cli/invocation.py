@@ -15,6 +15,8 @@ from ..core.command_line import FLAG, CommandLine, Given
 from ..core.errors import RunnerError, UsageError
 from ..core.remedy import Value, change, command
 from ..settings.table import SETTINGS
+from . import trainer_words
+from .trainer_words import takes_a_value
 
 # Of a single call: a job's record is for doing the same again, by a person.
 ONCE = ("dry-run", "json", "parsable", "array", "sweep", "verbose")
@@ -135,8 +137,12 @@ class TrainerCommand(SettingsCommand):
         try:
             rest = super().parse_args(ctx, args)
             if not ctx.resilient_parsing:
+                trainer_words.check(self, ctx, words)
                 _show_trainers_help(ctx)
             return rest
+        except click.BadParameter as error:
+            trainer_words.check_value(self, ctx, words, error)
+            raise
         except click.NoSuchOption as error:
             import difflib  # for a mistake only
 
@@ -196,7 +202,7 @@ def _split(
         option = known.get(word.partition("=")[0]) or known.get(word[:2])  # -N2
         if word.startswith("-") and option:
             own.append(word)
-            own += [left.pop(0)] if word in known and left and _takes_a_value(option) else []
+            own += [left.pop(0)] if word in known and left and takes_a_value(option) else []
         elif word.startswith("-"):
             theirs.append(word)
             value = left and not trainer and "=" not in word and not left[0].startswith("-")
@@ -205,7 +211,3 @@ def _split(
             (theirs if trainer else own).append(word)
             trainer = True
     return (own if trainer else None), theirs
-
-
-def _takes_a_value(option: click.Parameter) -> bool:
-    return isinstance(option, click.Option) and not (option.is_flag or option.count)

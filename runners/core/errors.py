@@ -6,6 +6,7 @@ The kinds tell whose fault it is, and each has the exit code of the command that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
 from runners.core.remedy import Remedy, advice
 
@@ -14,11 +15,13 @@ class RunnerError(Exception):
     """Base of all: `what` happened, the `evidence` for it, and `remedies`, the best first.
 
     A remedy that is a text stands for advice, line by line. `tried` is whether they were planned,
-    each as a whole command, and work.
+    each as a whole command, and work. Of several faults `single` has the remedies, each of which
+    fixes one.
     """
 
     exit_code = 1
     tried = False
+    single: tuple[Remedy, ...] = ()
 
     def __init__(
         self, what: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
@@ -43,13 +46,9 @@ class UsageError(RunnerError):
 
 
 class Refused(RunnerError):
-    """The request is clear, but it cannot work here; nothing was started.
-
-    Of several faults `single` has the remedies, each of which fixes one.
-    """
+    """The request is clear, but it cannot work here; nothing was started."""
 
     exit_code = 80
-    single: tuple[Remedy, ...] = ()
 
 
 class SystemFault(RunnerError):
@@ -66,17 +65,40 @@ class NotFound(UsageError):
     """A name that does not exist."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return "did you mean ...?", or the list of what there is.
+class FirstProblem:
+    """Raises the first error: what a single caller wants to know."""
 
-    Beside the nearest name only those that are about as near.
-    """
+    def of(self, function: Callable[..., Any], *args: Any, instead: Any = None) -> Any:
+        """Return what the function does; `instead` stands for it where the error is kept."""
+        return function(*args)
+
+
+class Problems(FirstProblem):
+    """Collects the user's mistakes and what cannot work, so that they are told at once."""
+
+    def __init__(self) -> None:
+        self.found: list[RunnerError] = []
+
+    def of(self, function: Callable[..., Any], *args: Any, instead: Any = None) -> Any:
+        try:
+            return function(*args)
+        except (UsageError, Refused) as error:
+            self.found.append(error)
+            return instead
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean ...?", or the list of what there is."""
+    names = sorted(known)
+    if near := close(word, names):
+        return "did you mean " + " or ".join(near) + "?"
+    return "one of: " + ", ".join(names) if names else ""
+
+
+def close(word: str, known: Iterable[str]) -> list[str]:
+    """Return the names that are nearest to a word, all about as near; none for one unlike all."""
     import difflib  # for a mistake only
 
-    names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
-    if close:
-        alike = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
-        close = [name for name, near in zip(close, alike) if near > alike[0] - 0.1]
-        return "did you mean " + " or ".join(close) + "?"
-    return "one of: " + ", ".join(names) if names else ""
+    near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.5)
+    alike = [difflib.SequenceMatcher(None, name, word).ratio() for name in near]
+    return [name for name, ratio in zip(near, alike) if ratio > alike[0] - 0.1]

@@ -208,6 +208,8 @@ class ImageInfo:
     such as amd64; empty if unknown. `problem` says why the image could not be looked into.
     `brought_by` says what brings an environment that nobody named: BY_MODULES, whose Python each
     node finds on its PATH, or the variable that names the active one.
+    `unbuilt` is the command that brings an image of ours which is not here; its labels are those
+    that its definition and lock will give it.
     Of a file, `size` is in bytes, `offset` is where in it the squashfs begins, 0 when there is none
     to unpack, and `filesystem` is the kind that it lies on, in the kernel's words, such as nfs4.
     """
@@ -220,6 +222,7 @@ class ImageInfo:
     inspected: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     brought_by: str = ""
+    unbuilt: str = ""
     size: int = 0
     offset: int = 0
     filesystem: str = ""

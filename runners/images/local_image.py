@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core import places, trust
-from ..core.errors import NotFound, Refused, RunnerError, UsageError, nearest
+from ..core.errors import NotFound, Refused, RunnerError, UsageError, close, nearest
 from ..core.machine import WORDS
 from ..core.model import ImageInfo
-from ..core.remedy import command
+from ..core.remedy import change, command
 from ..sites import load
 from .facts import image_labels
 from .store import images_lock, store
@@ -21,9 +21,9 @@ ENDINGS = (".sif", ".simg")
 
 
 class ImageMissing(NotFound):
-    """No file has that name; `short` is the image of ours that brings it, "" for none."""
+    """No file has that name; `expected` is what is known of one that will have it."""
 
-    short = ""
+    expected: ImageInfo
 
 
 def find(name: str | None) -> Path:
@@ -33,7 +33,7 @@ def find(name: str | None) -> Path:
     name without a slash; NotFound with the nearest names when there is none.
     """
     if not name:
-        raise UsageError("no image was given", remedy="--image horovod_cpu.sif")
+        raise UsageError("no image was given", remedy=change(image="horovod_cpu.sif"))
     if "://" in name:
         raise UsageError(f"{name} is not on this machine", remedy=f"runner pull {name}")
     path = Path(name).expanduser()
@@ -47,17 +47,22 @@ def find(name: str | None) -> Path:
 
 
 def _missing(name: str) -> Path:
-    from .release import prebuilt  # only here, since launches mostly find their image
+    from . import expected  # launches mostly find their image
 
-    folders = {Path(name).expanduser().parent, places.images()}
-    files = [str(file) for folder in folders for file in folder.glob("*.sif")]
-    near = nearest(Path(name).name, [Path(file).name for file in files])
-    looked = ", ".join(sorted(str(folder) for folder in folders))
-    short = prebuilt.short(Path(name).name)
-    verbs = ["pull"] * bool(prebuilt.release_source(os.environ).source) + ["build"]
-    brought = [command("runner", verb, short or "cpu") for verb in verbs if short or not near]
-    error = ImageMissing(f"the image {name} does not exist", f"looked in {looked}\n{near}", brought)
-    error.short = short if name == Path(name).name else ""
+    folder, images = Path(name).expanduser().parent, places.images()
+    known = expected.names(images) | {file.name: str(file) for file in folder.glob("*.sif")}
+    meant = expected.meant(Path(name).name)
+    known = {meant: known[meant]} if meant in known else known
+    looked = ", ".join(sorted({str(folder), str(images)}))
+    remedies = expected.commands(name)
+    remedies += [] if remedies else [change(image=known[each]) for each in close(meant, known)]
+    near = "" if expected.packaged(name) else nearest(meant, known)
+    error = ImageMissing(
+        f"the image {name} does not exist",
+        f"looked in {looked}\n{near}",
+        remedies or expected.commands("horovod_cpu.sif"),
+    )
+    error.expected = expected.image(name)
     raise error
 
 

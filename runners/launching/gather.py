@@ -9,9 +9,8 @@ from typing import Any
 
 from ..core import gpus
 from ..core.disk_space import mount_type
-from ..core.errors import NotFound
+from ..core.errors import NotFound, Problems
 from ..core.model import (
-    ACTIVE,
     DataAccess,
     Dataset,
     ImageInfo,
@@ -26,22 +25,33 @@ from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
 from ..core.trainer import Trainer
-from ..images import container_runtime, local_image, reference
+from ..images import container_runtime
 from ..images.trust import recorded_digest
-from ..planning import execution, site_limits, solver, staging
+from ..planning import execution, solver, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_queries
-from ..script import environment
 from ..settings import config, request, trainers
 from ..sites import find, probe
+from . import at_once, default_trainer, named_image
+from .named_image import NamedImage
 
 
 def plan(
     trainer: str, args: Sequence[str], flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> Plan:
-    """Return the plan for what the flags, files and environment ask; see `plan_for`."""
-    resolved, preset = trainers.find(trainer, tuple(args))
-    return plan_for(resolved, preset, flags, probe_site(flags, preset), dry_run, listener)
+    """Return the plan for what the flags, files and environment ask; see `plan_for`.
+
+    Without a trainer it is the one of `default_trainer`.
+    """
+    problems = Problems()
+    here = problems.of(probe_site, flags, None) or probe_site({**flags, "site": find.NONE}, None)
+    name, words = trainer, tuple(args)
+    if not name:
+        name = default_trainer.of(_image_alone(flags, here, dry_run, listener))
+        listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
+    unknown = Trainer(name, None, None, words, program=name, typed=name), None
+    resolved, preset = problems.of(trainers.find, name, words, instead=unknown)
+    return plan_for(resolved, preset, flags, here, dry_run, listener, problems)
 
 
 def plan_for(
@@ -51,33 +61,28 @@ def plan_for(
     here: Site,
     dry_run: bool,
     listener: Listener,
+    problems: Problems | None = None,
 ) -> Plan:
     """Return the plan for a trainer that was found, with its preset, on a site that was asked.
 
-    One that cannot work has refusals. Raises UsageError for a site that is not here, unless it is
-    only a dry run, which neither pulls the image nor reads it whole.
+    One that cannot work has refusals. Raises an error with all `problems`, and the plan's refusals,
+    where there is one: a site that is not here, an image, a partition or a dataset that does not
+    exist. A dry run may be of another site; it neither pulls the image nor reads it whole, and one
+    of ours that is not built yet is planned with the labels that it will have.
     """
+    problems = problems or Problems()
     if not dry_run:
-        only_here(here, change(dry_run=True))
+        problems.of(only_here, here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
-    runtime = execution.expected_runtime(
-        request.one_of(RuntimeName, settings.get("runtime")),
-        request.one_of(SchedulerName, settings.get("scheduler")),
-        here,
-    )
-    resources = request.resources(settings, bool(trainer.command))
-    unnamed = _unnamed_environment(settings, here)
-    if unnamed:
-        image, why, runtime = unnamed, "", RuntimeName.NONE
-    else:
-        image = _image(settings.get("image"), runtime, dry_run, listener)
-        image, why = _image_for_nodes(settings.get("image"), image, resources, here.profile)
-        image = container_runtime.with_storage(_looked_into(image, listener))
-    spec = request.job_spec(settings, resources, image, trainer, _data(settings, here.profile))
-    if unnamed:
+    resources = request.resources(settings, bool(trainer.command), problems)
+    named = named_image.find(settings, resources, here, dry_run, listener, problems)
+    image, runtime = named.image, named.runtime
+    data = problems.of(_data, settings, here.profile, instead=())
+    spec = request.job_spec(settings, resources, image, trainer, data, problems)
+    if named.by_nobody:
         spec = replace(spec, runtime=RuntimeName.NONE)
-    _check_partition(spec, here)
-    if dry_run:
+    spec = _with_partition(spec, here, problems)
+    if dry_run or problems.found:
         recorded = recorded_digest.without_reading(image.path)
     else:
         recorded = recorded_digest.check(image.path, listener.progress)
@@ -85,39 +90,40 @@ def plan_for(
     case = Case(
         spec,
         _with_apptainer(spec, _with_host_mpi(spec, _mounts(spec, here, runtime)), runtime),
-        _reasons(settings, why, unnamed is not None),
+        _reasons(settings, named),
         settings.unasked,
         {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
     )
-    plan = solver.solve(_waiting(case) if spec.resources.dependency else case)
+    case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
+    plan = solver.solve(case)
+    if problems.found:
+        raise at_once.error(problems.found, plan.refusals)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
 
 
-def _reasons(settings: config.Config, architecture: str, unnamed: bool) -> dict[str, str]:
-    more = {"architecture": architecture} if architecture else {}
-    if unnamed and request.one_of(RuntimeName, settings.get("runtime")) is None:
+def _image_alone(
+    flags: Mapping[str, Any], here: Site, dry_run: bool, listener: Listener
+) -> ImageInfo:
+    """Return the image before there is a trainer; what is wrong with it is told with the plan."""
+    settings = config.load(flags, os.environ, None, here.profile)
+    return named_image.find(settings, Resources(), here, dry_run, listener, Problems()).image
+
+
+def _reasons(settings: config.Config, named: NamedImage) -> dict[str, str]:
+    more = {"architecture": named.why} if named.why else {}
+    if named.by_nobody and request.one_of(RuntimeName, settings.get("runtime")) is None:
         more["runtime"] = "no image was given"
     return {**settings.reasons(), **more}
 
 
-def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | None:
-    """Return the environment that stands in for an image that nobody named, None for none."""
-    runtime = request.one_of(RuntimeName, settings.get("runtime"))
-    if settings.get("image") or runtime not in (None, RuntimeName.NONE) or here.remote_site:
-        return None
-    active = any(os.environ.get(name) for name in ACTIVE)
-    if not (active or runtime or settings.is_asked("module")):
-        return None
-    from ..images.facts import environment as named  # 20 ms that other launches need not pay
-
-    names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
-    profile = here.profile
-    modules = named.LoadedModules(
-        tuple(names) if settings.is_asked("module") else (),
-        (*(profile.module_use if profile else ()), *request.module_folders(settings)),
-        bool(settings.get("module-purge")),
-    )
-    return named.unnamed(modules, runtime)
+def _with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
+    """Return the request with a partition that there is, to see what else is wrong with it."""
+    before = len(problems.found)
+    problems.of(_check_partition, spec, here)
+    if len(problems.found) == before:
+        return spec
+    (_, offered), *_ = problems.found[-1].remedies[0].options
+    return replace(spec, resources=replace(spec.resources, partition=str(offered)))
 
 
 def _check_partition(spec: JobSpec, here: Site) -> None:
@@ -135,15 +141,6 @@ def _check_partition(spec: JobSpec, here: Site) -> None:
         shown = f"sinfo: {', '.join(names)}"
         offers = [change(partition=name) for name in near]
         raise NotFound(f"there is no partition {missing}", shown, offers)
-
-
-def _image_for_nodes(
-    name: str | None, image: ImageInfo, resources: Resources, profile: Profile | None
-) -> tuple[ImageInfo, str]:
-    """Return the image for the nodes' architecture, and why it is another than was named."""
-    architectures = site_limits.architectures(resources, profile) if profile else set()
-    only = architectures.pop() if len(architectures) == 1 else ""
-    return local_image.for_nodes(name, image, only)
 
 
 def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
@@ -229,26 +226,3 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     datasets = find.all_of(texts, profile, os.environ)
     chosen = request.one_of(DataAccess, settings.get("stage-data"))
     return datasets if chosen else tuple(map(find.measured, datasets))
-
-
-def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
-    """Look into an image that is not ours, and say so, since it takes seconds the first time."""
-    if image.ours or not image.path.exists():
-        return image
-    from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
-
-    return inspect.inspected(image, listener.tell)
-
-
-def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:
-    """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
-    if runtime not in execution.CONTAINERS:
-        from ..images.facts import environment as named  # 20 ms that other launches need not pay
-
-        return named.image(name, runtime)
-    if not name or not reference.is_remote(name):
-        return local_image.on_disk(name)
-    from ..images import pull
-
-    with listener.progress() as progress:
-        return pull.image(name, dry_run, progress)

@@ -9,18 +9,19 @@ from typing import Any
 
 from ..core import signals
 from ..core.command_line import CommandLine, Given
-from ..core.errors import RunnerError
+from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
 from ..core.plan import Caution, Plan, Variable, Where
 from ..core.progress import Listener
-from ..core.remedy import advice
+from ..core.remedy import advice, change
+from ..core.trainer import Framework
 from ..schedulers import capabilities
 from ..script import render
 from ..settings import sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
 from ..submit import job_array, launch
 from ..submit.launch import Draft
-from . import gather, suggest
+from . import default_trainer, gather, suggest
 
 BELOW_OUTPUT_DIR = (
     'write below os.environ["OUTPUT_DIR"], the folder of each run, checkpoints and result.json too'
@@ -29,7 +30,7 @@ BELOW_OUTPUT_DIR = (
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """What is to be launched: a trainer, its arguments, settings by name.
+    """What is to be launched: a trainer, "" for the default one, its arguments, settings by name.
 
     `typed` is the command that asks for it, `sweep` the runs where there are several. By `force`
     also what cannot work is accepted. A dry run neither pulls the image nor reads it whole.
@@ -50,6 +51,7 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
     The remedies of an error are changes that were tried. Only by force the plan has refusals.
     """
     try:
+        _check_trainer(request)
         made = gather.plan(request.trainer, request.args, request.flags, request.dry_run, listener)
         if made.refusals and not request.force:
             raise suggest.refused(made.refusals)
@@ -60,6 +62,16 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
         raise
     shared = _shared_files(made) if request.sweep else ()
     return replace(made, warnings=(*made.warnings, *shared))
+
+
+def _check_trainer(request: LaunchRequest) -> None:
+    """Raise UsageError for several runs of no trainer: each would be the same short test."""
+    if request.sweep and not request.trainer:
+        raise UsageError(
+            "--array and --sweep need a trainer",
+            "without one a launch is a single short test",
+            change(trainer=(default_trainer.TRAINERS[Framework.PYTORCH],)),
+        )
 
 
 def _shared_files(made: Plan) -> Iterator[Caution]:

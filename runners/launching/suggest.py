@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
-from ..core.errors import Refused
+from ..core.errors import Refused, RunnerError
 from ..core.plan import Refusal
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
 from ..settings.table import LISTS
@@ -69,13 +69,14 @@ def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]
         yield Remedy(ADVICE if advice else "command", text(remedy, typed))
 
 
-def refused(refusals: Sequence[Refusal]) -> Refused:
+def refused(refusals: Sequence[Refusal], kind: type[RunnerError] = Refused) -> RunnerError:
+    """Return several reasons as one error."""
     first, *others = refusals
     evidence = [first.evidence]
     for other in others:
         evidence += [f"also: {other.what}", other.evidence]
     text = "\n".join(line for line in evidence if line)
-    error = Refused(first.what, text, remedies(refusals))
+    error = kind(first.what, text, remedies(refusals))
     error.single = tuple(each for refusal in refusals for each in refusal.remedies)
     return error
 

@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import CommandLine
-from ..core.errors import Refused, RunnerError
+from ..core.errors import RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
-from ..core.remedy import ADVICE, LAUNCH, Remedy, advice, together
-from ..images.local_image import ImageMissing
+from ..core.remedy import LAUNCH, Remedy, advice, together
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
 SESSIONS = ("shell", "jupyter")
 PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
 MOST, ATTEMPTS = 3, 16
+BRINGS = ("runner build", "runner pull")  # a dry run needs no image
 
 
 def keep(error: RunnerError, typed: CommandLine) -> None:
@@ -39,10 +39,10 @@ def _working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
         return list(error.remedies)
     search = _Search(typed)
     works = search.run(launches)
-    if works or others:
+    if works:
         return [*works, *others]
-    first, error = search.refused[0]
-    return [advice(f"{suggest.text(first, typed)}  # refused too: {error.what}")]
+    first, refused = search.refused[0]
+    return [advice(f"{suggest.text(first, typed)}  # refused too: {refused.what}"), *others]
 
 
 def offer(error: RunnerError, typed: CommandLine) -> None:
@@ -51,7 +51,7 @@ def offer(error: RunnerError, typed: CommandLine) -> None:
     error.remedies = tuple(suggest.resolved(error.remedies, typed))
 
 
-def refusal(made: Plan, typed: CommandLine) -> Refused:
+def refusal(made: Plan, typed: CommandLine) -> RunnerError:
     """Return why a plan is refused, with the commands that work instead."""
     error = suggest.refused(made.refusals)
     offer(error, typed)
@@ -72,8 +72,8 @@ def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
 
 
 def _launches(error: RunnerError) -> list[Remedy]:
-    single = error.single if isinstance(error, Refused) else ()
-    return [each for each in dict.fromkeys((*error.remedies, *single)) if each.kind == LAUNCH]
+    remedies = dict.fromkeys((*error.remedies, *error.single))
+    return [each for each in remedies if each.kind == LAUNCH]
 
 
 class _Search:
@@ -91,43 +91,32 @@ class _Search:
             if not left or len(working) == MOST:
                 break
             remedy = left.popleft()
-            error = self._error(remedy)
-            works = [remedy] if error is None else self._with_image(remedy, error)
-            working = {**working, **{suggest.text(each, self.typed): each for each in works}}
-            if error is None:
-                continue
-            self.refused.append((remedy, error))
-            more = [_then(remedy, each) for each in _launches(error)]
-            left += [each for each in more if each not in seen]
-            seen.update(more)
+            try:
+                works = self._tried(remedy)
+                working.setdefault(suggest.text(works, self.typed), works)
+            except RunnerError as error:
+                self.refused.append((remedy, error))
+                more = [_then(remedy, each) for each in _launches(error)]
+                left += [each for each in more if each not in seen]
+                seen.update(more)
         # What changes less, and is ready, comes first.
         return sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
 
-    def _error(self, remedy: Remedy) -> RunnerError | None:
-        """Return why the command is refused, None where it works or cannot be tried from here."""
-        if remedy.cwd or remedy.text or not _changes(remedy):
-            return None
-        try:
-            made = _planned(remedy, self.typed)
-        except RunnerError as error:
-            return error
-        return suggest.refused(made.refusals) if made.refusals else None
+    def _tried(self, remedy: Remedy) -> Remedy:
+        """Return a remedy that works, or cannot be tried from here, with what it needs first.
 
-    def _with_image(self, remedy: Remedy, error: RunnerError) -> list[Remedy]:
-        """Return the same change after the command that brings the image, if it lacks no more.
-
-        With the image that there is only one thing may be refused: that image.
+        Raises RunnerError where the command is refused.
         """
-        if not isinstance(error, ImageMissing) or not error.short:
-            return []
-        brings = [each.text for each in error.remedies if each.kind not in (LAUNCH, ADVICE)]
-        others = tuple(pair for pair in remedy.options if pair[0] != "image")
-        try:
-            made = _planned(replace(remedy, options=others), self.typed)
-        except RunnerError:  # it lacks something else
-            return []
-        works = brings and len(made.refusals) == 1
-        return [replace(remedy, text=brings[0])] if works else []
+        brings = remedy.text.startswith(BRINGS)
+        if remedy.cwd or not (brings or (_changes(remedy) and not remedy.text)):
+            return remedy
+        made = _planned(remedy, self.typed)
+        if made.refusals:
+            raise suggest.refused(made.refusals)
+        needs = made.spec.image.unbuilt
+        if remedy.text or not needs or ("dry-run", True) in self.typed.switches:
+            return remedy
+        return replace(remedy, text=needs)
 
 
 def _planned(remedy: Remedy, typed: CommandLine) -> Plan:

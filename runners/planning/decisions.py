@@ -19,7 +19,7 @@ from ..core.plan import (
     Variable,
     Wireup,
 )
-from ..core.remedy import command
+from ..core.remedy import command, shell_line
 from ..schedulers import SCHEDULERS
 from ..script import runtimes
 from ..script.runtimes import limits
@@ -134,6 +134,11 @@ def _known(case: Case, log: DecisionLog) -> None:
         log.warn(f"{what}; paths of image and folders are those of this machine")
     if site.profile:
         log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
+    if image.unbuilt:
+        what = (
+            f"{image.path.name} is not here yet: planned by its definition and lock"
+        )
+        log.warn(what, shell_line(image.unbuilt))
     if image.source:
         log.choose(ChoiceId.IMAGE, image.digest or image.path.name, f"from {image.source}")
     elif image.brought_by:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
 from ..core import gpus
-from ..core.errors import NotFound, UsageError
+from ..core.errors import FirstProblem, NotFound, UsageError
 from ..core.model import (
     BindMount,
     Controller,
@@ -28,7 +28,7 @@ from ..core.remedy import advice, change
 from ..core.site import TIME
 from ..core.trainer import Trainer, Tuning
 from ..core.words import WordEnum
-from . import profiling
+from . import profiling, tuning
 from .config import Config
 
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
@@ -37,12 +37,10 @@ COPIED_SETTINGS = (
     *("mpi", "cpu_bind", "nv", "rocm"),
     *("output", "error", "requeue"),
 )
-# Horovod's fusion buffer: each rank allocates this size.
-LARGEST_FUSION_MB = 4096
-LONGEST_CYCLE_MS = 1000
-FILE = re.compile(r"[\w.@%+=:, -]+", re.ASCII)
 OneOf = TypeVar("OneOf", bound=WordEnum)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+AT_ONCE = FirstProblem()
+GPU_NUMBERS = ("gpus", "gpus-per-node", "gpus-per-task")
 
 
 def job_spec(
@@ -51,15 +49,17 @@ def job_spec(
     image: ImageInfo,
     trainer: Trainer,
     data: tuple[Dataset, ...] = (),
+    problems: FirstProblem = AT_ONCE,
 ) -> JobSpec:
     """Return the request as one value; raise UsageError for what contradicts itself.
 
-    `resources` are those of the settings, `image` and `data` what was found for theirs.
+    `resources` are those of the settings, `image` and `data` what was found for theirs. Where
+    `problems` keeps an error, the setting is left out.
     """
-    get = config.get
+    get, of = config.get, problems.of
     interfaces = (name.strip() for name in (get("network-interfaces") or "").split(","))
     return JobSpec(
-        name=_line("job-name", get("job-name") or trainer.name),
+        name=of(_line, "job-name", get("job-name") or trainer.name, instead=trainer.name),
         image=image,
         trainer=trainer,
         resources=resources,
@@ -74,15 +74,15 @@ def job_spec(
         gate=get("gate") is not False,
         tf_config=bool(get("tf-config")),
         network_interfaces=tuple(filter(None, interfaces)),
-        tuning=tuning(get),
-        profiling=profiling.read(get("profile-with"), get("profile-ranks")),
+        tuning=of(tuning.read, get, instead=Tuning()),
+        profiling=of(profiling.read, get("profile-with"), get("profile-ranks")),
         data=data,
-        requeue_limit=_requeue_limit(config),
-        signal=_signal(get("signal")),
-        binds=tuple(parse_bind(text) for text in get("bind") or ()),
-        env=tuple(parse_env(text) for text in get("env") or ()),
-        modules=tuple(_module(text) for text in get("module") or ()),
-        module_use=module_folders(config),
+        requeue_limit=of(_requeue_limit, config),
+        signal=of(_signal, get("signal")),
+        binds=_each(parse_bind, get("bind"), problems),
+        env=_each(parse_env, get("env"), problems),
+        modules=_each(_module, get("module"), problems),
+        module_use=_each(_module_folder, get("module-use"), problems),
         module_purge=bool(get("module-purge")),
         sbatch_args=tuple(get("sbatch-arg") or ()),
         srun_args=tuple(get("srun-arg") or ()),
@@ -92,26 +92,52 @@ def job_spec(
     )
 
 
-def resources(config: Config, ranks: bool) -> Resources:
-    """Return what is asked of the scheduler, with a task for each GPU where there are `ranks`."""
-    values = {f.name: config.get(f.name.replace("_", "-")) for f in fields(Resources)}
-    for name in COUNTS:
-        _positive(name, config.get(name))
-    for name, value in values.items():
-        if isinstance(value, str):
-            _line(name.replace("_", "-"), value)
-    if values["time"] is not None and not TIME.fullmatch(values["time"]):
-        raise UsageError(
-            f"--time {values['time']!r} is not a time that Slurm reads",
-            remedy=advice("--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)"),
+def _each(
+    parse: Callable[[str], Any], texts: Iterable[str] | None, problems: FirstProblem
+) -> tuple[Any, ...]:
+    """Return what the items of a list stand for, without those of which an error was kept."""
+    parsed = [problems.of(parse, text) for text in texts or ()]
+    return tuple(each for each in parsed if each is not None)
+
+
+def resources(config: Config, ranks: bool, problems: FirstProblem = AT_ONCE) -> Resources:
+    """Return what is asked of the scheduler, with a task for each GPU where there are `ranks`.
+
+    Raises UsageError; where `problems` keeps an error, the setting has its default.
+    """
+    defaults = Resources()
+    values = {
+        f.name: problems.of(
+            _resource,
+            *(f.name.replace("_", "-"), config.get(f.name.replace("_", "-"))),
+            instead=getattr(defaults, f.name),
         )
+        for f in fields(Resources)
+    }
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
     resources = Resources(**values)
     if resources.wants_gpus and "cpus-per-task" in config.presets:
         resources = replace(resources, cpus_per_task=None)  # a GPU's part of its node fits better
-    _consistent(resources)
+    problems.of(_check_gpus, resources)
+    problems.of(_check_tasks, resources)
     return _tasks(resources) if ranks else resources
+
+
+def _resource(name: str, value: Any) -> Any:
+    """Return a setting of the resources; raise UsageError for a value that it cannot have."""
+    if name in COUNTS:
+        _positive(name, value)
+    if isinstance(value, str):
+        _line(name, value)
+    if name == "time" and value is not None and not TIME.fullmatch(value):
+        raise UsageError(
+            f"--time {value!r} is not a time that Slurm reads",
+            remedy=advice("--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)"),
+        )
+    if name in GPU_NUMBERS and value is not None and not gpus.TYPED.fullmatch(value):
+        raise UsageError(f"--{name} {value!r} is not [TYPE:]N", remedy=change({name: "A100:4"}))
+    return value
 
 
 def _tasks(resources: Resources) -> Resources:
@@ -122,8 +148,8 @@ def _tasks(resources: Resources) -> Resources:
     return replace(resources, ntasks_per_node=number) if number else resources
 
 
-def _consistent(resources: Resources) -> None:
-    _check_gpus(resources)
+def _check_tasks(resources: Resources) -> None:
+    """Refuse a number of ranks that does not fit the number of nodes."""
     per_node, total = resources.ntasks_per_node, resources.ntasks
     if total is not None and total < resources.nodes:
         raise UsageError(
@@ -138,14 +164,7 @@ def _consistent(resources: Resources) -> None:
 
 
 def _check_gpus(resources: Resources) -> None:
-    """Refuse requests that are not Slurm's, or that say two things."""
-    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
-        text = getattr(resources, name)
-        if text is not None and not gpus.TYPED.fullmatch(text):
-            raise UsageError(
-                f"--{name.replace('_', '-')} {text!r} is not [TYPE:]N",
-                remedy=change({name.replace("_", "-"): "A100:4"}),
-            )
+    """Refuse requests that say two things."""
     ways = {
         "--gpus-per-node": resources.gpus_per_node,
         "--gres": resources.gres if gpus.in_gres(resources.gres) else None,
@@ -253,37 +272,3 @@ def parse_env(text: str) -> tuple[str, str]:
     if not equals and name not in os.environ:
         raise UsageError(f"--env {name}: it is not set here", remedy=f"export {name}=VALUE")
     return name, value if equals else os.environ[name]
-
-
-def tuning(get: Callable[[str], Any]) -> Tuning:
-    """Return the settings that `get` gives by name; raise UsageError for one that cannot be."""
-    cycle, fusion, seconds = (
-        get(name) for name in ("cycle-time-ms", "fusion-threshold-mb", "start-timeout")
-    )
-    _within("cycle-time-ms", cycle, 0, LONGEST_CYCLE_MS, "1")
-    _within("fusion-threshold-mb", fusion, 0, LARGEST_FUSION_MB, "64 (0: no fusion)")
-    _within("start-timeout", seconds, 1, 86400, "120 (seconds)")
-    timeline = _timeline(get("timeline-filename"))
-    return Tuning(timeline, bool(get("autotune")), fusion, cycle, seconds)
-
-
-def _within(name: str, value: float | None, least: int, most: int, example: str) -> None:
-    if value is not None and not (math.isfinite(value) and least <= value <= most):
-        raise UsageError(
-            f"--{name} {value:g} must be from {least} to {most}", remedy=f"--{name} {example}"
-        )
-
-
-def _timeline(text: str | None) -> str | None:
-    """Check the file: its folder has to be there, on this machine as on the nodes."""
-    if text is None or (FILE.fullmatch(text) and text not in (".", "..")):
-        return text
-    path = Path(text)
-    if not (path.is_absolute() and text.isprintable()):
-        raise UsageError(
-            f"--timeline-filename {text!r} is neither a name nor an absolute path",
-            remedy="--timeline-filename timeline.json, which will lie in the run's folder",
-        )
-    if not path.parent.is_dir():
-        raise NotFound(f"--timeline-filename {text}: there is no folder {path.parent}")
-    return text

@@ -17,6 +17,7 @@ from .launch_view import LaunchOutput
 
 EXAMPLE = """\b
 Examples:
+  runner launch --image horovod_cpu.sif --nodes 2
   runner launch --image horovod_cpu.sif --nodes 2 torch_mnist -- --epochs 5
   runner launch --image horovod_cpu.sif -N 2 --controller gloo --follow tf_mnist
   runner launch --image my.sif --gpus-per-node 4 -t 2:00:00 train.py -- --lr 0.1
@@ -24,7 +25,7 @@ Examples:
 
 
 @click.command("launch", cls=TrainerCommand, epilog=EXAMPLE)
-@click.argument("trainer")
+@click.argument("trainer", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @click.option(
@@ -46,15 +47,23 @@ Examples:
 @click.option("--parsable", is_flag=True, help="print only the job ID")
 @options.as_json
 def launch_command(
-    trainer: str, args: tuple[str, ...], dry_run: bool, force: bool, wait: bool, **values: Any
+    trainer: str | None,
+    args: tuple[str, ...],
+    dry_run: bool,
+    force: bool,
+    wait: bool,
+    **values: Any,
 ) -> None:
-    """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container."""
+    """Run TRAINER, a packaged recipe or your own .py, with ARGS on N ranks in a container.
+
+    Without TRAINER: torch_mnist, a test of a minute (tf_mnist in an image without PyTorch).
+    """
     ranks = options.ranks(values["rank"], values["all_ranks"])
     several = values["array"] is not None or values["sweep"]
     runs = sweep.variants(values["array"], values["sweep"]) if several else None
     flags, typed = options.flags(values), invocation.command_line()
     plan_view.warn_of_secrets()
-    request = LaunchRequest(trainer, args, flags, typed, runs, dry_run, force)
+    request = LaunchRequest(trainer or "", args, flags, typed, runs, dry_run, force)
     with signals.saying("nothing was submitted"):
         made = submit.accepted(request, printer.Console())
         plan_view.warn(made)

@@ -25,13 +25,13 @@ Examples:
 
 
 @click.command("plan", cls=TrainerCommand, epilog=EXAMPLE)
-@click.argument("trainer")
+@click.argument("trainer", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @options.setting_options
 @click.option("--json", "as_json", is_flag=True, help="print JSON, including the job script")
-def plan_command(trainer: str, args: tuple[str, ...], **values: Any) -> None:
+def plan_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> None:
     """Show the decisions of a launch, their reasons and evidence; submit nothing."""
-    made = gather.plan(trainer, args, options.flags(values), True, printer.Console())
+    made = gather.plan(trainer or "", args, options.flags(values), True, printer.Console())
     if values["as_json"]:
         printer.print_json(_as_data(made))
     else:

@@ -25,6 +25,7 @@ from ...core import digest, shell
 from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
 from ...core.model import ACTIVE, BY_MODULES, ImageInfo, RuntimeName
+from ...core.remedy import change
 from ...script.environment import LEAKS
 from . import digest_cache, probe_image
 
@@ -214,8 +215,10 @@ def unnamed(
         return active
     if by_modules:
         return by_modules
-    ways = WAYS if runtime is RuntimeName.NONE else "--image horovod_cpu.sif"
-    raise UsageError("no image was given", "\n".join(_looked_at(modules, active)), ways)
+    looked_at = "\n".join(_looked_at(modules, active))
+    if runtime is RuntimeName.NONE:
+        raise UsageError("no image was given", looked_at, WAYS)
+    raise UsageError("no image was given", looked_at, change(image="horovod_cpu.sif"))
 
 
 def _looked_at(modules: LoadedModules, active: ImageInfo | None) -> list[str]:

@@ -70,7 +70,7 @@ def test_without_a_trainer_nothing_far_is_guessed(capsys: pytest.CaptureFixture[
     (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
 )
 def test_what_starts_ranks_elsewhere(typed: list[str], offered: str) -> None:
-    with pytest.raises(NotFound, match="no recipe named") as caught:
+    with pytest.raises(UsageError, match="no recipe named") as caught:
         cli.main(["launch", "-N", "2", "--", *typed], prog_name="runner", standalone_mode=False)
     assert str(caught.value.remedies[0]).startswith(f"runner launch --nodes 2 {offered}  # ")
 

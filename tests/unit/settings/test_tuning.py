@@ -27,7 +27,7 @@ from runners.core.trainer import Trainer, Tuning
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.script.environment import exports
-from runners.settings import config, request
+from runners.settings import config, tuning
 
 from ..scripts import OURS
 from ..tables import each
@@ -116,12 +116,12 @@ def test_a_start_timeout_reaches_who_waits() -> None:
 )
 def test_what_cannot_be_is_refused(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=name):
-        request.tuning({name: value}.get)
+        tuning.read({name: value}.get)
 
 
 def test_a_timeline_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no folder"):
-        request.tuning({"timeline-filename": str(tmp_path / "no" / "t.json")}.get)
+        tuning.read({"timeline-filename": str(tmp_path / "no" / "t.json")}.get)
 
 
 def test_a_cycle_time_may_be_whole_or_not_in_files_and_variables() -> None:

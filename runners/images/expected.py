@@ -1,0 +1,62 @@
+"""An image that is not here yet: which of ours its name means, and what is known of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from containers import expected_labels
+from containers.catalogue import FOR_ARM, IMAGES, Image
+
+from ..core import machine, places
+from ..core.machine import AMD64, ARM64
+from ..core.model import ImageInfo
+from ..core.remedy import Remedy, command
+from .release import prebuilt
+
+
+def packaged(name: str) -> Image | None:
+    """Return the image of ours whose file has that name; None for another name."""
+    of_architectures = ((AMD64, IMAGES), (ARM64, FOR_ARM))
+    images = [(each, kind) for kind, table in of_architectures for each in table.values()]
+    file = Path(name).name
+    return next((one for one, kind in images if file == machine.file_name(one.name, kind)), None)
+
+
+def names(folder: Path) -> dict[str, str]:
+    """Return the names that a launch finds wherever it is: those of ours, and of the folder."""
+    ours = {f"{each.name}.sif" for each in IMAGES.values()}
+    return {name: name for name in (*ours, *(file.name for file in folder.glob("*.sif")))}
+
+
+def meant(name: str) -> str:
+    """Return the file's name that a word such as `gpu` or `horovod_gpu` stands for."""
+    stem = name.removesuffix(".sif")
+    ours = (one for one in IMAGES.values() if stem in (one.short, one.name))
+    return next((f"{one.name}.sif" for one in ours), name)
+
+
+def commands(name: str) -> list[Remedy]:
+    """Return the commands that bring an image of ours to where a launch looks for it, or none."""
+    of_ours = packaged(name)
+    if of_ours is None:
+        return []
+    build = ["runner", "build", of_ours.short]
+    if of_ours.architecture != machine.architecture():
+        build += ["--arch", of_ours.architecture]
+    if name != Path(name).name:
+        return [command(*build, "--output", name)]
+    has_source = bool(prebuilt.release_source(os.environ).source)
+    return [*[command("runner", "pull", of_ours.short)] * has_source, command(*build)]
+
+
+def image(name: str) -> ImageInfo:
+    """Return what is known of an image that is not here: of one of ours the labels to come."""
+    own_folder = name == Path(name).name
+    path = places.images() / name if own_folder else Path(name).expanduser().absolute()
+    of_ours = packaged(name)
+    if of_ours is None:
+        return ImageInfo(path)
+    labels, architecture = expected_labels.of(of_ours), of_ours.architecture
+    unbuilt = str(commands(name)[0])
+    return ImageInfo(path, labels, architecture=architecture, unbuilt=unbuilt)

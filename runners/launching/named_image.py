@@ -1,0 +1,115 @@
+"""The image of a launch: the one that was named, or the environment that stands in for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from ..core.errors import Problems, Refused, UsageError
+from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
+from ..core.progress import Listener
+from ..core.site import Profile, Site
+from ..images import container_runtime, local_image, reference
+from ..images.local_image import ImageMissing
+from ..planning import execution, site_limits
+from ..script import environment
+from ..settings import config, request
+
+
+class NamedImage(NamedTuple):
+    """The image of a launch, why it is that for the nodes, and what runs it.
+
+    It is an environment where nobody named an image.
+    """
+
+    image: ImageInfo
+    runtime: RuntimeName
+    why: str = ""
+    by_nobody: bool = False
+
+
+def find(
+    settings: config.Config,
+    resources: Resources,
+    here: Site,
+    dry_run: bool,
+    listener: Listener,
+    problems: Problems,
+) -> NamedImage:
+    """Return the image; of one that is not there, or cannot be used, what is known of it."""
+    name, runtime = settings.get("image"), _runtime(settings, here)
+    try:
+        if unnamed := _unnamed_environment(settings, here):
+            return NamedImage(unnamed, RuntimeName.NONE, by_nobody=True)
+        image = _image(name, runtime, dry_run or bool(problems.found), listener)
+        image, why = _image_for_nodes(name, image, resources, here.profile)
+        image = container_runtime.with_storage(_looked_into(image, listener))
+        return NamedImage(image, runtime, why)
+    except ImageMissing as error:
+        if not (dry_run and error.expected.unbuilt):
+            problems.found.append(error)
+        return NamedImage(error.expected, runtime)
+    except (UsageError, Refused) as error:
+        problems.found.append(error)
+        return NamedImage(ImageInfo(Path(name or "image")), runtime)
+
+
+def _runtime(settings: config.Config, here: Site) -> RuntimeName:
+    return execution.expected_runtime(
+        request.one_of(RuntimeName, settings.get("runtime")),
+        request.one_of(SchedulerName, settings.get("scheduler")),
+        here,
+    )
+
+
+def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | None:
+    """Return the environment that stands in for an image that nobody named, None for none."""
+    runtime = request.one_of(RuntimeName, settings.get("runtime"))
+    if settings.get("image") or runtime not in (None, RuntimeName.NONE) or here.remote_site:
+        return None
+    active = any(os.environ.get(name) for name in ACTIVE)
+    if not (active or runtime or settings.is_asked("module")):
+        return None
+    from ..images.facts import environment as named  # 20 ms that other launches need not pay
+
+    names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
+    profile = here.profile
+    modules = named.LoadedModules(
+        tuple(names) if settings.is_asked("module") else (),
+        (*(profile.module_use if profile else ()), *request.module_folders(settings)),
+        bool(settings.get("module-purge")),
+    )
+    return named.unnamed(modules, runtime)
+
+
+def _image_for_nodes(
+    name: str | None, image: ImageInfo, resources: Resources, profile: Profile | None
+) -> tuple[ImageInfo, str]:
+    """Return the image for the nodes' architecture, and why it is another than was named."""
+    architectures = site_limits.architectures(resources, profile) if profile else set()
+    only = architectures.pop() if len(architectures) == 1 else ""
+    return local_image.for_nodes(name, image, only)
+
+
+def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
+    """Look into an image that is not ours, and say so, since it takes seconds the first time."""
+    if image.ours or not image.path.exists():
+        return image
+    from ..images import inspect  # 20 ms that a launch of an image of ours need not pay
+
+    return inspect.inspected(image, listener.tell)
+
+
+def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:
+    """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
+    if runtime not in execution.CONTAINERS:
+        from ..images.facts import environment as named  # 20 ms that other launches need not pay
+
+        return named.image(name, runtime)
+    if not name or not reference.is_remote(name):
+        return local_image.on_disk(name)
+    from ..images import pull
+
+    with listener.progress() as progress:
+        return pull.image(name, dry_run, progress)

@@ -1,0 +1,199 @@
+"""A launch says all that is wrong with it at once; an image that is not built is planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers import catalogue, expected_labels
+from runners.core.command_line import CommandLine, Given
+from runners.core.errors import NotFound, Refused, RunnerError, UsageError
+from runners.core.plan import Plan
+from runners.core.progress import Listener
+from runners.launching import gather, submit, suggest
+from runners.launching.submit import LaunchRequest
+from runners.settings.sweep import SweepRequest, SweepRun
+
+from ..in_process import runner
+from ..programs import environment, program
+from ..tables import each
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a trainer, on a machine with Apptainer and no scheduler."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "RUNNER_SCRATCH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    program(tmp_path / "bin/apptainer", "echo apptainer version 1.4.5")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    (tmp_path / "train.py").touch()
+    return tmp_path
+
+
+def accepted(trainer: str = "", dry_run: bool = False, **flags: Any) -> Plan:
+    named = {name.replace("_", "-"): value for name, value in flags.items()}
+    typed = CommandLine("launch", tuple(Given(*flag) for flag in named.items()), trainer=trainer)
+    return submit.accepted(LaunchRequest(trainer, (), named, typed, dry_run=dry_run), Listener())
+
+
+def refused(trainer: str = "train.py", **flags: Any) -> RunnerError:
+    with pytest.raises((UsageError, Refused)) as caught:
+        accepted(trainer, **flags)
+    return caught.value
+
+
+def test_all_mistakes_are_told_at_once_with_one_line_that_mends_them() -> None:
+    error = refused(
+        "trian.py", image="horovod_cpu.sif", nodes=2, time="1h", data=["digit"], bind=["/nope"]
+    )
+    text = str(error)
+    for told in (
+        "the trainer trian.py does not exist",
+        "did you mean train.py?",
+        "the image horovod_cpu.sif does not exist",
+        "--time '1h' is not a time that Slurm reads",
+        "the dataset digit is neither",
+        "--bind /nope: /nope does not exist",
+        "--nodes 2 needs a scheduler",
+    ):
+        assert told in text
+    assert error.exit_code == UsageError.exit_code
+
+
+def test_what_cannot_work_here_and_no_mistake_is_refused() -> None:
+    (Path("cut.sif")).write_bytes(b"#!/usr/bin/env run-singularity\n")
+    error = refused(image="cut.sif", nodes=2)
+    assert "cut.sif cannot be used as an image" in str(error)
+    assert "--nodes 2 needs a scheduler" in str(error)
+    assert error.exit_code == Refused.exit_code
+
+
+def test_one_problem_is_told_as_it_is() -> None:
+    error = refused(image="horovod_gpus.sif")
+    assert isinstance(error, NotFound)
+    assert "did you mean horovod_gpu.sif" in str(error)
+    assert "also" not in str(error)
+
+
+@each("gpu", "horovod_gpu")
+def test_a_short_name_is_no_file(name: str) -> None:
+    (remedy,) = refused(image=name).remedies
+    assert remedy.text == "runner build gpu"
+    assert remedy.options == (("image", "horovod_gpu.sif"),)
+
+
+def test_an_unknown_image_names_what_is_known() -> None:
+    assert "horovod_cpu.sif, horovod_gpu.sif, horovod_gpu13.sif" in str(refused(image="zzz"))
+
+
+def test_the_command_that_builds_the_image_stands_before_the_launch() -> None:
+    """The whole line mends both; alone neither does."""
+    error = refused(image="horovod_cpu.sif", nodes=2)
+    typed = CommandLine("launch", (Given("image", "horovod_cpu.sif"),), trainer="train.py")
+    assert suggest.text(error.remedies[0], typed) == (
+        "runner build cpu && runner launch --nodes 1 --ntasks 2 --image horovod_cpu.sif train.py"
+    )
+
+
+@each(("horovod_cpu.sif", "runner build cpu"), ("./my/horovod_gpu.sif", "--output ./my/"))
+def test_an_image_that_is_not_built_is_planned_from_its_definition_and_lock(
+    name: str, brings: str
+) -> None:
+    made = accepted("torch_mnist", dry_run=True, image=name)
+    assert made.spec.image.fact("horovod.version") == "0.28.1"
+    (warning,) = (each for each in made.warnings if "is not here yet" in each.what)
+    assert brings in warning.remedies[0].text
+
+
+def test_the_same_image_is_refused_for_a_launch() -> None:
+    error = refused(image="horovod_cpu.sif")
+    assert "the image horovod_cpu.sif does not exist" in str(error)
+    assert [each.text for each in error.remedies] == ["runner build cpu"]
+
+
+def test_an_unknown_profile_and_an_unknown_image() -> None:
+    error = refused(site="nosuch", image="zzz.sif")
+    assert "nosuch" in error.what
+    assert "zzz.sif does not exist" in error.evidence
+
+
+@each(
+    ("cpu", {"cuda.version": "none", "horovod.operations": "mpi,gloo", "mpi.version": "4.1.4"}),
+    (
+        "gpu",
+        {
+            "horovod.frameworks": "pytorch,tensorflow",
+            "cuda.version": "12.8",
+            "cuda.driver.minimum": "525.60.13",
+            "cuda.capabilities": "7.0,7.5,8.0,8.6,8.9,9.0,9.0+PTX",
+        },
+    ),
+    ("gpu13", {"horovod.frameworks": "pytorch", "tensorflow.version": "none"}),
+)
+def test_expected_labels(name: str, some: dict[str, str]) -> None:
+    labels = expected_labels.of(catalogue.IMAGES[name])
+    assert some.items() <= labels.items()
+    assert "torch_mnist" in labels["recipes"].split(",")
+
+
+def test_without_a_trainer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--image", "horovod_cpu.sif", "--dry-run"]
+    done = runner(monkeypatch, capsys, "launch", *words)
+    first, *_ = done.stderr.splitlines()
+    about = "no trainer given: torch_mnist, a test of a minute; name another or a file"
+    assert first == f"runner: {about}"
+    assert "recipes.torch_mnist" in done.stdout
+    assert done.returncode == 0
+
+
+class Told(Listener):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def tell(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@each(
+    ({"torch.version": "none", "tensorflow.version": "2.21.0"}, "tf_mnist"),
+    ({"torch.version": "2.1", "tensorflow.version": "2.21.0"}, "torch_mnist"),
+    (
+        {"torch.version": "2.1", "tensorflow.version": "2.2", "horovod.frameworks": "tensorflow"},
+        "tf_mnist",
+    ),
+    ({}, "torch_mnist"),
+)
+def test_the_default_trainer_is_of_the_images_framework(labels: dict[str, str], name: str) -> None:
+    from runners.core.model import ImageInfo
+    from runners.launching import default_trainer
+
+    assert default_trainer.of(ImageInfo(Path("a.sif"), labels)) == name
+
+
+def test_without_a_trainer_and_without_a_framework(folder: Path) -> None:
+    environment(folder / "env")
+    error = refused("", runtime="none", image="env", scheduler="local")
+    assert "env has neither PyTorch nor TensorFlow" in str(error)
+    assert error.exit_code == Refused.exit_code
+    assert error.remedies[0].trainer == ("hostname",)
+
+
+def test_several_runs_need_a_trainer() -> None:
+    sweep = SweepRequest([SweepRun(0), SweepRun(1)], None)
+    request = LaunchRequest("", (), {"image": "horovod_cpu.sif"}, CommandLine(), sweep)
+    with pytest.raises(UsageError, match="--array and --sweep need a trainer"):
+        submit.accepted(request, Listener())
+
+
+def test_gather_tells_which_trainer_it_took() -> None:
+    told = Told()
+    made = gather.plan("", (), {"image": "horovod_gpu.sif"}, True, told)
+    assert made.spec.trainer.typed == "torch_mnist"
+    assert told.lines[0].startswith("no trainer given: torch_mnist")
