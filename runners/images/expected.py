@@ -23,10 +23,9 @@ def packaged(name: str) -> Image | None:
     return next((one for one, kind in images if file == machine.file_name(one.name, kind)), None)
 
 
-def names(folder: Path) -> dict[str, str]:
-    """Return the names that a launch finds wherever it is: those of ours, and of the folder."""
-    ours = {f"{each.name}.sif" for each in IMAGES.values()}
-    return {name: name for name in (*ours, *(file.name for file in folder.glob("*.sif")))}
+def names() -> dict[str, str]:
+    """Return the names of ours, which a launch finds wherever it is."""
+    return {f"{each.name}.sif": f"{each.name}.sif" for each in IMAGES.values()}
 
 
 def meant(name: str) -> str:

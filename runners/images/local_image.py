@@ -50,16 +50,20 @@ def _missing(name: str) -> Path:
     from . import expected  # launches mostly find their image
 
     folder, images = Path(name).expanduser().parent, places.images()
-    known = expected.names(images) | {file.name: str(file) for file in folder.glob("*.sif")}
+    here = {file.name: str(file) for file in folder.glob("*.sif")}
+    here |= {file.name: file.name for file in images.glob("*.sif")}
     meant = expected.meant(Path(name).name)
+    known = {**expected.names(), **here}
     known = {meant: known[meant]} if meant in known else known
-    looked = ", ".join(sorted({str(folder), str(images)}))
-    remedies = expected.commands(name)
-    remedies += [] if remedies else [change(image=known[each]) for each in close(meant, known)]
-    near = "" if expected.packaged(name) else nearest(meant, known)
+    near = close(meant, known)
+    if near and near[0] in here:  # what is there is meant, rather than what could be built
+        known = {each: known[each] for each in near if each in here}
+    brings = expected.commands(name)
+    remedies = brings or [change(image=known[each]) for each in near if each in known]
+    looked = "looked in " + ", ".join(sorted({str(folder), str(images)}))
     error = ImageMissing(
         f"the image {name} does not exist",
-        f"looked in {looked}\n{near}",
+        looked if brings else f"{looked}\n{nearest(meant, known)}",
         remedies or expected.commands("horovod_cpu.sif"),
     )
     error.expected = expected.image(name)

@@ -42,6 +42,8 @@ def _working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
     if works:
         return [*works, *others]
     first, refused = search.refused[0]
+    if others and refused.what == error.what:  # it changes nothing of that
+        return others
     return [advice(f"{suggest.text(first, typed)}  # refused too: {refused.what}"), *others]
 
 

@@ -24,7 +24,7 @@ from ..core.model import (
     RuntimeName,
     SchedulerName,
 )
-from ..core.remedy import advice, change
+from ..core.remedy import change
 from ..core.site import TIME
 from ..core.trainer import Trainer, Tuning
 from ..core.words import WordEnum
@@ -40,6 +40,7 @@ COPIED_SETTINGS = (
 OneOf = TypeVar("OneOf", bound=WordEnum)
 COUNTS = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
 AT_ONCE = FirstProblem()
+ENGLISH_TIME = re.compile(r"(\d{1,5}) ?([mhd])[a-z]*")
 GPU_NUMBERS = ("gpus", "gpus-per-node", "gpus-per-task")
 
 
@@ -133,11 +134,22 @@ def _resource(name: str, value: Any) -> Any:
     if name == "time" and value is not None and not TIME.fullmatch(value):
         raise UsageError(
             f"--time {value!r} is not a time that Slurm reads",
-            remedy=advice("--time 30 (minutes), --time 01:30:00 or --time 2-12:00:00 (days-hours)"),
+            "it reads 30 (minutes), 01:30:00 and 2-12:00:00 (days-hours)",
+            change(time=_meant_time(value)),
         )
     if name in GPU_NUMBERS and value is not None and not gpus.TYPED.fullmatch(value):
         raise UsageError(f"--{name} {value!r} is not [TYPE:]N", remedy=change({name: "A100:4"}))
     return value
+
+
+def _meant_time(text: str) -> str:
+    """Return a time such as 1h, 90min or 2d as Slurm writes it; an hour for any other text."""
+    match = ENGLISH_TIME.fullmatch(text.strip().lower())
+    number, unit = match.groups() if match else ("1", "h")
+    minutes = int(number) * {"m": 1, "h": 60, "d": 24 * 60}[unit]
+    days, minutes = divmod(minutes, 24 * 60)
+    clock = f"{minutes // 60:02d}:{minutes % 60:02d}:00"
+    return f"{days}-{clock}" if days else clock
 
 
 def _tasks(resources: Resources) -> Resources:
@@ -238,8 +250,9 @@ def _signal(text: str | None) -> int | None:
     if not match:
         raise UsageError(
             f"--signal {text!r} is not [B:]USR1[@SECONDS]",
-            "trainers save and stop on SIGUSR1, which the job's script passes on to them",
-            "--signal USR1@120, or --sbatch-arg=--signal=... for what only your own trainer knows",
+            "trainers save and stop on SIGUSR1, which the job's script passes on to them\n"
+            "what only your own trainer knows: --sbatch-arg=--signal=...",
+            change(signal="USR1@120"),
         )
     return int(match.group(1) or 60)
 

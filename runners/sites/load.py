@@ -81,7 +81,9 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     """
     known = found(env)
     if name not in known:
-        raise NotFound(f"there is no site named {name!r}", nearest(name, known), "runner sites")
+        near = [change(site=each) for each in close(name, known)]
+        remedies = near or [command("runner", "sites")]
+        raise NotFound(f"there is no site named {name!r}", nearest(name, known), remedies)
     return build(name, parts(known[name], env), chosen)
 
 

@@ -75,7 +75,8 @@ def _print(made: Plan) -> None:
     for remedy in working_remedies.instead(made, here):
         click.echo(f"try: {suggest.text(remedy, here)}")
     if not made.refusals:
-        next_step = "to run it: runner launch"
+        first = f"{made.spec.image.unbuilt}, then " if made.spec.image.unbuilt else ""
+        next_step = f"to run it: {first}runner launch"
         if made.remote_site:
             next_step = "its script: runner launch --dry-run"
         click.echo(f"this works; {next_step} with the same words")
