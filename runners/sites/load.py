@@ -11,7 +11,8 @@ from types import GenericAlias
 from typing import Annotated, Any, NamedTuple
 
 from ..core import toml_check
-from ..core.errors import NotFound, UsageError, nearest
+from ..core.errors import NotFound, UsageError, close, nearest
+from ..core.remedy import change, command
 from ..core.site import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
 from ..core.toml_check import check, convert, kinds, one_of
 from ..schedulers import SCHEDULERS, capabilities
