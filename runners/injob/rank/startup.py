@@ -39,6 +39,8 @@ TRAINER, WORKER = "trainer", "worker"  # a worker: started by a launcher such as
 RANK = "RUNNER_RANK"
 NAMELESS = "RUNNER_NAMELESS"  # set where the container does not know the user, with a name
 RAS_ADDRESS = "NCCL_RAS_ADDR"  # where NCCL's RAS is to listen
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+INSTANCES = "RUNNER_MIG_INSTANCES"  # the node's, for the workers of an agent (visible_gpus.py)
 # Before the stacks, three integers as this machine writes them: the optimizers' steps, the
 # descriptor into which the handler writes (a trainer may have closed it, and opened another file),
 # and the port of NCCL's RAS.
@@ -50,6 +52,7 @@ memories: "list[int]" = []  # the descriptor of this process's memory
 def begin(wrap: "Callable[[str, ModuleType], None]") -> None:
     """Let this process answer, and hand what it imports of HOOKS to `wrap`."""
     answer()
+    see_one_instance()
     sys.meta_path.insert(0, Finder(wrap))
     complete_pwd()
 
@@ -89,6 +92,17 @@ class Finder:
 def below_an_agent() -> bool:
     """Whether this process is torchrun's or another agent's, whose workers are the ranks."""
     return "TORCHELASTIC_RUN_ID" in os.environ or "RUNNER_AGENT" in os.environ
+
+
+def see_one_instance() -> None:
+    """Give a worker of an agent the MIG instance of its local rank, before it loads CUDA.
+
+    DeepSpeed's own launcher has numbered the devices for its workers, which no instance has.
+    """
+    own, local_rank = os.environ.get(INSTANCES, ""), os.environ.get("LOCAL_RANK", "")
+    if own and local_rank.isdigit() and below_an_agent():
+        names = own.split(",")
+        os.environ[VISIBLE] = names[int(local_rank) % len(names)]
 
 
 def answer() -> None:

@@ -12,7 +12,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from .. import failure_kinds as kinds
-from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, problems, rank_environment, startup
+from . import (
+    EXIT_STOPPED,
+    HOROVOD,
+    commands,
+    failures,
+    gate,
+    problems,
+    rank_environment,
+    startup,
+    visible_gpus,
+)
 from .commands import AGENTS, Node, is_python
 from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
 from .problems import RendezvousError
@@ -77,6 +87,8 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
 
     Raises RendezvousError where no world can come of it.
     """
+    if options.gpus:
+        os.environ.update(_instances(task, options))
     variables = rank_environment.compiled_code(options.run_dir)
     if options.controller == "mpi":
         variables.update(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi")
@@ -100,6 +112,12 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
         print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
         return options.command
     return _placed(task, options, session, place)
+
+
+def _instances(task: Task, options: ShimOptions) -> dict[str, str]:
+    if options.agent:
+        return visible_gpus.for_workers(options.workers, os.environ)
+    return visible_gpus.of_rank(task.local_rank, task.local_size, os.environ)
 
 
 def _placed(

@@ -1,0 +1,105 @@
+"""Which GPUs a rank sees: where MIG divides them, one instance of its own.
+
+A process can use one instance, whatever it sees (NVIDIA, MIG User Guide, "CUDA Device
+Enumeration"), so two ranks that see the same two would both take the first. Instances are named by
+their UUIDs, which Slurm and PBS put into CUDA_VISIBLE_DEVICES; where it has numbers, or is not set,
+nvidia-smi lists them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from glob import glob
+
+from .startup import INSTANCES, VISIBLE
+
+INSTANCE = "MIG-"  # how its UUID begins
+LIST = ("nvidia-smi", "-L")
+SECONDS_TO_LIST = 20
+# The driver's folders: "mig" is always there, and below a GPU's those of its instances.
+CAPABILITIES = "/proc/driver/nvidia/capabilities"
+# "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5b...)", and its instances below it:
+# "  MIG 1g.5gb      Device  0: (UUID: MIG-c6d4...)", before driver 470 "MIG-GPU-5d5b.../1/0"
+LISTED = re.compile(r"^\s*(GPU|MIG) .*\(UUID: ([\w/-]+)\)", re.MULTILINE)
+
+
+def listed(text: str) -> dict[str, list[str]]:
+    """Return the instances of each GPU, by its UUID, in the words of `nvidia-smi -L`."""
+    gpus: dict[str, list[str]] = {}
+    for kind, uuid in LISTED.findall(text):
+        if kind == "GPU":
+            gpus[uuid] = []
+        elif gpus:
+            gpus[next(reversed(gpus))].append(uuid)
+    return gpus
+
+
+def devices(gpus: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what processes can use: each instance, and each GPU that is not divided."""
+    return [each for uuid, instances in gpus.items() for each in instances or [uuid]]
+
+
+def named(visible: str | None, gpus: Mapping[str, Sequence[str]], ranks: int) -> list[str]:
+    """Return the devices that CUDA_VISIBLE_DEVICES names, all where it is not set.
+
+    A number is the place of a device in the list; of a whole GPU, with its instances, where there
+    would be fewer devices than `ranks` on this node.
+    """
+    every, wholes = devices(gpus), list(gpus)
+    if visible is None:
+        return every
+    words = [word.strip() for word in visible.split(",") if word.strip()]
+    if not all(word.isdigit() for word in words):
+        of_gpu = [devices({word: gpus.get(word, ())}) for word in words]
+        return [each for one in of_gpu for each in one]
+    if len(words) == len(every):  # Slurm's numbers count all, and its cgroup shows the job's alone
+        return every
+    numbers = [int(word) for word in words]
+    if len(numbers) < ranks:
+        chosen = {
+            wholes[number]: gpus[wholes[number]] for number in numbers if number < len(wholes)
+        }
+        return devices(chosen)
+    return [every[number] for number in numbers if number < len(every)]
+
+
+def instances(env: Mapping[str, str], ranks: int) -> list[str]:
+    """Return the devices of a node's ranks where MIG divides its GPUs; none where it does not."""
+    visible = env.get(VISIBLE)
+    if visible is not None and INSTANCE in visible:
+        gpus: dict[str, list[str]] = {}
+    elif _may_be_divided():
+        gpus = listed(_list())
+    else:
+        return []
+    found = named(visible, gpus, ranks)
+    return found if any(each.startswith(INSTANCE) for each in found) else []
+
+
+def of_rank(local_rank: int, ranks: int, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which a rank sees an instance of its own, of `ranks` on this node."""
+    own = instances(env, ranks)
+    return {VISIBLE: own[local_rank % len(own)]} if own else {}
+
+
+def for_workers(workers: int, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which each worker of an agent finds its instance (startup.py)."""
+    own = instances(env, workers)
+    return {INSTANCES: ",".join(own)} if own else {}
+
+
+def _may_be_divided() -> bool:
+    """Whether the driver has instances, or does not say: nvidia-smi may take seconds."""
+    return not os.path.isdir(CAPABILITIES) or bool(glob(f"{CAPABILITIES}/gpu*/mig/gi*"))
+
+
+def _list() -> str:
+    import subprocess  # most jobs need none
+
+    try:
+        done = subprocess.run(LIST, check=False, capture_output=True, timeout=SECONDS_TO_LIST)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
