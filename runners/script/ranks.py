@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..core import quoting
+from ..core import gpus, quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
 from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName, SchedulerName
@@ -51,6 +51,7 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--network-interfaces", ",".join(plan.network.interfaces)]
     if plan.gpus.vendor is GpuVendor.NVIDIA:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
+        shim += ["--nv-alone"] * (not _requests_gpus(plan))
     shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)
     shim += ["--errors"] * bool(plan.spec.error)
     if profiling := plan.spec.profiling:
@@ -60,6 +61,10 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
     shim += ["--core-files"] * any(arg.startswith("--propagate") for arg in slurms)
     shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config
     return [*shim, "--run-dir", str(paths.root), "--"]
+
+
+def _requests_gpus(plan: Plan) -> bool:
+    return bool(gpus.on_a_node(plan.resources)) or gpus.by_sbatch(plan.spec.sbatch_args)
 
 
 def image_check(plan: Plan) -> list[str]:

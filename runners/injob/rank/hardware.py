@@ -61,14 +61,17 @@ def older(version: str, minimum: str) -> bool:
     return numbers < needed
 
 
-def driver_problem(minimum: str | None, host: str, driver_file: str = DRIVER) -> Problem | None:
+def driver_problem(
+    minimum: str | None, host: str, driver_file: str = DRIVER, requested: bool = True
+) -> Problem | None:
     """Return why this node cannot run the image's GPU code; None when it can.
 
-    `minimum` is the oldest driver for the image's CUDA, None when the image does not say.
+    `minimum` is the oldest driver for the image's CUDA, None when the image does not say. GPUs were
+    `requested`, or --nv alone was given.
     """
     driver = driver_version(driver_file)
     if why_not := loading_error(LIBRARY):
-        return _no_library(why_not, driver, host)
+        return _no_library(why_not, driver, host, requested)
     if minimum and driver and older(driver, minimum):
         return _explained(
             "old",
@@ -80,7 +83,7 @@ def driver_problem(minimum: str | None, host: str, driver_file: str = DRIVER) ->
     return None
 
 
-def _no_library(why_not: str, driver: str, host: str) -> Problem:
+def _no_library(why_not: str, driver: str, host: str, requested: bool) -> Problem:
     if glibc := GLIBC.search(why_not):
         own = os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
         return _explained(
@@ -98,7 +101,8 @@ def _no_library(why_not: str, driver: str, host: str) -> Problem:
         )
     return _explained(
         kinds.NO_DRIVER,
-        f"GPUs were requested, but {host} has no NVIDIA driver",
+        f"{'GPUs were requested' if requested else '--nv was given'}, but {host} has no NVIDIA "
+        "driver",
         f"no {DRIVER}; {why_not}",
         "--partition NAME or --gpus-per-node N for nodes with GPUs, or --no-nv to run on CPUs",
     )

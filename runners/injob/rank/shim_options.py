@@ -24,6 +24,7 @@ class ShimOptions(argparse.Namespace):
     tf_config: bool
     interfaces: tuple[str, ...]
     gpus: bool
+    nv_alone: bool
     driver: str | None
     cpu_level: str
     errors: bool

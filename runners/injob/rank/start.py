@@ -40,6 +40,7 @@ def parse(argv: list[str]) -> ShimOptions:
     exported = os.environ.get("HOROVOD_GLOO_IFACE", "")
     add("--network-interfaces", dest="interfaces", type=_names, default=exported, help="Gloo's")
     add("--nv", dest="gpus", action="store_true", help="look for the NVIDIA driver first")
+    add("--nv-alone", action="store_true", help="no GPU was requested")
     add("--driver", metavar="VERSION", help="the oldest for the image's CUDA")
     add("--cpu-level", default="", help="what the image's Horovod is compiled for")
     add("--errors", action="store_true", help="write stderr to stderr too")
@@ -90,7 +91,8 @@ def _one(options: ShimOptions, notes: list[str]) -> int:
         _tell(notes)
     problem = hardware.cpu_problem(options.cpu_level, me.host)
     if options.gpus and not problem:
-        problem = hardware.driver_problem(options.driver, me.host)
+        requested = not options.nv_alone
+        problem = hardware.driver_problem(options.driver, me.host, requested=requested)
     if problem:
         # On one rank of each node; all record it.
         if failures.speaks(me, options.run_dir):
