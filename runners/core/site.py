@@ -180,13 +180,29 @@ class Profile:
         return Path(text) if text else None
 
 
+class NodeGroup(NamedTuple):
+    """Nodes of a partition that are alike: how many, the GPUs of each, the features.
+
+    GPUs are types, "" where the site gives none, with their numbers.
+    """
+
+    nodes: int
+    gpus: tuple[tuple[str, int], ...] = ()
+    features: tuple[str, ...] = ()
+
+    def count(self, kind: str = "") -> int:
+        """Return how many GPUs of a type, "" for any, a node has; Slurm ignores a type's case."""
+        return sum(n for name, n in self.gpus if not kind or name.lower() == kind.lower())
+
+
 @dataclass(frozen=True)
 class Partition:
     """A part of the cluster, as sinfo tells; the counts are those of its smallest node.
 
     `gpus` has the type ("" where the site gives none) and the number of each kind; `time_limit` is
     Slurm's text, such as 1-00:00:00; `default` is the one that a job without --partition gets;
-    `disk_mb` is a node's own disk for temporary files, 0 where the site does not say.
+    `disk_mb` is a node's own disk for temporary files, 0 where the site does not say. `groups` are
+    its nodes, those that are alike together.
     """
 
     name: str
@@ -196,6 +212,7 @@ class Partition:
     time_limit: str = ""
     default: bool = False
     disk_mb: int = 0
+    groups: tuple[NodeGroup, ...] = ()
 
 
 class Mpirun(NamedTuple):
@@ -217,13 +234,14 @@ class Site:
     version of the NVIDIA driver, `gpus` the number of its GPUs and `cpus` that of the CPUs which a
     process may use here, `glibc` that of the C library, `architecture` is in Go's words,
     such as amd64. `allocation` is the number of the Slurm job in which this process runs, and
-    `allocated_nodes` its nodes, with `allocated_cpus` on each at least and `allocated_tasks` asked
-    for on each. `cwd` is the current folder; `environment` has the user's variables that matter to
-    a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or were not understood, in
-    words for the user. `profile` is the site's own, None where none is known; with `remote_site` it
-    is of another machine's site, of which nothing else is known. `host_libraries` are those of its
-    mpirun, looked for when the job wants them in the image, and `unpacks` why the runtime cannot
-    mount an image but unpacks it at each start, when that matters; `fuse` it mounts by squashfuse.
+    `allocated_nodes` its nodes, with `allocated_cpus` and `allocated_gpus` on each at least and
+    `allocated_tasks` asked for on each. `cwd` is the current folder; `environment` has the user's
+    variables that matter to a job, such as NCCL_* and SCRATCH. `problems` are commands that hung or
+    were not understood, in words for the user. `profile` is the site's own, None where none is
+    known; with `remote_site` it is of another machine's site, of which nothing else is known.
+    `host_libraries` are those of its mpirun, looked for when the job wants them in the image, and
+    `unpacks` why the runtime cannot mount an image but unpacks it at each start, when that matters;
+    `fuse` it mounts by squashfuse.
     `apptainer` is the version of the one that runs the image, asked for when the job wants GPUs.
     """
 
@@ -248,6 +266,7 @@ class Site:
     allocated_nodes: int = 0
     allocated_cpus: int = 0
     allocated_tasks: int = 0
+    allocated_gpus: int = 0
     cwd: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

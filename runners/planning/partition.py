@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ..core import gpus
 from ..core.remedy import Remedy, change
-from ..core.site import Partition, Site
+from ..core.site import NodeGroup, Partition, Site
 from ..core.text import count
 from ..schedulers.base import limit_seconds
 from .case import DecisionLog, JobResources, RankResources
@@ -17,6 +19,27 @@ def of(site: Site, resources: RankResources) -> Partition | None:
         if one.name == name or (name is None and one.default):
             return one
     return None
+
+
+def groups(partition: Partition, constraint: str | None) -> tuple[NodeGroup, ...]:
+    """Return the nodes that have the features of a constraint, those that are alike together.
+
+    Where nothing is known of the nodes, each kind of GPU is taken to be on nodes of its own.
+    """
+    each_kind = tuple(NodeGroup(partition.nodes, (each,)) for each in partition.gpus)
+    known = partition.groups or each_kind or (NodeGroup(partition.nodes),)
+    if not constraint or not any(group.features for group in known):
+        return known
+    return tuple(group for group in known if _meets(group.features, constraint))
+
+
+def _meets(features: tuple[str, ...], constraint: str) -> bool:
+    """Whether a node with these features can be one of the job's, by sbatch's --constraint."""
+    text = re.sub(r"\*\d+", "", constraint)
+    if re.search(r"[][()]", text):  # of several sets: nodes of each
+        return any(word in features for word in re.split(r"[][()&|,]+", text))
+    alternatives = (each.replace(",", "&").split("&") for each in text.split("|"))
+    return any(set(words) <= set(features) for words in alternatives)
 
 
 def check(site: Site, resources: JobResources, log: DecisionLog) -> None:
@@ -91,19 +114,28 @@ def check_gpus(
     if chosen is None:
         return
     kind, number = wanted
+    nodes = _with(chosen, kind, number)
     if not chosen.gpus:
         what = f"partition {chosen.name} has no GPUs"
-    elif kind and kind.lower() not in {name.lower() for name, _ in chosen.gpus}:
+    elif not _with(chosen, kind, 1):
         what = f"partition {chosen.name} has no GPUs of type {kind}"
-    elif not _has(chosen, kind, number):
+    elif not nodes:
         what = f"no node of partition {chosen.name} has {number} GPUs"
+    elif nodes < resources.nodes <= chosen.nodes:
+        what = f"partition {chosen.name} has {count(nodes, 'node')} with {count(number, 'GPU')}, "
+        what += f"fewer than --nodes {resources.nodes}"
     else:
         return
-    listed = ", ".join(f"{n} x {name or 'GPU'}" for name, n in chosen.gpus) or "no GPUs"
-    others = [p.name for p in site.partitions if _has(p, kind, number)]
+    enough = resources.nodes if nodes else 1
+    others = [p.name for p in site.partitions if _with(p, kind, number) >= enough]
     remedies = [change(partition=name) for name in others]
-    remedies += [] if others else _what_there_is(chosen)
-    log.refuse(what, f"sinfo: {chosen.name} has {listed}", *remedies)
+    remedies += [change(nodes=nodes)] if nodes else [] if others else _what_there_is(chosen)
+    log.refuse(what, f"sinfo: {chosen.name} has {listed(chosen)}", *remedies)
+
+
+def listed(partition: Partition) -> str:
+    """Return the GPUs of a partition's nodes in words."""
+    return ", ".join(f"{n} x {name or 'GPU'}" for name, n in partition.gpus) or "no GPUs"
 
 
 def _what_there_is(partition: Partition) -> list[Remedy]:
@@ -113,7 +145,6 @@ def _what_there_is(partition: Partition) -> list[Remedy]:
     return [change(gpus_per_node=each, leave_out=others) for each in typed]
 
 
-def _has(partition: Partition, kind: str, number: int) -> bool:
-    """Whether a node has `number` of the kind; without a kind those of one node add up."""
-    fitting = [n for name, n in partition.gpus if not kind or name.lower() == kind.lower()]
-    return bool(fitting) and number <= (max(fitting) if kind else sum(fitting))
+def _with(partition: Partition, kind: str, number: int) -> int:
+    """Return how many nodes have `number` GPUs of a type, "" for any."""
+    return sum(each.nodes for each in groups(partition, None) if each.count(kind) >= number)

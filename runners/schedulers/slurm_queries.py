@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from ..core import shell
 from ..core.errors import SystemFault
-from ..core.site import Partition
+from ..core.site import NodeGroup, Partition
 
 NO_ANSWER_TEXT = "Slurm's controller does not answer"
 MPI_LIST = ["srun", "--mpi=list"]
 CONFIG = ["scontrol", "show", "config"]
-# sinfo(1), -o: name with * for the default, nodes, CPUs, GRES, time limit, disk.
+# sinfo(1), -o: name with * for the default, nodes, CPUs, GRES, time limit, disk, features.
 # With --exact, nodes that differ have lines of their own.
-PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%G|%l|%d"]
+PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%G|%l|%d|%f"]
 # gpu:A100:4(S:0-1), gpu:2, gpu:a100_1g.5gb:7
 GPU = re.compile(r"gpu(?::(?P<type>[^:(]+))?:(?P<count>\d+)")
 
@@ -63,15 +63,18 @@ def parse_partitions(text: str) -> tuple[Partition, ...]:
 
 
 def _parse_partition(line: str) -> Partition:
-    name, nodes, cpus, gres, limit, disk = line.split("|")
+    name, nodes, cpus, gres, limit, disk, *features = line.split("|")
+    gpus = tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres))
+    named = tuple(name for text in features if text != "(null)" for name in text.split(","))
     return Partition(
         name.rstrip("*"),
         int(nodes),
         int(cpus.rstrip("+")),
-        tuple((match["type"] or "", int(match["count"])) for match in GPU.finditer(gres)),
+        gpus,
         limit,
         name.endswith("*"),
         int(disk.rstrip("+")),
+        (NodeGroup(int(nodes), gpus, named),),
     )
 
 
@@ -83,6 +86,7 @@ def _merged(one: Partition, other: Partition) -> Partition:
         cpus=min(one.cpus, other.cpus),
         disk_mb=min(one.disk_mb, other.disk_mb),
         gpus=one.gpus + tuple(gpu for gpu in other.gpus if gpu not in one.gpus),
+        groups=one.groups + other.groups,
     )
 
 

@@ -11,25 +11,37 @@ import pytest
 
 from runners.core import shell
 from runners.core.model import MpiFlavour
-from runners.core.site import Mpirun, Partition
+from runners.core.site import Mpirun, NodeGroup, Partition
 from runners.schedulers import slurm_queries
 from runners.sites import probe
 
 from ..tables import each
 
 SINFO = """\
-cpu*|2|32|(null)|1-00:00:00|0
-gpu|3|64|gpu:A100:4(S:0-1)|2-00:00:00|960000
-gpu|1|48|gpu:V100:2,nvme:1|2-00:00:00|480000+
+cpu*|2|32|(null)|1-00:00:00|0|(null)
+gpu|3|64|gpu:A100:4(S:0-1)|2-00:00:00|960000|x86_64,gpu
+gpu|1|48|gpu:V100:2,nvme:1|2-00:00:00|480000+|x86_64
 mig|1|64|gpu:a100_1g.5gb:7|infinite|0
 """
+MIG = (("a100_1g.5gb", 7),)
 
 
 def test_partitions() -> None:
     assert slurm_queries.parse_partitions(SINFO) == (
-        Partition("cpu", 2, 32, (), "1-00:00:00", True),
-        Partition("gpu", 4, 48, (("A100", 4), ("V100", 2)), "2-00:00:00", disk_mb=480000),
-        Partition("mig", 1, 64, (("a100_1g.5gb", 7),), "infinite"),
+        Partition("cpu", 2, 32, (), "1-00:00:00", True, groups=(NodeGroup(2),)),
+        Partition(
+            "gpu",
+            4,
+            48,
+            (("A100", 4), ("V100", 2)),
+            "2-00:00:00",
+            disk_mb=480000,
+            groups=(
+                NodeGroup(3, (("A100", 4),), ("x86_64", "gpu")),
+                NodeGroup(1, (("V100", 2),), ("x86_64",)),
+            ),
+        ),
+        Partition("mig", 1, 64, MIG, "infinite", groups=(NodeGroup(1, MIG),)),
     )
 
 
