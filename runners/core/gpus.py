@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from .model import Resources
+from .model import JobSpec, Resources
 
-# [TYPE:]N; NVIDIA's names of parts of a GPU (MIG) are types: 1g.10gb, a100_2g.10gb
-TYPED = re.compile(r"(?:[\w.+-]+:)?[1-9]\d*")
+# [TYPE:]N, and 0 for none; NVIDIA's names of parts of a GPU (MIG) are types: 1g.10gb, a100_2g.10gb
+TYPED = re.compile(r"0|(?:[\w.+-]+:)?[1-9]\d*")
+TYPE = re.compile(r"[\w.+-]*[A-Za-z][\w.+-]*")
 MIG = re.compile(r"\d+g\.\d+gb")
+SETTINGS = ("gpus", "gpus-per-node", "gpus-per-task", "gres")
+# Options of sbatch's, and the resource of a PBS chunk, by which --sbatch-arg asks for GPUs.
+BY_SBATCH = re.compile(
+    r"(?:^|\s)(?:-G|--gpus(?:-per-\w+)?\b|--(?:gres|tres-per-\w+)[= ]\S*gpu)|\bngpus="
+)
 
 
 def settings_used(resources: Resources) -> list[str]:
@@ -16,6 +23,33 @@ def settings_used(resources: Resources) -> list[str]:
     names = ["gpus", "gpus_per_node", "gpus_per_task"]
     given = [name for name in names if getattr(resources, name)]
     return [name.replace("_", "-") for name in [*given, *["gres"] * bool(in_gres(resources.gres))]]
+
+
+def asks(name: str, text: str | None) -> bool:
+    """Whether a setting of SETTINGS says anything about GPUs."""
+    return bool(in_gres(text) if name == "gres" else text)
+
+
+def is_none(name: str, text: str | None) -> bool:
+    """Whether a setting of SETTINGS says that the job gets no GPUs, as --gpus-per-node 0 does."""
+    wanted = in_gres(text) if name == "gres" else typed(text or "1")
+    return wanted is not None and wanted[1] == 0
+
+
+def by_sbatch(args: Sequence[str]) -> bool:
+    """Whether options that the scheduler gets as they are ask for GPUs."""
+    return bool(BY_SBATCH.search(" ".join(args)))
+
+
+def settled(spec: JobSpec, resources: Resources) -> bool:
+    """Whether anything typed or configured says what GPUs the job gets, or that it gets none."""
+    said = (each for each in spec.settings if each.name in SETTINGS)
+    return (
+        on_a_node(resources) is not None
+        or any(asks(each.name, str(each.value)) for each in said)
+        or False in (spec.nv, spec.rocm)
+        or by_sbatch(spec.sbatch_args)
+    )
 
 
 def on_a_node(resources: Resources) -> tuple[str, int] | None:
@@ -49,6 +83,12 @@ def in_gres(gres: str | None) -> tuple[str, int] | None:
         if name == "gpu":
             return typed(rest or "1")
     return None
+
+
+def without(gres: str | None) -> str | None:
+    """Return the generic resources that are no GPUs; None where there are no others."""
+    others = [part for part in (gres or "").split(",") if part and part.partition(":")[0] != "gpu"]
+    return ",".join(others) or None
 
 
 def typed(text: str) -> tuple[str, int]:

@@ -33,6 +33,8 @@ class ChoiceId(WordEnum):
     LAUNCHER = "launcher"
     ARCHITECTURE = "architecture"
     NODES = "nodes"
+    CONSTRAINT = "constraint"
+    GPUS_PER_NODE = "gpus-per-node"
     NTASKS_PER_NODE = "ntasks-per-node"
     CPUS_PER_TASK = "cpus-per-task"
     THREADS = "threads"

@@ -27,7 +27,7 @@ from ..core.site import Profile, Site
 from ..core.trainer import Trainer
 from ..images import container_runtime
 from ..images.trust import recorded_digest
-from ..planning import execution, solver, staging
+from ..planning import execution, gpu_default, solver, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_queries
 from ..settings import config, request, trainers
@@ -37,7 +37,12 @@ from .named_image import NamedImage
 
 
 def plan(
-    trainer: str, args: Sequence[str], flags: Mapping[str, Any], dry_run: bool, listener: Listener
+    trainer: str,
+    args: Sequence[str],
+    flags: Mapping[str, Any],
+    dry_run: bool,
+    listener: Listener,
+    one_of_many: bool = False,
 ) -> Plan:
     """Return the plan for what the flags, files and environment ask; see `plan_for`.
 
@@ -51,7 +56,7 @@ def plan(
         listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
     unknown = Trainer(name, None, None, words, program=name, typed=name), None
     resolved, preset = problems.of(trainers.find, name, words, instead=unknown)
-    return plan_for(resolved, preset, flags, here, dry_run, listener, problems)
+    return plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many)
 
 
 def plan_for(
@@ -62,13 +67,15 @@ def plan_for(
     dry_run: bool,
     listener: Listener,
     problems: Problems | None = None,
+    one_of_many: bool = False,
 ) -> Plan:
     """Return the plan for a trainer that was found, with its preset, on a site that was asked.
 
-    One that cannot work has refusals. Raises an error with all `problems`, and the plan's refusals,
-    where there is one: a site that is not here, an image, a partition or a dataset that does not
-    exist. A dry run may be of another site; it neither pulls the image nor reads it whole, and one
-    of ours that is not built yet is planned with the labels that it will have.
+    It may be for `one_of_many` runs, of an array or a sweep. One that cannot work has refusals.
+    Raises an error with all `problems`, and the plan's refusals, where there is one: a site that is
+    not here, an image, a partition or a dataset that does not exist. A dry run may be of another
+    site; it neither pulls the image nor reads it whole, and one of ours that is not built yet is
+    planned with the labels that it will have.
     """
     problems = problems or Problems()
     if not dry_run:
@@ -87,12 +94,14 @@ def plan_for(
     else:
         recorded = recorded_digest.check(image.path, listener.progress)
     files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
+    here = _with_gpus(spec, _mounts(spec, here, runtime))
     case = Case(
         spec,
-        _with_apptainer(spec, _with_host_mpi(spec, _mounts(spec, here, runtime)), runtime),
+        _with_apptainer(spec, _with_host_mpi(spec, here), runtime),
         _reasons(settings, named),
         settings.unasked,
         {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
+        one_of_many,
     )
     case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
     plan = solver.solve(case)
@@ -156,9 +165,21 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     return here
 
 
+def _with_gpus(spec: JobSpec, here: Site) -> Site:
+    """Count the GPUs of this machine or of the surrounding job, where the job may get them all."""
+    vendor = gpu_default.of_image(spec.image)
+    scheduler = capabilities(execution.expected_scheduler(spec.scheduler, here))
+    if vendor is None or gpus.settled(spec, spec.resources):
+        return here
+    if scheduler.within_job:
+        return replace(here, allocated_gpus=probe.allocated_gpus(here.allocation))
+    return replace(here, gpus=probe.gpus_here(vendor)) if scheduler.one_machine else here
+
+
 def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
-    wanted = spec.nv is not False and (spec.nv or gpus.settings_used(spec.resources))
+    asked = spec.nv or gpus.settings_used(spec.resources)
+    wanted = spec.nv is not False and (asked or gpu_default.of_image(spec.image))
     is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
     if here.remote_site or not (wanted and is_here):
         return here

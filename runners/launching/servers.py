@@ -28,7 +28,7 @@ from .server_visit import ServerVisit
 from .sessions import PreparedSession, SessionRequest
 
 JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
-ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
+ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1, "gpus-per-node": "0"}
 WRITER = 'SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
 
 

@@ -52,7 +52,8 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
     """
     try:
         _check_trainer(request)
-        made = gather.plan(request.trainer, request.args, request.flags, request.dry_run, listener)
+        words, many = (request.trainer, request.args, request.flags), request.sweep is not None
+        made = gather.plan(*words, request.dry_run, listener, many)
         if made.refusals and not request.force:
             raise suggest.refused(made.refusals)
     except RunnerError as error:

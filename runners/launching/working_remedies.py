@@ -129,7 +129,9 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
 
         return sessions.planned(typed.name, flags, True, Listener()).plan
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
-    return gather.plan(trainer, list(suggest.arguments(remedy, args)), flags, True, Listener())
+    words = list(suggest.arguments(remedy, args))
+    many = any(name in ("array", "sweep") for name, _ in typed.switches)
+    return gather.plan(trainer, words, flags, True, Listener(), many)
 
 
 def _changes(remedy: Remedy) -> tuple[object, ...]:

@@ -27,7 +27,8 @@ class Case:
 
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
     the settings that only a default or the trainer's preset brought. `filesystems` are the kinds,
-    such as nfs4, of those on which its files and folders lie.
+    such as nfs4, of those on which its files and folders lie. `one_of_many` is a run of an array or
+    a sweep.
     """
 
     spec: JobSpec
@@ -35,6 +36,7 @@ class Case:
     reasons: Mapping[str, str] = field(default_factory=dict)
     unasked: frozenset[str] = frozenset()
     filesystems: Mapping[Path, str] = field(default_factory=dict)
+    one_of_many: bool = False
 
     @property
     def image(self) -> ImageInfo:

@@ -27,6 +27,7 @@ from . import (
     cpu,
     execution,
     gpu,
+    gpu_default,
     host_mpi,
     network,
     partition,
@@ -66,6 +67,7 @@ def _start(case: Case, log: DecisionLog) -> Start:
         requested = site_rules.in_sites_gpu_form(requested, profile, log)
     scheduler = execution.scheduler(case, log)
     ranks = execution.ranks(case, requested, scheduler, log)
+    ranks = gpu_default.choose(case, ranks, scheduler, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
     execution.contained(case.spec, ranks, runtime, log)

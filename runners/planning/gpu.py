@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ..core import gpus
 from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, GpuOfRank, Gpus, Provider
@@ -12,7 +10,7 @@ from ..core.site import Site
 from ..core.trainer import ProcessGroup
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
-from . import gpu_image, partition
+from . import gpu_default, gpu_image, partition
 from .case import Case, DecisionLog, RankResources
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
@@ -59,36 +57,50 @@ def _vendor(
     case: Case, resources: RankResources, wanted: tuple[str, int] | None, log: DecisionLog
 ) -> GpuVendor | None:
     """Choose whose driver comes in; `wanted` are type and number of GPUs on a node."""
-    spec, site, image = case.spec, case.site, case.image
+    spec, why = case.spec, "the job requests GPUs"
     for vendor, option, given in (
         (GpuVendor.NVIDIA, ChoiceId.NV, spec.nv),
         (GpuVendor.AMD, ChoiceId.ROCM, spec.rocm),
     ):
         if given:
             log.choose(option, True, case.why(option))
+            _usable(case, resources, vendor, why if wanted else f"--{option} was given", log)
             return vendor
-    if spec.nv is False or not wanted:
+    for_gpus = gpu_default.of_image(case.image)
+    if spec.nv is False or not (wanted or (for_gpus and gpus.by_sbatch(spec.sbatch_args))):
         reason = case.why(ChoiceId.NV) if spec.nv is False else "the job requests no GPU"
         log.choose(ChoiceId.NV, False, reason)
         return None
-    if image.fact("cuda.version") == "none" and not _is_amd(wanted[0], site):
-        better = gpu_image.for_job(case, resources, wanted[0])
-        log.refuse(
-            f"the job requests GPUs, but {image.path.name} cannot use them",
-            image.how("cuda.version"),
-            change(image=better.image if better else gpu_image.CUDA12),
-            change(leave_out=gpus.settings_used(resources)),
-        )
-    if _is_amd(wanted[0], site):
-        log.choose(ChoiceId.ROCM, True, "the job requests GPUs, and they are AMD GPUs")
+    kind = wanted[0] if wanted else ""
+    if _is_amd(kind, case.site) or (for_gpus is GpuVendor.AMD and not kind):
+        log.choose(ChoiceId.ROCM, True, f"{why}, and they are AMD GPUs")
         return GpuVendor.AMD
-    log.choose(ChoiceId.NV, True, "the job requests GPUs")
+    _usable(case, resources, GpuVendor.NVIDIA, why, log)
+    log.choose(ChoiceId.NV, True, why)
     return GpuVendor.NVIDIA
 
 
+def _usable(
+    case: Case, resources: RankResources, vendor: GpuVendor, why: str, log: DecisionLog
+) -> None:
+    """Refuse GPUs for an image that cannot use them."""
+    image = case.image
+    fact = "cuda.version" if vendor is GpuVendor.NVIDIA else "rocm.version"
+    if image.fact(fact) != "none":
+        return
+    wanted = gpus.on_a_node(resources)
+    better = gpu_image.for_job(case, resources, wanted[0] if wanted else "")
+    log.refuse(
+        f"{why}, but {image.path.name} cannot use them",
+        image.how(fact),
+        change(image=better.image if better else gpu_image.CUDA12),
+        gpu_default.on_cpus(case, resources),
+    )
+
+
 def _is_amd(kind: str, site: Site) -> bool:
-    """AMD's data centre GPUs are named MI50 to MI355X; else what this machine has counts."""
-    return bool(re.match(r"mi\d", kind, re.IGNORECASE)) or (not kind and site.amd)
+    """Whether GPUs are AMD's, by their type; else what this machine has counts."""
+    return bool(gpu_default.AMD.match(kind)) or (not kind and site.amd)
 
 
 def _binding(
@@ -201,12 +213,14 @@ def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) 
     if dict(case.spec.env).get(ONE_GPU) == "1":
         log.warn(f"{what} share them: NCCL allows it for experiments, from {ONE_GPU_FROM} on")
         return
+    unasked = not gpus.settled(case.spec, case.spec.resources)
     log.refuse(
         f"{what}: NCCL refuses two ranks on one GPU",
         "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
         change(ntasks=resources.nodes * wanted[1])
         if resources.ntasks
         else change(ntasks_per_node=wanted[1]),
+        *[gpu_default.on_cpus(case, resources)] * unasked,
     )
 
 
@@ -229,7 +243,7 @@ def _driver(
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
             *([change(image=older_one.image)] if older_one else []),
             advice("an image with an older CUDA, or a newer driver"),
-            change(leave_out=[*gpus.settings_used(resources), "nv"]),
+            gpu_default.on_cpus(case, resources),
         )
     here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
     log.choose(ChoiceId.DRIVER, minimum or "any", f"{here}each node is checked when the job starts")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ..core import gpus
-from ..core.model import ImageInfo, Resources
+from ..core.model import JobSpec, Resources
 from ..core.remedy import Remedy, change, command
 from ..core.site import GpuRequest, NodeKind, Profile
 from ..schedulers import capabilities
@@ -24,11 +24,21 @@ def node_kinds(resources: Resources, profile: Profile) -> tuple[NodeKind, ...]:
     typed_gpus = gpus.on_a_node(resources)
     wanted = typed_gpus[0].lower() if typed_gpus else ""  # Slurm ignores the case
     typed = [kind for kind in profile.nodes if wanted and kind.gpu_type.lower() == wanted]
-    candidates = typed or list(profile.nodes)
+    named = [kind for kind in _named(resources, profile) if not typed or kind in typed]
+    return tuple(named or typed)
+
+
+def _named(resources: Resources, profile: Profile) -> list[NodeKind]:
+    """Return the kinds of nodes that a partition or a constraint names."""
     words = re.split(r"[&|,*()\[\]]", resources.constraint or "")
     words += (resources.partition or "").split(",")  # of several Slurm takes one
-    named = [kind for kind in candidates if kind.name in words]
-    return tuple(named or typed)
+    return [kind for kind in profile.nodes if kind.name in words]
+
+
+def all_kinds(resources: Resources, profile: Profile) -> list[NodeKind]:
+    """Return the kinds of nodes that the job can get, whatever type of GPU it names."""
+    every = list(profile.nodes) if len(profile.nodes) == 1 or profile.rules.gpu_type else []
+    return _named(resources, profile) or every
 
 
 def because(profile: Profile, key: str, reason: str = "") -> str:
@@ -39,16 +49,26 @@ def because(profile: Profile, key: str, reason: str = "") -> str:
     return f"{reason} ({origin})" if reason else origin
 
 
-def check(image: ImageInfo, resources: JobResources, profile: Profile, log: DecisionLog) -> None:
-    """Refuse what the nodes or queues of the site cannot give; warn of what is not as expected."""
-    kinds = node_kinds(resources, profile)
+def check(
+    spec: JobSpec, resources: JobResources, profile: Profile, remote: bool, log: DecisionLog
+) -> None:
+    """Refuse what the nodes or queues of the site cannot give; warn of what is not as expected.
+
+    The scheduler of a `remote` site cannot be asked: there the profile alone knows its nodes.
+    """
+    kinds, asks_scheduler = node_kinds(resources, profile), _scheduler_knows(profile) and not remote
     _form(resources, profile, log)
-    _gpus(resources, profile, kinds, log)
-    _cpus(resources, profile, kinds, log)
+    _gpus(resources, profile, kinds, asks_scheduler, log)
+    if not asks_scheduler:
+        _type(resources, profile, log)
+    _cpus(resources, profile, kinds, asks_scheduler, log)
     _time(resources, profile, log)
     _nodes(resources, profile, log)
-    _architecture(resources, image.architecture, profile, log)
+    _architecture(resources, spec.image.architecture, profile, log)
     _warn(resources, profile, kinds, log)
+    if not gpus.settled(spec, resources) and kinds and all(kind.gpus for kind in kinds):
+        option = request(profile, str(kinds[0].gpus))
+        log.warn(f"{_name(kinds)} have GPUs, but the job requests none: {option}")
 
 
 def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:
@@ -69,17 +89,22 @@ def request(profile: Profile, count: str) -> Remedy:
 
 
 def _gpus(
-    resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
+    resources: Resources,
+    profile: Profile,
+    kinds: tuple[NodeKind, ...],
+    asks_scheduler: bool,
+    log: DecisionLog,
 ) -> None:
     """Refuse GPUs that no node has, and parts of nodes where only whole ones are given."""
     requested = gpus.on_a_node(resources)
-    if not requested or not kinds:
+    told = [kind for kind in kinds if kind.cpus or kind.gpus]
+    if not requested or not told:
         return
-    counts = sorted({kind.gpus for kind in kinds})
+    counts = sorted({kind.gpus for kind in told})
     evidence = because(profile, f"nodes.{kinds[0].name}.gpus")
     whole = [request(profile, gpus.request(requested[0], count)) for count in counts if count]
     parts = profile.rules.whole_nodes
-    if requested[1] > counts[-1] and not _scheduler_knows(profile):
+    if requested[1] > counts[-1] and not asks_scheduler:
         what = f"{requested[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
         log.refuse(what, evidence, *whole)
     elif resources.nodes == 1 or requested[1] in counts:
@@ -90,17 +115,40 @@ def _gpus(
         log.refuse(what, because(profile, "rules.whole_nodes"), *whole, change(nodes=1))
 
 
+def _type(resources: Resources, profile: Profile, log: DecisionLog) -> None:
+    """Refuse a type of GPUs that the nodes of the job do not have, as far as all types are told."""
+    requested, kinds = gpus.on_a_node(resources), all_kinds(resources, profile)
+    types = {kind.gpu_type.lower(): kind for kind in kinds}
+    if not requested or not requested[0] or not types or "" in types:
+        return
+    wanted, number = requested
+    if wanted.lower() in types:
+        return
+    setting = "constraint" if resources.constraint else "partition"
+    others = [kind.name for kind in profile.nodes if kind.gpu_type.lower() == wanted.lower()]
+    here = [gpus.request(kind.gpu_type, min(number, kind.gpus)) for kind in types.values()]
+    remedies = [change({setting: name}) for name in others]
+    there = _or([kind.gpu_type for kind in types.values()])
+    what = f"{_name(kinds)} have {there}, not {wanted}"
+    evidence = because(profile, f"nodes.{kinds[0].name}.gpu_type")
+    log.refuse(what, evidence, *remedies, *(request(profile, count) for count in here))
+
+
 def _scheduler_knows(profile: Profile) -> bool:
     """Whether the scheduler says itself what its nodes have; the solver asks it."""
     return profile.scheduler is not None and capabilities(profile.scheduler).tells_nodes
 
 
 def _cpus(
-    resources: Resources, profile: Profile, kinds: tuple[NodeKind, ...], log: DecisionLog
+    resources: Resources,
+    profile: Profile,
+    kinds: tuple[NodeKind, ...],
+    asks_scheduler: bool,
+    log: DecisionLog,
 ) -> None:
     most = max((kind.cpus for kind in kinds), default=0)
     tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
-    if not most or tasks * each <= most or resources.overcommit or _scheduler_knows(profile):
+    if not most or tasks * each <= most or resources.overcommit or asks_scheduler:
         return
     what = f"{tasks} ranks on a node with {each} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
@@ -183,14 +231,11 @@ def _warn(
     if without and resources.nodes > 1:
         reason = because(profile, "rules.no_fast_network")
         log.warn(f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})")
-    if not requested and kinds and all(kind.gpus for kind in kinds):
-        option = request(profile, str(kinds[0].gpus))
-        log.warn(f"{_name(kinds)} have GPUs, but the job requests none: {option}")
 
 
-def _name(kinds: tuple[NodeKind, ...]) -> str:
+def _name(kinds: Sequence[NodeKind]) -> str:
     return f"the nodes of {kinds[0].name}"
 
 
-def _or(counts: list[int]) -> str:
+def _or(counts: Sequence[object]) -> str:
     return " or ".join(str(count) for count in counts)

@@ -37,7 +37,7 @@ def check(
     _forbidden(spec, resources, profile, log)
     if not site.remote_site:
         _folders(spec, profile, site, log)
-    site_limits.check(spec.image, resources, profile, log)
+    site_limits.check(spec, resources, profile, site.remote_site, log)
 
 
 def _required(spec: JobSpec, resources: JobResources, profile: Profile, log: DecisionLog) -> None:

@@ -119,7 +119,7 @@ class StudyRequest:
 def _on_each_node(values: Mapping[str, Any], ranks: int) -> dict[str, Any]:
     """Return the ranks of a node, each with a GPU of its own where GPUs are asked for."""
     gpus = values.get("gpus-per-node")
-    if not gpus:
+    if gpus in (None, "0"):
         return {"ntasks-per-node": ranks}
     kind, colon, _ = str(gpus).rpartition(":")
     return {"ntasks-per-node": ranks, "gpus-per-node": f"{kind}{colon}{ranks}"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
-from ..core import gpus
 from ..core.errors import FirstProblem, NotFound, UsageError
 from ..core.model import (
     BindMount,
@@ -28,7 +27,7 @@ from ..core.remedy import change
 from ..core.site import TIME
 from ..core.trainer import Trainer, Tuning
 from ..core.words import WordEnum
-from . import profiling, tuning
+from . import gpu_request, profiling, tuning
 from .config import Config
 
 SIGNAL = re.compile(r"(?:B:)?(?:(?:SIG)?USR1|10)(?:@(\d{1,5}))?", re.IGNORECASE)
@@ -117,12 +116,11 @@ def resources(config: Config, ranks: bool, problems: FirstProblem = AT_ONCE) -> 
     }
     for switch in ("exclusive", "overcommit"):
         values[switch] = bool(values[switch])
+    values = problems.of(gpu_request.without_none, config, values, instead=values)
     resources = Resources(**values)
-    if resources.wants_gpus and "cpus-per-task" in config.presets:
-        resources = replace(resources, cpus_per_task=None)  # a GPU's part of its node fits better
-    problems.of(_check_gpus, resources)
+    problems.of(gpu_request.check, resources)
     problems.of(_check_tasks, resources)
-    return _tasks(resources) if ranks else resources
+    return gpu_request.with_ranks(resources, config.given, ranks)
 
 
 def _resource(name: str, value: Any) -> Any:
@@ -137,8 +135,8 @@ def _resource(name: str, value: Any) -> Any:
             "it reads 30 (minutes), 01:30:00 and 2-12:00:00 (days-hours)",
             change(time=_meant_time(value)),
         )
-    if name in GPU_NUMBERS and value is not None and not gpus.TYPED.fullmatch(value):
-        raise UsageError(f"--{name} {value!r} is not [TYPE:]N", remedy=change({name: "A100:4"}))
+    if name in GPU_NUMBERS and value is not None:
+        gpu_request.check_number(name, value)
     return value
 
 
@@ -150,14 +148,6 @@ def _meant_time(text: str) -> str:
     days, minutes = divmod(minutes, 24 * 60)
     clock = f"{minutes // 60:02d}:{minutes % 60:02d}:00"
     return f"{days}-{clock}" if days else clock
-
-
-def _tasks(resources: Resources) -> Resources:
-    """Return the request with a task for each GPU of a node, unless a number was asked for."""
-    if resources.ntasks_per_node is not None or resources.ntasks is not None:
-        return resources
-    _, number = gpus.on_a_node(resources) or ("", 0)
-    return replace(resources, ntasks_per_node=number) if number else resources
 
 
 def _check_tasks(resources: Resources) -> None:
@@ -172,29 +162,6 @@ def _check_tasks(resources: Resources) -> None:
         raise UsageError(
             f"--ntasks {total} is not --nodes {resources.nodes} times --ntasks-per-node {per_node}",
             remedy=[change(leave_out=["ntasks"]), change(ntasks=resources.nodes * per_node)],
-        )
-
-
-def _check_gpus(resources: Resources) -> None:
-    """Refuse requests that say two things."""
-    ways = {
-        "--gpus-per-node": resources.gpus_per_node,
-        "--gres": resources.gres if gpus.in_gres(resources.gres) else None,
-    }
-    given = {name: text for name, text in ways.items() if text}
-    if len(given) == 2 and gpus.in_gres(resources.gres) != gpus.typed(
-        resources.gpus_per_node or ""
-    ):
-        options = " and ".join(f"{name} {text}" for name, text in given.items())
-        raise UsageError(
-            f"{options} ask for different GPUs",
-            remedy=[change(leave_out=[name[2:]]) for name in given],
-        )
-    if resources.gpus and gpus.typed(resources.gpus)[1] % resources.nodes:
-        each = gpus.shared_out(resources.gpus, resources.nodes)
-        raise UsageError(
-            f"--gpus {resources.gpus} cannot be shared evenly by --nodes {resources.nodes}",
-            remedy=change(gpus_per_node=each, leave_out=["gpus"]),
         )
 
 

@@ -62,7 +62,11 @@ SLURM = (
     Setting("ntasks-per-node", "number of ranks per node", "int", words=("--nproc-per-node",)),
     Setting("cpus-per-task", "CPUs per rank", "int", words=("-c",)),
     Setting("gpus", "total number of GPUs", words=("-G",), metavar="[TYPE:]N"),
-    Setting("gpus-per-node", "GPUs per node", metavar="[TYPE:]N"),
+    Setting(
+        "gpus-per-node",
+        "GPUs per node; 0: none (default for an image for GPUs: those of the nodes)",
+        metavar="[TYPE:]N",
+    ),
     Setting("gpus-per-task", "GPUs per rank; each rank sees only its own", metavar="[TYPE:]N"),
     Setting("gres", "generic resources per node", metavar="gpu:N"),
     Setting("time", "time limit", words=("-t",), metavar="[D-]HH:MM:SS"),

@@ -8,11 +8,12 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
 from ..core import files, machine, places, shell
-from ..core.model import MpiFlavour, RuntimeName, SchedulerName
+from ..core.model import GpuVendor, MpiFlavour, RuntimeName, SchedulerName
 from ..core.site import Mpirun, Partition, Site
 from ..injob.rank.hardware import driver_version
 from ..schedulers import capabilities, slurm_queries
@@ -22,12 +23,13 @@ RUNTIMES = tuple(one for one in RuntimeName if one not in (RuntimeName.PYXIS, Ru
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"
-    r"(CUDA_VISIBLE_DEVICES|RESUME|SLURM_CPU_BIND|USER|HOME|SCRATCH|PSCRATCH|RUNNER_SCRATCH)$"
+    r"((CUDA|ROCR|HIP)_VISIBLE_DEVICES|RESUME|SLURM_CPU_BIND|USER|HOME|(P|RUNNER_)?SCRATCH)$"
 )
 REMEMBERED = 60  # seconds of Slurm's answers: partitions, settings and the list of --mpi
 FORM = 1
 ABOUT = f"what Slurm answered, asked again after {REMEMBERED} s; may be removed at any time"
 GPUS = "/proc/driver/nvidia/gpus"  # a folder for each
+KFD = "/sys/class/kfd/kfd/topology/nodes"  # AMD's driver: a folder for each CPU and GPU
 CPU_QUOTA = "/sys/fs/cgroup/cpu.max"  # cgroups(7): microseconds, of a period
 MPIRUN = ["mpirun", "--version"]
 Parsed = TypeVar("Parsed")
@@ -161,6 +163,33 @@ def parse_mpirun(text: str) -> Mpirun | None:
         if match:
             return Mpirun(flavour, match.group(1))
     return None
+
+
+def allocated_gpus(job: str) -> int:
+    """Return the GPUs that a Slurm job has on each of its nodes at least, 0 where none are told.
+
+    `scontrol show job --detail` has lines such as "Nodes=n[1-2] CPU_IDs=0-3 Mem=1024
+    GRES=gpu:A100:2(IDX:0-1)".
+    """
+    command = ["scontrol", "show", "job", "--detail", job]
+    text = shell.together([command], SECONDS_TO_ANSWER)[0].out
+    nodes = re.findall(r"^\s+Nodes=\S+ CPU_IDs=.*?GRES=(.*)$", text, re.MULTILINE)
+    counts = [sum(int(n["count"]) for n in slurm_queries.GPU.finditer(each)) for each in nodes]
+    return min(counts, default=0)
+
+
+@lru_cache  # remedies are planned on the same machine, one after the other
+def gpus_here(vendor: GpuVendor) -> int:
+    """Return how many GPUs of a vendor a process can use here, each instance of MIG for one."""
+    if vendor is GpuVendor.AMD:
+        files = (path.read_text().strip() for path in Path(KFD).glob("*/gpu_id"))
+        return sum(text not in ("", "0") for text in files)
+    from ..injob.rank import visible_gpus  # few launches run on this machine
+
+    answer = shell.together([visible_gpus.LIST], SECONDS_TO_ANSWER)[0]
+    if answer.code:
+        return len(list(Path(GPUS).glob("*")))
+    return len(visible_gpus.devices(visible_gpus.listed(answer.out)))
 
 
 def apptainer(command: str) -> str:

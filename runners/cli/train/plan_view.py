@@ -99,7 +99,10 @@ def warning(caution: Caution) -> str:
 
 
 def show(made: Plan, verbose: bool) -> None:
-    """Print the line; with `verbose` every choice with its reason."""
+    """Print GPUs by default, and the line; with `verbose` every choice with its reason."""
+    for choice in made.choices:
+        if choice.id is ChoiceId.GPUS_PER_NODE:
+            click.echo(f"{label(choice)}: {value(choice)}, since {choice.reason}", err=True)
     click.echo(line(made), err=True)
     if verbose:
         for choice in made.choices:

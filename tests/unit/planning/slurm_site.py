@@ -17,7 +17,7 @@ SPEC = JobSpec(
 )
 IMAGE = ImageInfo(
     Path("/i/a.sif"),
-    {"horovod.controllers": "gloo", "horovod.operations": "nccl,gloo", "cuda.version": "12.8"},
+    {"horovod.controllers": "gloo", "horovod.operations": "nccl,gloo"},
 )
 SITE = Site(
     (SchedulerName.SLURM,),

@@ -1,0 +1,342 @@
+"""GPUs by default: those that an image for GPUs requests where nothing else settles them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
+from runners.core.model import GpuVendor, ImageInfo, RuntimeName, SchedulerName
+from runners.core.plan import Plan
+from runners.core.site import NodeGroup, Partition, Site
+from runners.core.trainer import Trainer
+from runners.planning import solver
+from runners.planning.case import Case
+from runners.settings import config, request
+from runners.settings.config import DEFAULTS, ConfigLayer
+from runners.sites import load
+
+from ..tables import each
+
+LABELS = {"horovod.version": "0.28.1", "horovod.operations": "nccl", "horovod.controllers": "gloo"}
+CUDA = ImageInfo(Path("/i/horovod_gpu.sif"), {**LABELS, "cuda.version": "12.8"})
+CPU = ImageInfo(Path("/i/horovod_cpu.sif"), {**LABELS, "cuda.version": "none"})
+ROCM = ImageInfo(Path("/i/rocm.sif"), {**LABELS, "cuda.version": "none", "rocm.version": "6.2"})
+OWN = Trainer("train.py", None, Path("/t/train.py"))
+PACKAGED = Trainer("torch_mnist", "recipes.torch_mnist", None)
+SESSION = Trainer("jupyter", None, None)
+
+
+def partition(name: str, *groups: NodeGroup, **more: Any) -> Partition:
+    gpus = tuple(dict.fromkeys(gpu for group in groups for gpu in group.gpus))
+    return Partition(name, sum(g.nodes for g in groups), 64, gpus, groups=groups, **more)
+
+
+A100, NONE = NodeGroup(8, (("A100", 4),), ("x86",)), NodeGroup(8, (), ("x86",))
+SITE = Site(
+    (SchedulerName.SLURM,),
+    ("none", "pmix"),
+    RuntimeName.APPTAINER,
+    partitions=(partition("gpu", A100, default=True), partition("cpu", NONE)),
+)
+ON_CPUS = replace(SITE, partitions=(partition("cpu", NONE, default=True), partition("gpu", A100)))
+UNCOUNTED = replace(SITE, partitions=(partition("main", NONE, default=True),))
+
+
+def plan(
+    flags: dict[str, Any],
+    site: Site = SITE,
+    image: ImageInfo = CUDA,
+    trainer: Trainer = OWN,
+    *below: ConfigLayer,
+    one_of_many: bool = False,
+) -> Plan:
+    """Return the plan of a launch with these settings, and those of the site's profile."""
+    typed = ConfigLayer(FLAG, flags)
+    layers = [ConfigLayer(DEFAULT, DEFAULTS), *below, *config.site_layers(site.profile, [typed])]
+    settings = config.merge([*layers, typed])
+    resources = request.resources(settings, bool(trainer.command))
+    spec = request.job_spec(settings, resources, image, trainer)
+    reasons, unasked = settings.reasons(), settings.unasked
+    return solver.solve(Case(spec, site, reasons, unasked, one_of_many=one_of_many))
+
+
+def of_profile(name: str) -> Site:
+    profile = load.profile(name, {}, "as requested")
+    return Site((profile.scheduler or SchedulerName.SLURM,), profile=profile, remote_site=True)
+
+
+def reason(made: Plan, name: str = "gpus-per-node") -> str:
+    (choice,) = [choice for choice in made.choices if choice.id == name]
+    return choice.reason
+
+
+def requested(made: Plan) -> tuple[str | None, int]:
+    """Return the GPUs and the ranks of a node."""
+    assert not made.refusals, made.refusals
+    return made.resources.gpus_per_node, made.resources.tasks_of_a_node
+
+
+def test_an_image_for_gpus_gets_those_of_the_nodes_and_the_plan_says_why() -> None:
+    made = plan({"nodes": 4})
+    assert requested(made) == ("4", 4)
+    assert made.gpus.vendor is GpuVendor.NVIDIA
+    assert reason(made) == "horovod_gpu.sif is for GPUs and nodes of gpu have 4"
+    assert not made.warnings
+
+
+@each(
+    ({"nodes": 1}, OWN, False, 4),
+    ({}, PACKAGED, False, 4),
+    ({}, OWN, False, 1),
+    ({}, SESSION, False, 1),
+    ({"nodes": 2}, SESSION, False, 1),
+    ({}, PACKAGED, True, 1),  # a run of a sweep
+    ({"nodes": 1}, PACKAGED, True, 1),
+    ({"nodes": 2}, PACKAGED, True, 4),  # which cannot be one GPU
+)
+def test_how_many(flags: dict[str, Any], trainer: Trainer, many: bool, gpus: int) -> None:
+    made = plan(flags, SITE, CUDA, trainer, one_of_many=many)
+    assert requested(made) == (str(gpus), gpus if trainer.command else 1)
+    assert ("--gpus-per-node 4 for all of a node" in reason(made)) is (gpus == 1)
+
+
+@each(
+    ({"gpus-per-node": "2"}, "2", 2),
+    ({"gpus-per-node": "0"}, None, 1),
+    ({"gpus-per-task": "1", "ntasks-per-node": 2}, None, 2),
+    ({"gres": "gpu:A100:3"}, None, 3),
+    ({"gres": "gpu:0"}, None, 1),
+    ({"nv": False}, None, 1),
+    ({"sbatch-arg": ["--gres=gpu:2"]}, None, 1),
+    ({"sbatch-arg": ["--gres", "gpu:2"]}, None, 1),
+    ({"sbatch-arg": ["-G4"]}, None, 1),
+    ({"sbatch-arg": ["--gpus-per-task=1"]}, None, 1),
+    ({"gres": "nvme:1"}, "4", 4),  # says nothing of GPUs
+    ({"sbatch-arg": ["--gres=nvme:1", "--gpu-bind=none"]}, "4", 4),
+    ({"ntasks-per-node": 2}, "2", 2),
+    ({"ntasks": 4}, "2", 2),
+    ({"nv": True}, "4", 4),
+)
+def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, ranks: int) -> None:
+    made = plan({"nodes": 2, **flags})
+    assert requested(made) == (gpus, ranks)
+    assert not [each for each in made.warnings if "is for GPUs" in each.what]
+    assert made.resources.gres == (None if flags.get("gres") == "gpu:0" else flags.get("gres"))
+
+
+def test_zero_of_the_command_line_overrules_what_a_file_asks_for() -> None:
+    file = ConfigLayer(PROJECT, {"gpus-per-task": "1"}, "runner.toml")
+    made = plan({"gpus-per-node": "0"}, SITE, CUDA, OWN, file)
+    assert requested(made) == (None, 1)
+    assert made.resources.gpus_per_task is None
+
+
+def test_gpus_that_a_request_of_sbatch_brings_get_the_driver() -> None:
+    made = plan({"sbatch-arg": ["--gres=gpu:2"]})
+    assert made.gpus.vendor is GpuVendor.NVIDIA
+
+
+def test_a_preset_s_cpus_are_for_cpus_and_a_rank_gets_its_gpu_s_share() -> None:
+    preset = ConfigLayer(PRESET, {"cpus-per-task": 1}, "torch_mnist")
+    made = plan({"nodes": 2}, SITE, CUDA, PACKAGED, preset)
+    assert made.resources.cpus_per_task == 16
+    assert plan({"nodes": 2, "cpus-per-task": 3}).resources.cpus_per_task == 3
+
+
+def test_more_ranks_than_gpus_are_refused_with_both_ways_out() -> None:
+    (refusal,) = plan({"nodes": 2, "ntasks-per-node": 8}).refusals
+    assert "8 ranks on a node with 4 GPUs" in refusal.what
+    assert list(map(str, refusal.remedies)) == ["--ntasks-per-node 4", "--gpus-per-node 0"]
+
+
+@each(
+    ({}, ["--partition gpu", "--gpus-per-node 0"]),
+    ({"nv": True}, ["--partition gpu", "--gpus-per-node 0, leave out --nv"]),
+)
+def test_where_only_another_partition_has_gpus(flags: dict[str, Any], lines: list[str]) -> None:
+    (refusal,) = plan({"nodes": 2, **flags}, ON_CPUS).refusals
+    assert refusal.what == "horovod_gpu.sif is for GPUs, and nodes of cpu have none"
+    assert refusal.evidence == "sinfo: cpu has no GPUs"
+    assert list(map(str, refusal.remedies)) == lines
+    assert requested(plan({"nodes": 2, "partition": "gpu", **flags}, ON_CPUS)) == ("4", 4)
+    assert requested(plan({"nodes": 2, "gpus-per-node": "0"}, ON_CPUS)) == (None, 1)
+
+
+def test_of_several_partitions_those_with_gpus_count() -> None:
+    assert requested(plan({"nodes": 2, "partition": "cpu,gpu"}, ON_CPUS)) == ("4", 4)
+
+
+def test_an_environment_on_nodes_without_gpus_is_warned_not_refused() -> None:
+    """What pip installs for PyTorch is for CUDA, and computes on CPUs too."""
+    flags = {"nodes": 2, "runtime": "none"}
+    made = plan(flags, ON_CPUS)
+    assert requested(made) == (None, 1)
+    (warning,) = made.warnings
+    assert "nodes of cpu have none: the job runs on CPUs" in warning.what
+    assert not plan(flags, UNCOUNTED).warnings
+
+
+def test_where_slurm_lists_no_gpu_there_is_one_warning() -> None:
+    made = plan({"nodes": 2}, UNCOUNTED)
+    assert requested(made) == (None, 1)
+    (warning,) = made.warnings
+    what = "horovod_gpu.sif is for GPUs, and Slurm lists none: the job runs on CPUs"
+    assert warning.what == what
+    assert list(map(str, warning.remedies)) == ["--nv", "--gpus-per-node 0"]
+    given = plan({"nodes": 2, "nv": True}, UNCOUNTED)
+    assert given.gpus.vendor is GpuVendor.NVIDIA
+    for flags in ({"nv": True}, {"gpus-per-node": "0"}, {"nv": False}):
+        assert not plan({"nodes": 2, **flags}, UNCOUNTED).warnings
+
+
+def test_where_nothing_is_known_of_the_nodes_the_number_is_asked_for() -> None:
+    (warning,) = plan({"nodes": 2}, replace(SITE, partitions=())).warnings
+    assert "what GPUs the nodes have is not known" in warning.what
+    assert list(map(str, warning.remedies)) == ["--gpus-per-node 1", "--gpus-per-node 0"]
+
+
+MIXED = replace(
+    SITE,
+    partitions=(
+        partition(
+            "mixed",
+            NodeGroup(2, (("A100", 4),), ("x86", "gpu", "rome")),
+            NodeGroup(9, (), ("x86", "rome")),
+            NodeGroup(4, (("V100", 2),), ("x86", "gpu")),
+            default=True,
+        ),
+    ),
+)
+
+
+@each(
+    ({}, "2", "gpu"),
+    ({"constraint": "rome&gpu"}, "4", "rome&gpu"),
+    ({"constraint": "x86|arm"}, "2", "x86|arm"),
+    ({"constraint": "rome"}, "4", "rome"),  # Slurm's count of GPUs keeps out the others
+)
+def test_of_several_kinds_of_nodes_the_least_and_no_nodes_without(
+    flags: dict[str, Any], gpus: str, constraint: str
+) -> None:
+    made = plan({"nodes": 2, **flags}, MIXED)
+    assert requested(made) == (gpus, int(gpus))
+    assert made.resources.constraint == constraint
+    if not flags:
+        assert "nodes of mixed have 2 to 4" in reason(made)
+        assert reason(made, "constraint") == "the nodes without GPUs do not have it"
+
+
+def test_a_constraint_whose_nodes_have_no_gpus() -> None:
+    nodes = (NodeGroup(2, (("a100", 4),), ("gpu",)), NodeGroup(2, (), ("cpu",)))
+    site = replace(SITE, partitions=(partition("batch", *nodes, default=True),))
+    (refusal,) = plan({"nodes": 2, "constraint": "cpu"}, site).refusals
+    assert refusal.what == "horovod_gpu.sif is for GPUs, and nodes of batch with cpu have none"
+    assert list(map(str, refusal.remedies)) == ["leave out --constraint", "--gpus-per-node 0"]
+
+
+@each(
+    ("neuron", {"comment": "pytorch"}, "gpu:8", 8),
+    ("perlmutter", {"account": "m1"}, "4", 4),
+    ("polaris", {"account": "p"}, "4", 4),
+    ("thetagpu", {"account": "p"}, "8", 8),
+)
+def test_by_the_profile_of_a_site_in_its_own_form(
+    name: str, flags: dict[str, Any], gpus: str, ranks: int
+) -> None:
+    made = plan({"nodes": 2, **flags}, of_profile(name))
+    assert not made.refusals
+    assert (made.resources.gres or made.resources.gpus_per_node) == gpus
+    assert made.resources.tasks_of_a_node == ranks
+
+
+def test_pbs_without_a_number_in_its_profile_s_settings() -> None:
+    site = of_profile("polaris")
+    assert site.profile
+    left = {name: v for name, v in site.profile.launch.items() if "per-node" not in name}
+    site = replace(site, profile=replace(site.profile, launch=left))
+    made = plan({"nodes": 2, "account": "p"}, site)
+    assert requested(made) == ("4", 4)
+    assert reason(made) == "horovod_gpu.sif is for GPUs and nodes of polaris have 4"
+
+
+def test_the_site_s_own_number_gives_way_to_zero() -> None:
+    flags = {"nodes": 2, "account": "p", "gpus-per-node": "0", "ntasks-per-node": 1}
+    made = plan(flags, of_profile("polaris"))
+    assert requested(made) == (None, 1)
+    assert not [each for each in made.warnings if "GPU" in each.what]
+
+
+def test_a_site_that_wants_the_type_is_refused_with_a_line_for_each() -> None:
+    (refusal,) = plan({"nodes": 2}, of_profile("alvis")).refusals
+    assert refusal.what == "horovod_gpu.sif is for GPUs, and alvis requires their type"
+    kinds = ("T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4")
+    assert list(map(str, refusal.remedies)) == [f"--gpus-per-node {kind}" for kind in kinds]
+    for kind in kinds:
+        assert not plan({"nodes": 2, "gpus-per-node": kind}, of_profile("alvis")).refusals
+
+
+def test_within_an_allocation_its_gpus() -> None:
+    inside = replace(SITE, allocation="12", allocated_nodes=2, allocated_cpus=64, allocated_gpus=2)
+    made = plan({"scheduler": "allocation"}, inside)
+    assert requested(made) == ("2", 2)
+    assert made.resources.nodes == 2
+    assert reason(made) == "horovod_gpu.sif is for GPUs and nodes of job 12 have 2"
+    assert requested(plan({"scheduler": "allocation"}, replace(inside, allocated_tasks=1))) == (
+        "1",
+        1,
+    )
+    (warning,) = plan({"scheduler": "allocation"}, replace(inside, allocated_gpus=0)).warnings
+    assert "nodes of job 12 have none: the job runs on CPUs" in warning.what
+
+
+@each(
+    ({}, OWN, {}, ("1", 1)),
+    ({}, PACKAGED, {}, ("3", 3)),
+    ({"nodes": 1}, OWN, {}, ("3", 3)),
+    ({}, OWN, {"CUDA_VISIBLE_DEVICES": "0,2"}, ("2", 2)),
+    ({}, OWN, {"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, ("2", 2)),
+    ({}, PACKAGED, {"CUDA_VISIBLE_DEVICES": ""}, (None, 1)),
+)
+def test_on_this_machine_its_own_or_those_that_a_variable_names(
+    flags: dict[str, Any], trainer: Trainer, env: dict[str, str], found: tuple[str | None, int]
+) -> None:
+    here = replace(SITE, gpus=3, cpus=12, environment=env)
+    made = plan({"scheduler": "local", **flags}, here, CUDA, trainer)
+    assert requested(made) == found
+
+
+def test_an_image_for_amd_gpus() -> None:
+    nodes = (NodeGroup(2, (("mi250", 8),)), NodeGroup(2, (("A100", 4),)))
+    site = replace(SITE, partitions=(partition("main", *nodes, default=True),))
+    made = plan({"nodes": 2}, site, ROCM)
+    assert requested(made) == ("8", 8)
+    assert made.gpus.vendor is GpuVendor.AMD
+    assert requested(plan({"nodes": 2}, site)) == ("4", 4)
+    (refusal,) = plan({"nodes": 2}, ON_CPUS, ROCM).refusals or (None,)
+    assert refusal is None, "the A100 of partition gpu are not AMD's"
+
+
+@each(
+    ({"nv": True}, "--nv was given", "leave out --nv"),
+    ({"nv": True, "gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node, lea"),
+    ({"gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node"),
+)
+def test_a_cpu_image_with_gpus_is_refused(flags: dict[str, Any], why: str, on_cpus: str) -> None:
+    (refusal,) = plan(flags, SITE, CPU).refusals
+    assert refusal.what == f"{why}, but horovod_cpu.sif cannot use them"
+    image, other = map(str, refusal.remedies)
+    assert image == "--image horovod_gpu.sif"
+    assert other.startswith(on_cpus)
+
+
+def test_a_cpu_image_asks_for_nothing() -> None:
+    made = plan({"nodes": 2}, SITE, CPU)
+    assert requested(made) == (None, 1)
+    assert not made.warnings
+
+
+def test_a_cpu_image_where_the_site_s_settings_ask_for_gpus() -> None:
+    (refusal,) = plan({"nodes": 2, "account": "p"}, of_profile("polaris"), CPU).refusals
+    assert [str(one) for one in refusal.remedies][1] == "--gpus-per-node 0"
