@@ -49,7 +49,7 @@ BASE, NO_RECIPES = "base.tar", "no-recipes"
 def build(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> None:
     """Make the image, unless another build just made it. Raises RunnerError."""
     with process.only_build(plan.folders.work, shown):
-        if not build_record.is_current(plan.output, plan.key):
+        if not build_record.is_current(plan.output, plan.key, plan.level):
             builder, image = Builder.here(plan, options, shown), plan.image
             steps = builder.steps()
             long = any(one.needed for one in steps[:-1])
@@ -268,7 +268,8 @@ class Builder:
                 self.apptainer.run(trainers.import_command(part, usable), log)
         except sif.SifError as error:
             raise SystemFault(f"{plan.environment} is damaged: {error}\nRemove it.") from None
-        build_record.write(plan.output, plan.key, f"sha256:{digest.sha256(plan.output)}")
+        sha256 = f"sha256:{digest.sha256(plan.output)}"
+        build_record.write(plan.output, plan.key, sha256, plan.packed_level)
 
     def append_trainers(self, image: Path, log: Path) -> None:
         """Write `image`: the environment's file system with the compiled trainers added."""

@@ -16,20 +16,18 @@ from runners.core.disk_space import Needs
 from runners.core.errors import SystemFault, UsageError
 from runners.core.text import utc
 
-from . import apptainer, apt, build_record, build_steps, catalogue, definition, process
+from . import apptainer, apt, build_record, build_steps, definition, process
 from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
 from .build_folders import BuildFolders
 from .build_steps import BuildProgress, BuildStep
 from .definition import Base
 from .foreign_horovod import HorovodBuild
-from .plan import COMPRESSION, ZSTD
+from .plan import USUAL_LEVEL, ZSTD
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
 NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
-# Level of zstd for an image of a definition, or made from another; while trying, 5 is quick.
-PACK_LEVEL, STRONGEST = "RUNNER_PACK_LEVEL", 22
 RECIPES_LABEL = "recipes"  # the label of our images and of those made from them
 # What %post has instead of the machine's: it may be full of others' files, or be emptied there.
 TMP_FOLDERS = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
@@ -58,6 +56,7 @@ class DefinitionBuild:
     base: Base | None = None
     packages: AddedPackages | None = None  # to add to the base
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
+    level: int = USUAL_LEVEL  # of zstd
     apt: apt.AptImage | None = None  # of the image that a definition starts from
 
 
@@ -151,20 +150,8 @@ def _build(target: DefinitionBuild, path: Path, output: Path, temporary: Path) -
     binds = [f"{temporary / STAGE_FOLDER}:{definition.STAGE}:ro"] if _staged(target) else []
     private = temporary / PRIVATE_FOLDER
     binds += [f"{private / name}:{folder}" for name, folder in TMP_FOLDERS.items()]
-    compression = _compression(target.base)
+    compression = ZSTD.format(target.level)
     return Build(path, output, target.files, target.build_args, tuple(binds), compression)
-
-
-def _compression(base: Base | None) -> str:
-    """As the packaged image is packed that the base is or was made from."""
-    if level := os.environ.get(PACK_LEVEL):
-        if not (level.isdecimal() and 1 <= int(level) <= STRONGEST):
-            raise UsageError(f"{PACK_LEVEL}={level}: not a level of zstd, 1 to {STRONGEST}")
-        return ZSTD.format(level)
-    if base is None or RECIPES_LABEL not in base.labels:
-        return COMPRESSION
-    gpu = base.labels.get("cuda.version", "none") != "none"
-    return ZSTD.format(catalogue.IMAGES["gpu" if gpu else "cpu"].level)
 
 
 def _fill_stage(target: DefinitionBuild, runtime: Apptainer, log: Path) -> None:

@@ -25,16 +25,17 @@ class BuildRecord:
     digest: str = ""  # sha256:... of the file
     size: int = 0  # bytes
     modified: int = 0  # nanoseconds since the epoch
+    level: int = 0  # of zstd, that a packaged image is packed with
 
 
 def path(image: Path) -> Path:
     return image.with_name(f".{image.name}.json")
 
 
-def write(image: Path, key: str, digest: str = "") -> None:
+def write(image: Path, key: str, digest: str = "", level: int = 0) -> None:
     """Note what `image`, which is complete, was built from."""
     stat = image.stat()
-    record = BuildRecord(key, digest, stat.st_size, stat.st_mtime_ns)
+    record = BuildRecord(key, digest, stat.st_size, stat.st_mtime_ns, level)
     atomic.write_text(path(image), json.dumps(asdict(record)))
 
 
@@ -60,10 +61,10 @@ def digest(image: Path) -> str:
     return str(record.digest) if record else ""
 
 
-def is_current(image: Path, key: str) -> bool:
-    """Whether `image` is there, built from exactly the inputs of `key`."""
+def is_current(image: Path, key: str, level: int | None = None) -> bool:
+    """Whether `image` is there, built from exactly the inputs of `key`; packed with any `level`."""
     present = read(image)
-    return present is not None and present.key == key
+    return present is not None and present.key == key and level in (None, present.level)
 
 
 def forget(folder: Path, used: Iterable[Path]) -> list[Path]:

@@ -27,7 +27,6 @@ class Image:
     wheel_definition: str
     lock: str  # of wheels and Debian packages; containers/lock.py writes it
     slim: str  # what is taken out of the packages
-    level: int  # of zstd: packs the CPU image in 32 CPU seconds, 12 % larger than the strongest
     needs: Needs  # of a build from nothing, at its peak
     needs_for_trainers: Needs  # of one that only renews the trainers
     codename: str  # Debian release of the base
@@ -57,7 +56,6 @@ IMAGES = {
         lock="horovod_cpu.lock",
         requirements=("horovod_cpu.in",),
         slim="horovod_cpu.slim",
-        level=6,
         # Measured: with the compilers 3.3 GB unpacked, then 0.8 packed; 66,000 files.
         needs=Needs(6 * 10**9, 100_000),
         needs_for_trainers=Needs(2 * 10**9, 1_000),
@@ -76,7 +74,6 @@ IMAGES = {
         lock="horovod_gpu.lock",
         requirements=("horovod_gpu.in", "horovod_gpu_both.in"),
         slim="horovod_gpu.slim",
-        level=6,
         # Measured: with the compilers 13 GB unpacked, then 9.5 and 3.9 packed; 60,000 files.
         needs=Needs(20 * 10**9, 100_000),
         needs_for_trainers=Needs(10 * 10**9, 1_000),

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from runners.core import digest
-from runners.core.errors import Refused
+from runners.core.errors import Refused, UsageError
 from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
 from runners.core.text import utc
@@ -24,11 +24,12 @@ from .horovod_image import selftest
 
 # The table behind this choice: docs/concepts/images.md.
 ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
-COMPRESSION = ZSTD.format(9)  # of what is packed at each change
+PACK_LEVEL, USUAL_LEVEL, STRONGEST_LEVEL = "RUNNER_PACK_LEVEL", 6, 22
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.
 EPOCH = 1686528000  # 2023-06-12, seconds since 1970
 # `COMMIT DATE` of the sources, for the labels, where there is no git to ask: a release archive.
 REVISION = "RUNNER_REVISION"
+LEVEL, LEVEL_OF = "-zstd{}.sif", re.compile(r"-zstd(\d+)\.sif$")  # ends an environment's name
 CHANGES = ("slim.py", "installed_edits.py")  # what changes installed packages
 ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
 
@@ -43,6 +44,7 @@ class BuildOptions:
     frozen: bool = False  # no Debian packages but the locked ones
     ca: Path | None = None
     arch: str = ""  # in Go's words; this machine's where nothing is said
+    level: int | None = None  # of zstd, 1 to STRONGEST_LEVEL
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class BuildPlan:
     folders: BuildFolders
     output: Path
     revision: Revision
+    level: int | None = None  # of zstd, where one is asked for; else what is packed stays
 
     @property
     def definition(self) -> Path:
@@ -132,13 +135,34 @@ class BuildPlan:
         key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))
         return self.folders.builds / f"horovod-{key}"
 
-    @property
-    def compression(self) -> str:
-        return ZSTD.format(self.image.level)
-
     @cached_property
     def environment(self) -> Path:
-        """The image without trainers: all that takes long."""
+        """The image without trainers: all that takes long.
+
+        Where no level is asked for, the one that is there, whatever its level.
+        """
+        usual = self._environment(self.level or USUAL_LEVEL)
+        if self.level is None and not usual.exists():
+            others = usual.parent.glob(f"{self.environment_key}{LEVEL.format('*')}")
+            return min(others, default=usual)
+        return usual
+
+    def _environment(self, level: int) -> Path:
+        return self.folders.builds / f"{self.environment_key}{LEVEL.format(level)}"
+
+    @property
+    def packed_level(self) -> int:
+        """Level of zstd of the environment, which the image has too."""
+        match = LEVEL_OF.search(self.environment.name)
+        return int(match[1]) if match else USUAL_LEVEL
+
+    @property
+    def compression(self) -> str:
+        return ZSTD.format(self.packed_level)
+
+    @cached_property
+    def environment_key(self) -> str:
+        """What is in the environment, however strongly it is packed."""
         inputs = [self.definition, *(HERE / name for name in (*CHANGES, self.image.slim))]
         inputs += sorted((HERE / INSIDE).glob("*.py"))
         key = digest.key(
@@ -146,10 +170,9 @@ class BuildPlan:
             pins=self.pins,
             horovod=self.horovod.name,
             base=self.base_key(self.definition),
-            compression=self.compression,
             epoch=str(EPOCH),
         )
-        return self.folders.builds / f"environment-{key}.sif"
+        return f"environment-{key}"
 
     def results(self) -> list[Path]:
         """All that is kept of a build besides wheels and image."""
@@ -160,7 +183,7 @@ class BuildPlan:
     def key(self) -> str:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""
         return digest.key(
-            environment=self.environment.name,
+            environment=self.environment_key,
             recipes=digest.of_files(trainers.files(CHECKOUT), CHECKOUT),
             assembly=digest.of_files([HERE / name for name in ASSEMBLY], HERE),
             version=self.revision.version,
@@ -179,7 +202,16 @@ def make(name: str, options: BuildOptions) -> BuildPlan:
     change = os.environ.get(REVISION) or last_change(CHECKOUT, inputs(image))
     commit, date = (change or f"unknown {EPOCH}").split()
     revision = Revision(version(CHECKOUT), commit, int(date))
-    return BuildPlan(image, choose_base(options.base, image), folders, output, revision)
+    base = choose_base(options.base, image)
+    return BuildPlan(image, base, folders, output, revision, asked_level(options.level))
+
+
+def asked_level(option: int | None) -> int | None:
+    """Return the level of zstd that the option or the variable asks for. Raises UsageError."""
+    text = str(option or os.environ.get(PACK_LEVEL, ""))
+    if text and not (text.isdecimal() and 1 <= int(text) <= STRONGEST_LEVEL):
+        raise UsageError(f"{PACK_LEVEL}={text}: not a level of zstd, 1 to {STRONGEST_LEVEL}")
+    return int(text) if text else None
 
 
 def inputs(image: Image) -> list[str]:

@@ -35,8 +35,8 @@ READ = {
     "RUNNER_REVISION": "COMMIT DATE of the sources that an image is built from, for its labels; "
     "default: what git says",
     "RUNNER_DEBIAN_MIRROR": "Debian mirror for builds",
-    "RUNNER_PACK_LEVEL": "level of zstd (1 to 22) for images made from a definition or from another"
-    " image (default: as the base is packed)",
+    "RUNNER_PACK_LEVEL": "zstd level (1 to 22) with which builds pack an image, as `--pack-level`;"
+    " default: 6, which packs fast",
     "RUNNER_TORCH_CPU_INDEX": "mirror of PyTorch's CPU index, which a build asks for `+cpu` "
     "packages that pip does not find otherwise",
     "XDG_CONFIG_HOME": "where runner/runner.toml and runner/sites/ are; default: ~/.config",

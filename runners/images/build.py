@@ -103,7 +103,7 @@ def _plan(request: ImageRequest) -> BuildPlan:
 
 
 def _build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Built:
-    is_current, bill = build_record.is_current(made.output, made.key), None
+    is_current, bill = build_record.is_current(made.output, made.key, made.level), None
     if not is_current:
         build.build(made, options, progress)
         recorded_digest.remember(made.output)
@@ -145,8 +145,13 @@ def definition_of(request: ImageRequest) -> DefinitionBuild:
     Without a definition of the user's it adds the packages of a requirements file, or else Horovod
     for the frameworks of that image.
     """
-    if not request.definition:
-        return _with_packages(request)
+    level = plan.asked_level(request.options.level)
+    made = _with_definition if request.definition else _with_packages
+    return replace(made(request), level=level or plan.USUAL_LEVEL)
+
+
+def _with_definition(request: ImageRequest) -> DefinitionBuild:
+    assert request.definition
     base = find_base(request.origin) if request.origin else None
     output = _output(base, request.options.output or Path(f"{request.definition.stem}.sif"))
     path, ca = request.definition, request.options.ca
@@ -205,7 +210,7 @@ def _tested(
 
 
 def pull_or_build(
-    name: str, arch: str, given: Collection[str], listener: Listener, progress: BuildProgress
+    name: str | None, arch: str, given: Collection[str], listener: Listener, progress: BuildProgress
 ) -> Built:
     """Have a packaged image: the one built from this checkout, else a prebuilt one, else build.
 
@@ -230,7 +235,7 @@ def pull_unless_current(name: str, listener: Listener) -> Path | None:
     """
     made = plan.make(name, BuildOptions())
     source = prebuilt.release_source(os.environ).source
-    if not source or build_record.is_current(made.output, made.key):
+    if not source or build_record.is_current(made.output, made.key, made.level):
         return None
     try:
         request = pull.request_for(name, listener)

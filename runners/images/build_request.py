@@ -18,7 +18,7 @@ An image from another: runner build --from IMAGE --requirements FILE, or --horov
 NEEDS_ADDITION = "name what to add: --requirements FILE, --horovod, or --def FILE"
 ADDITIONS = ("requirements", "horovod", "def_file")
 PACKAGES = ("wheelhouse", "index_url", "extra_index_url")
-FOR_ALL = ("target", "output", "ca", "dry_run")
+FOR_ALL = ("target", "output", "ca", "level", "dry_run")
 
 
 class BuildKind(WordEnum):

@@ -12,18 +12,22 @@ from pathlib import Path
 from containers.catalogue import IMAGES
 
 from ..core import disk_space, machine, places, sif
-from ..core.errors import NotVerified, Refused, SystemFault
+from ..core.errors import NotFound, NotVerified, Refused, SystemFault, UsageError, nearest
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Listener, Progress
 from ..core.text import human_size, utc
 from . import local_image
-from .reference import Reference, checked_digest, image_name, parse
+from .reference import FORMS, Reference, checked_digest, image_name, is_remote, parse
 from .registry import sources
 from .registry.api import OTHER_ARCH
 from .registry.sources import ImageSource
 from .store import images_lock, in_use, store
 from .store.store import Stored
+
+PREBUILT = f"prebuilt images: {', '.join(IMAGES)}"
+OTHERS = f"another image: {FORMS}"
+USUAL = "gpu"
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class PullRequest:
 
 
 def request_for(
-    uri: str,
+    uri: str | None,
     listener: Listener,
     *,
     name: str | None = None,
@@ -56,19 +60,43 @@ def request_for(
 
     The release's signature is verified. Raises a RunnerError.
     """
+    if not uri:
+        raise UsageError("name what to pull", f"{PREBUILT}\n{OTHERS}", f"runner pull {USUAL}")
     arch, digest = arch or machine.architecture(), checked_digest(digest) if digest else ""
     if uri in IMAGES:
         from .release import prebuilt, release  # with GPG's part, which others do not need
 
-        verified = release.verified(prebuilt.release_source(os.environ), plain)
+        place = prebuilt.release_source(os.environ)
+        if not place.source:
+            raise prebuilt.no_source(uri)
+        verified = release.verified(place, plain)
         source, released = verified.image(uri, arch, digest)
         listener.tell(f"release {verified.release.version}, signed by {verified.signer}")
         digest = released.digest
         usual = machine.file_name(released.name, released.architecture)
     else:
+        _check_name(uri)
         source = parse(uri)
         usual = name_of(source)
     return PullRequest(source, image_name(name) if name else usual, arch, digest, plain, update)
+
+
+def _check_name(uri: str) -> None:
+    """Raise UsageError for a word that is neither an address nor a file.
+
+    That of a file which one of our images becomes names the image.
+    """
+    path = Path(uri).expanduser()
+    if is_remote(uri) or path.exists() or path.name != uri:
+        return
+    from .release import prebuilt
+
+    name, _, arch = uri[: -len(".sif") if uri.endswith(".sif") else None].partition(".")
+    short = prebuilt.short(f"{name}.sif")
+    known = PREBUILT if short else nearest(uri, IMAGES)
+    option = f" --arch {arch}" if short and arch in machine.WORDS.values() else ""
+    what = f"{uri} is no file here, and no name of a prebuilt image"
+    raise NotFound(what, f"{known}\n{OTHERS}", f"runner pull {short or USUAL}{option}")
 
 
 def pull(request: PullRequest, progress: Progress) -> Stored:

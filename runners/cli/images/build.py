@@ -21,6 +21,7 @@ Examples:
   runner build cpu
   runner build gpu --wheelhouse /shared/wheels
   runner build cpu --arch arm64
+  runner build cpu --pack-level 19
   runner build my.def -o my.sif --build-arg version=3
   runner build --from horovod_cpu.sif --requirements extra.txt -o mine.sif
   runner build --from nvidia.sif --horovod -o mine.sif
@@ -66,6 +67,7 @@ class Build(click.Group):
     help="build argument of a definition file",
 )
 @build_options.arch
+@build_options.level
 @click.option("--dry-run", is_flag=True, help="print the definition file and the command, and stop")
 @click.pass_context
 def build_command(

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import click
 
 from containers import pip
-from containers.plan import BuildOptions
+from containers.plan import PACK_LEVEL, STRONGEST_LEVEL, BuildOptions
 
 from ...core.machine import MACHINES
 
@@ -32,6 +32,13 @@ ca = click.option(
     "ca",
     type=FILE,
     help="CA certificate of the site, trusted during the build only",
+)
+level = click.option(
+    "--pack-level",
+    "level",
+    type=click.IntRange(1, STRONGEST_LEVEL),
+    metavar="LEVEL",
+    help=f"zstd level, 1 to {STRONGEST_LEVEL}; 6 packs fast, 19 is smallest ({PACK_LEVEL})",
 )
 arch = click.option(
     "--arch",
@@ -60,4 +67,5 @@ def of(values: Mapping[str, Any]) -> BuildOptions:
         frozen=values.get("frozen", False),
         ca=values["ca"],
         arch=values["arch"] or "",
+        level=values.get("level"),
     )

@@ -13,7 +13,7 @@ from .. import options, printer, progress
 
 PULL_EXAMPLE = """\b
 Examples:
-  runner pull cpu
+  runner pull gpu
   runner pull cpu --or-build
   runner pull oras://registry.example.org/team/train:v1
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
@@ -33,7 +33,7 @@ Examples:
 
 
 @click.command("pull", epilog=PULL_EXAMPLE)
-@click.argument("uri")
+@click.argument("uri", required=False)
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
 @click.option("--digest", default="", help="expected digest; for docker:// that of the manifest")
 @click.option("--update", is_flag=True, help="resolve the tag again instead of using images.lock")
@@ -43,11 +43,11 @@ Examples:
 )
 @options.no_https
 @options.as_json
-def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None:
+def pull_command(uri: str | None, as_json: bool, or_build: bool, **values: Any) -> None:
     """Pull an image, store it by its digest, and record it in images.lock.
 
-    URI is oras://, docker:// or a .sif file; cpu and gpu are this version's prebuilt images, from a
-    release at `[images] source` whose signature is verified.
+    URI is oras://, docker:// or a .sif file; cpu, gpu and gpu13 are this version's prebuilt images,
+    from a release at `[images] source` whose signature is verified.
     """
     if or_build:
         _pull_or_build(uri, as_json, values)
@@ -62,7 +62,7 @@ def pull_command(uri: str, as_json: bool, or_build: bool, **values: Any) -> None
         click.echo(stored.path)
 
 
-def _pull_or_build(uri: str, as_json: bool, values: dict[str, Any]) -> None:
+def _pull_or_build(uri: str | None, as_json: bool, values: dict[str, Any]) -> None:
     """Print the path of a packaged image, as it is for this machine."""
     from ...images.build import pull_or_build
     from . import build

@@ -15,7 +15,7 @@ from pathlib import Path
 from containers.catalogue import IMAGES
 
 from ... import __version__
-from ...core.errors import UsageError
+from ...core.errors import NotFound, UsageError
 from ...core.site import Prebuilt, Profile
 from ...core.toml_check import check, kinds
 from ...settings import config
@@ -50,6 +50,17 @@ def release_source(env: Mapping[str, str], source: str = "", origin: str = "") -
         if source and key:
             break
     return ReleaseSource(source, os.path.expanduser(key), origin)
+
+
+def no_source(short: str = "cpu") -> NotFound:
+    """Return the error where nothing names a source; `short` is the image that was wanted."""
+    return NotFound(
+        "no source of prebuilt images is set",
+        f'yours: [images] source = "oras://HOST/FOLDER" in runner.toml, or {VARIABLE}\n'
+        "for all users, by an administrator: [images] source and key in the site's profile, in"
+        " /etc/runner/sites",
+        f"runner build {short}",
+    )
 
 
 def _said(env: Mapping[str, str]) -> Iterator[tuple[str, Prebuilt]]:

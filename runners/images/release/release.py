@@ -172,11 +172,7 @@ def verified(place: ReleaseSource, plain: bool, version: str = __version__) -> V
     wrong signature, SystemFault when the source does not answer.
     """
     if not place.source:
-        raise NotFound(
-            "no source of prebuilt images is set",
-            f'[images] source = "oras://HOST/FOLDER" in runner.toml, or {prebuilt.VARIABLE}',
-            "runner build cpu",
-        )
+        raise prebuilt.no_source()
     if not place.key:
         raise Refused(
             f"the release of {place.source} cannot be verified: no public key is known here",

@@ -149,7 +149,7 @@ def sign(image: Path, wanted: str = "") -> ImageSignature:
     with _undone_on_failure(image):
         signed = _sign(image, number)
     if built:
-        build_record.write(image, built.key, digest_cache.digest(image))
+        build_record.write(image, built.key, digest_cache.digest(image), built.level)
     return signed
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from containers import build_modes, catalogue, debian, process
 from containers.apptainer import Apptainer, Build
-from containers.plan import COMPRESSION, EPOCH
+from containers.plan import EPOCH, USUAL_LEVEL, ZSTD
 
 from . import kinds
 from .kinds import Kind
@@ -73,7 +73,7 @@ class Maker:
         }
         given = {"wanted": kinds.WANTED, **more.given}
         binds = (f"{WHEELS}:/mnt:ro", *more.binds)
-        asked = Build(kinds.HERE / name, output, files, given, binds, COMPRESSION)
+        asked = Build(kinds.HERE / name, output, files, given, binds, ZSTD.format(USUAL_LEVEL))
         self.runtime.build(asked, self.log)
 
     def compile(self, kind: Kind) -> Path:

@@ -24,7 +24,6 @@ SMALL = Image(
     wheel_definition=f"{HERE}/small.def",
     lock=f"{HERE}/small.lock",
     slim=f"{HERE}/small.slim",
-    level=3,
     needs=Needs(10**9, 10_000),
     needs_for_trainers=Needs(10**8, 100),
     codename="bookworm",
@@ -38,7 +37,7 @@ def main(folder: Path) -> Path:
     """Base, environment, image."""
     folders = BuildFolders(folder / "cache", folder / "work", folder / "images")
     output = folders.images / "small.sif"
-    plan = BuildPlan(SMALL, "", folders, output, Revision("1", "abc", 1700000000))
+    plan = BuildPlan(SMALL, "", folders, output, Revision("1", "abc", 1700000000), 3)
     for made in (plan.wheels, plan.horovod, folders.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()

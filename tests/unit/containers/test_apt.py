@@ -1,4 +1,4 @@
-"""This machine's apt sources for an image of another release, and how images are packed."""
+"""This machine's apt sources for an image of another release."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from containers import apt, build_definition
+from containers import apt
 from containers.apt import Source
-from containers.build_definition import DefinitionBuild
-from containers.definition import Base
-from runners.core.errors import UsageError
 
 LISTS = """\
 # deb http://a.example/old trixie main
@@ -76,25 +73,3 @@ def test_what_a_build_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     official = (tmp_path / "apt/official").read_text()
     assert "Suites: bookworm bookworm-updates\n" in official
     assert official.endswith("Signed-By: /k.pgp\n")
-
-
-@pytest.mark.parametrize(
-    ("labels", "level"),
-    [({}, 9), ({"recipes": "x"}, 19), ({"recipes": "x", "cuda.version": "12.8"}, 17)],
-)
-def test_a_derived_image_is_packed_like_its_base(
-    labels: dict[str, str], level: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RUNNER_PACK_LEVEL", raising=False)
-    base = Base(Path("/base.sif"), "d" * 64, labels, 1)
-    asked = DefinitionBuild("", "x.def", None, Path("/x.sif"), base=base)
-
-    def packed() -> str:
-        return build_definition._build(asked, Path("x.def"), Path("/x.sif"), Path("/t")).compression
-
-    assert packed() == f"-comp zstd -Xcompression-level {level} -b 1M"
-    monkeypatch.setenv("RUNNER_PACK_LEVEL", "5")
-    assert "level 5 " in packed()
-    monkeypatch.setenv("RUNNER_PACK_LEVEL", "best")
-    with pytest.raises(UsageError, match="RUNNER_PACK_LEVEL=best: not a level"):
-        packed()

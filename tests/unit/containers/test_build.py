@@ -18,7 +18,7 @@ from containers import apptainer, apt, debian, plan, process
 from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
 from containers.horovod_image import selftest
-from containers.plan import COMPRESSION
+from containers.plan import USUAL_LEVEL, ZSTD
 from runners.core import digest
 from runners.core.errors import Refused, SystemFault, UsageError
 
@@ -182,6 +182,7 @@ except KeyboardInterrupt:
     assert log.read_text() == "it runs\ncleaned up\n"
 
 
+PACKED = ZSTD.format(USUAL_LEVEL)
 FOLDERS = BuildFolders(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
 
 
@@ -203,11 +204,11 @@ def test_the_users_own_apptainer_folders_stay() -> None:
 def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
     mode = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
     asked = apptainer.Build(
-        Path("x.def"), Path("x.sif"), {}, {"from": "a b"}, ("/w:/mnt:ro",), COMPRESSION
+        Path("x.def"), Path("x.sif"), {}, {"from": "a b"}, ("/w:/mnt:ro",), PACKED
     )
     command = apptainer.Apptainer(mode, {}, Path("tmp")).argv(asked)
     assert command[:3] == ["apptainer", "build", "--fakeroot"]
-    assert command[command.index("--mksquashfs-args") + 1] == COMPRESSION
+    assert command[command.index("--mksquashfs-args") + 1] == PACKED
     assert command[-4:] == ["--build-arg", "from=a b", "x.sif", "x.def"]
 
 

@@ -41,6 +41,10 @@ def build(words: list[str]) -> tuple[int, str]:
         (["cpu", "gpu"], "unexpected extra argument"),
         (["env", "new", "--output", "x.tar"], "--output"),
         (["tpu"], "no image named 'tpu'"),
+        (["cpu", "--pack-level", "0"], "'--pack-level': 0 is not in the range 1<=x<=22"),
+        (["x.def", "--pack-level", "99"], "'--pack-level': 99 is not in the range 1<=x<=22"),
+        (["--from", "base.sif", "-r", "x.txt", "--pack-level", "x"], "'x' is not a valid integer"),
+        (["wheel", "cpu", "--pack-level", "6"], "--pack-level"),
     ],
 )
 def test_what_would_not_be_heard_is_refused(
@@ -50,3 +54,14 @@ def test_what_would_not_be_heard_is_refused(
     (tmp_path / "x.txt").write_text("Bootstrap: docker\nFrom: x\n")
     code, said = build(words)
     assert (code, message in said) == (2, True), said
+
+
+@pytest.mark.parametrize("what", [["cpu"], ["x.def"], ["--from", "base.sif", "-r", "x.txt"]])
+@pytest.mark.parametrize("level", ["0", "23", "x", "-1", "6.5"])
+def test_a_level_that_is_none_is_refused_before_anything_is_done(
+    what: list[str], level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.txt").touch()
+    monkeypatch.setenv("RUNNER_PACK_LEVEL", level)
+    assert build(what) == (2, f"RUNNER_PACK_LEVEL={level}: not a level of zstd, 1 to 22")

@@ -133,6 +133,32 @@ def test_of_the_revision_only_dirty_matters(tmp_path: Path) -> None:
     assert make(tmp_path, revision=replace(REVISION, version="2")).key != key
 
 
+def test_what_is_packed_stays_until_another_level_is_asked_for(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    assert made.packed_level == 6
+    strong = make(tmp_path, level=19)
+    strong.environment.parent.mkdir(parents=True)
+    strong.environment.write_bytes(b"packed")
+    assert "-Xcompression-level 19 " in strong.compression
+    for packed in (make(tmp_path), strong):
+        assert (packed.packed_level, packed.environment) == (19, strong.environment)
+        assert "environment, with its test" not in needed(packed)
+    asked = make(tmp_path, level=6)
+    assert asked.packed_level == 6
+    assert "environment, with its test" in needed(asked)
+    asked.environment.write_bytes(b"packed")
+    assert make(tmp_path).environment == asked.environment
+
+
+def test_an_image_is_current_at_any_level_or_at_the_one_that_is_asked_for(tmp_path: Path) -> None:
+    image = tmp_path / "a.sif"
+    image.write_bytes(b"1")
+    build_record.write(image, make(tmp_path, level=19).key, level=19)
+    for level, current in ((None, True), (19, True), (6, False)):
+        made = make(tmp_path, level=level)
+        assert build_record.is_current(image, made.key, made.level) is current
+
+
 def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> None:
     made = make(tmp_path, registry_base="debian:12")
     assert made.base_key(made.definition) == "docker:debian:12"

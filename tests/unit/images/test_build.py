@@ -40,6 +40,18 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "torch.sif"
 
 
+@pytest.mark.parametrize(
+    ("option", "variable", "level"), [(None, "", 6), (None, "3", 3), (19, "3", 19)]
+)
+def test_the_level_of_an_image_from_another(
+    base: str, option: int | None, variable: str, level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_PACK_LEVEL", variable)
+    options = BuildOptions(level=option)
+    request = ImageRequest(BuildKind.ON_TOP, "", base, Path("my.def"), options=options)
+    assert build.definition_of(request).level == level
+
+
 def test_an_image_for_another_architecture_is_no_base(
     base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from runners.cli.progress import Lines
-from runners.core.errors import NotFound, NotVerified, Refused
+from runners.core.errors import NotFound, NotVerified, Refused, UsageError
 from runners.images import container_runtime, local_image, pull, reference
 from runners.images.pull import PullRequest
+from runners.images.release import prebuilt
 from runners.images.store import images_lock, store
 
 from ..core.test_sif import make_sif
+from ..listener import Told
 from ..tables import each
 from .test_store import Silent
 
@@ -118,3 +120,43 @@ def test_lines_are_told_seldom(capsys: pytest.CaptureFixture[str]) -> None:
     assert said[0] == "pulling x (2.0 MB)"
     assert said[1].startswith("  1.5 MB of 2.0 MB, 75.0 kB/s"[:24])
     assert len(said) == 2
+
+
+def refused(uri: str | None) -> str:
+    with pytest.raises(UsageError) as wrong:
+        pull.request_for(uri, Told())
+    return str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "remedy"),
+    [
+        ("horovod_gpu.sif", "runner pull gpu"),
+        ("horovod_gpu", "runner pull gpu"),
+        ("horovod_gpu13", "runner pull gpu13"),
+        ("horovod_cpu.arm64.sif", "runner pull cpu --arch arm64"),
+        (None, "runner pull gpu"),
+        ("", "runner pull gpu"),
+        ("gpus", "did you mean gpu?"),
+    ],
+)
+def test_a_name_that_is_no_address_leads_to_the_image(
+    desk: Path, uri: str | None, remedy: str
+) -> None:
+    said = refused(uri)
+    assert remedy in said
+    assert "oras://, docker:// or a .sif file" in said
+
+
+def test_a_file_of_that_name_is_pulled(desk: Path) -> None:
+    make_sif(desk / "horovod_gpu.sif", {"name": "mine"})
+    assert pull.request_for("horovod_gpu.sif", Told()).reference.kind == "file"
+
+
+@each("cpu", "gpu", "gpu13")
+def test_without_a_source_the_image_is_built_or_an_administrator_asked(short: str) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prebuilt, "release_source", lambda environ: prebuilt.ReleaseSource())
+        said = refused(short)
+    assert f"try: runner build {short}" in said.splitlines()[-1]
+    assert "by an administrator: [images] source and key in the site's profile" in said
