@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 MAGIC = b"SIF_MAGIC\x00"
 HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
-GENERIC_JSON, PARTITION, SIGNATURE = 0x4006, 0x4004, 0x4005
+DEFINITION, PARTITION, SIGNATURE, GENERIC_JSON = 0x4001, 0x4004, 0x4005, 0x4006
 # pkg/sif/descriptor.go: file system, kind and machine of a partition; hash and key of a signature
 PARTITION_EXTRA, PRIMARY_SYSTEM = struct.Struct("<ii3s"), 2
 SIGNATURE_EXTRA = struct.Struct("<i20s")
@@ -135,6 +135,19 @@ def labels_in(file: BinaryIO) -> dict[str, str] | None:
             file.seek(item.offset)
             return _labels_of(file.read(item.size))
     return None
+
+
+def definition(path: Path) -> str:
+    """Return the definition that the file holds as an object of its own, "" for none.
+
+    Raises SifError as `objects` does.
+    """
+    with path.open("rb") as file:
+        for item in _read(file)[1]:
+            if item.type == DEFINITION and item.size <= LARGEST_METADATA:
+                file.seek(item.offset)
+                return file.read(item.size).decode("utf-8", "replace")
+    return ""
 
 
 def _labels_of(raw: bytes) -> dict[str, str]:

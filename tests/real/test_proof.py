@@ -252,6 +252,31 @@ def test_an_image_of_others_is_looked_into_once(place: Place) -> None:
     assert folder["format"]["value"] == "folder"
 
 
+def test_the_texts_of_an_image(place: Place) -> None:
+    """spython and the runtime read those of a SIF file; those of a sandbox are read here."""
+    texts = ("environment", "help", "runscript", "test", "definition")
+    place.sh("printf '%help\\n  What it is\\n%environment\\n  export MINE=1\\n' > more.def")
+    place.sh("(echo 'Bootstrap: localimage'; echo 'From: a.sif'; cat more.def) > its.def")
+    place.sh("apptainer build its.sif its.def; apptainer build --sandbox its its.sif")
+    shown = json.loads(succeeded(place.runner("inspect", "--json", "its.sif")).stdout)
+    box = succeeded(place.runner("inspect", "--json", "its"))
+    assert {name: shown[name] for name in texts} == {
+        name: json.loads(box.stdout)[name] for name in texts
+    }
+    assert "What it is" in shown["help"]
+    assert "export MINE=1" in shown["environment"]["/.singularity.d/env/90-environment.sh"]
+    assert "From: a.sif" in shown["definition"]
+    place.sh("ln -sf /etc/passwd its/.singularity.d/runscript")
+    for_people = succeeded(place.runner("inspect", "its"))
+    assert "root:x:0" not in for_people.stdout
+    assert ".singularity.d/runscript: not shown" in for_people.stderr
+    alone = succeeded(place.runner("inspect", "its.sif", PATH="/opt/runner/bin"))
+    assert "there is no container runtime on this machine" in alone.stderr
+    assert "What it is" not in alone.stdout
+    ours = json.loads(succeeded(place.runner("inspect", "--json", IMAGE)).stdout)
+    assert "Bootstrap:" in ours["definition"]
+
+
 def test_an_image_of_others_without_horovod(place: Place) -> None:
     done = ended(place.runner("verify", "a.sif"), NOT_VERIFIED)
     assert "fail         check-build" in done.stdout

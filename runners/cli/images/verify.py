@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 
 from ...core.errors import NotVerified
 from ...images import local_image, reference
+from ...injob.run_files import harmless
 from .. import options, printer
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
 
     Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
+    Help, runscript, environment, test and definition follow. Apptainer or Singularity reads them
+    from a SIF file; those of a sandbox, or of a file without metadata, are read without running
+    anything of it.
     """
     path = local_image.file_of(image)
     if sbom:
@@ -33,14 +38,19 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
 
         click.echo(probe_image.bill(path), nl=False)
         return
-    from ...images import inspect
+    from ...images import inspect, metadata
 
-    inspected = inspect.inspect(path)
-    facts = {"image": str(path), "facts": {name: asdict(f) for name, f in inspected.facts.items()}}
+    inspected, about = inspect.inspect(path), metadata.read(path)
+    facts = {name: asdict(fact) for name, fact in inspected.facts.items()}
     rows = [[name, fact.value, fact.source] for name, fact in inspected.facts.items()]
-    printer.json_or_table(as_json, facts, rows, ["fact", "value", "from"])
+    value = {"image": str(path), "facts": facts, **about.sections()}
+    printer.json_or_table(as_json, value, rows, ["fact", "value", "from"])
+    for heading, text in () if as_json else about.texts():
+        click.echo(f"\n{heading}:\n{textwrap.indent(harmless(text), '  ')}")
     if inspected.problem:
         printer.tell(f"cannot look into it: {inspected.problem}")
+    if about.problem:
+        printer.tell(str(about.problem))
 
 
 @click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")

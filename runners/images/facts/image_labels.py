@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 from ...core import sif, untrusted_folder
-from ...core.errors import Refused, SystemFault
+from ...core.errors import Refused
 from ...core.files import DAMAGED
 from ...core.model import ImageInfo
 
@@ -23,25 +21,8 @@ def read(path: Path) -> ImageInfo:
         raise Refused(
             f"{path} cannot be used as an image", str(error), "copy or build it again"
         ) from None
-    known = labels if labels is not None else _labels_by_runtime(path)
-    return ImageInfo(path, known, architecture=architecture or "")
-
-
-def _labels_by_runtime(path: Path) -> dict[str, str]:
-    """Let the runtime read the labels of an image too old to have a table of its own."""
-    from spython.main import get_client
-
-    runtime = shutil.which("apptainer") or shutil.which("singularity")
-    if runtime is None:
-        return {}  # unknown, which the plan says, since the runtime may exist on the nodes only
-    client = get_client(quiet=True)
-    # spython 0.3.14 always calls `singularity`, which is absent where only apptainer is.
-    client._init_command = lambda action, flags=None: [runtime, *(flags or []), action]
-    answer: Any = client.inspect(str(path))
-    if "attributes" not in answer:
-        words = "".join(answer.get("message", ""))  # a string, or a list of lines
-        raise SystemFault(f"{runtime} inspect {path} failed", words)
-    return dict(answer["attributes"].get("labels") or {})
+    # None: made by Singularity before 3.6. The runtime would run a shell of the image for them.
+    return ImageInfo(path, labels or {}, architecture=architecture or "")
 
 
 def _sandbox_labels(path: Path) -> dict[str, str]:

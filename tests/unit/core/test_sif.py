@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,17 @@ from runners.images.facts import image_labels
 from ..tables import each
 
 
-def make_sif(path: Path, labels: dict[str, str] | None, cut: int = 0) -> Path:
-    """Write a SIF with a partition of 4096 bytes and, if given, the metadata of its labels."""
-    content = [(sif.PARTITION, b"FS", b"\x00" * 4096)]
+def make_sif(
+    path: Path,
+    labels: dict[str, str] | None,
+    cut: int = 0,
+    more: Sequence[tuple[int, bytes]] = (),
+) -> Path:
+    """Write a SIF with a partition of 4096 bytes and, if given, the metadata of its labels.
+
+    `more` are objects by their type.
+    """
+    content = [(sif.PARTITION, b"FS", b"\x00" * 4096), *((kind, b"", body) for kind, body in more)]
     if labels is not None:
         metadata = json.dumps({"data": {"attributes": {"labels": labels}}}).encode()
         content.insert(0, (sif.GENERIC_JSON, sif.METADATA.encode(), metadata))
