@@ -15,12 +15,14 @@ class FileKind(WordEnum):
     """A file that can be converted."""
 
     DOCKERFILE = "dockerfile"
+    DEFINITION = "definition"
     BATCH = "batch"
 
 
 # The options that are for it alone.
 OPTIONS = {
     FileKind.DOCKERFILE: ("--output", "--target"),
+    FileKind.DEFINITION: ("--output",),
     FileKind.BATCH: ("--check", "--json"),
 }
 
@@ -30,14 +32,24 @@ def kind_of(text: str, name: str, given: Sequence[str], chosen: FileKind | None 
 
     Raises UsageError for options `given` that are for the other kind.
     """
-    kind = chosen or (FileKind.BATCH if _is_batch(text, name) else FileKind.DOCKERFILE)
+    kind = chosen or _by_content(text, name)
     wrong = [option for option in given if option not in OPTIONS[kind]]
     if wrong and kind is FileKind.BATCH:
         raise UsageError(f"{wrong[0]} is for a definition", "a launch line is printed")
     if wrong:
-        also = " and ".join(OPTIONS[FileKind.BATCH])
-        raise UsageError(f"{name} is read as a Dockerfile", f"{also} are for batch scripts")
+        others = next(other for other, options in OPTIONS.items() if wrong[0] in options)
+        what = "a batch script" if others is FileKind.BATCH else f"a {others}"
+        raise UsageError(f"{name} is read as a {kind}", f"{wrong[0]} is for {what}")
     return kind
+
+
+def _by_content(text: str, name: str) -> FileKind:
+    if _is_batch(text, name):
+        return FileKind.BATCH
+    rows = (line.strip().lower() for line in text.splitlines())
+    first = next((row for row in rows if row and row[0] != "#"), "")
+    headers = first.partition(":")[0].strip() in ("bootstrap", "from") and ":" in first
+    return FileKind.DEFINITION if headers and first[:5] != "from " else FileKind.DOCKERFILE
 
 
 def _is_batch(text: str, name: str) -> bool:

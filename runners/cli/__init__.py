@@ -43,7 +43,7 @@ GROUPS = {
     },
     "Images": {
         "build": ("images.build", "Build an image without root."),
-        "convert": ("images.convert", "Convert a Dockerfile, or a batch script; check the script."),
+        "convert": ("images.convert", "Convert a Dockerfile, a definition, or a batch script."),
         "pull": ("images.registry", "Pull an image and store it by its digest."),
         "push": ("images.registry", "Push an image to a registry."),
         "images": ("images.images", "List the stored images; remove unused ones."),

@@ -1,7 +1,8 @@
-"""`runner convert`: a Dockerfile becomes a definition, a batch script a launch line."""
+"""`runner convert`: between Dockerfile and definition; a batch script becomes a launch line."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from .. import options, printer
 EXAMPLE = """\b
 Examples:
   runner convert Dockerfile -o my.def && runner build my.def
+  runner convert my.def -o Dockerfile
   runner convert job.sh
   runner convert --check job.sh
 """
@@ -28,7 +30,7 @@ FOUND = 1  # exit code of --check, as that of other linters
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    help="output file for the definition (default: standard output)",
+    help="output file for the definition or Dockerfile (default: standard output)",
 )
 @click.option(
     "--kind",
@@ -43,10 +45,11 @@ FOUND = 1  # exit code of --check, as that of other linters
 def convert_command(
     file: Path, output: Path | None, kind: str | None, check: bool, as_json: bool, target: str
 ) -> None:
-    """Convert a Dockerfile to a definition file, or a batch script to a `runner launch` line.
+    """Convert a Dockerfile to a definition file or back, or a batch script to a launch line.
 
-    Instructions that have no equivalent are listed. Keep the definition file in the Dockerfile's
-    folder: it refers to the same files.
+    Instructions that have no equivalent are listed. Keep the output in the folder of FILE: it
+    refers to the same files. A Dockerfile is for Podman and Docker, where Shifter or podman-hpc
+    runs the image.
 
     Of a batch script (for Slurm, PBS or Cobalt) it prints the launch line that does the same, what
     is left out, what could not be carried over, and what is wrong in it. The script is never
@@ -56,8 +59,11 @@ def convert_command(
     options = {"--output": output, "--target": target, "--check": check, "--json": as_json}
     given = [option for option, value in options.items() if value]
     chosen = FileKind(kind) if kind else None
-    if kind_of(text, str(file), given, chosen) is FileKind.BATCH:
+    found = kind_of(text, str(file), given, chosen)
+    if found is FileKind.BATCH:
         _batch(text, file, check, as_json)
+    elif found is FileKind.DEFINITION:
+        _definition(text, file, output)
     else:
         _dockerfile(text, file, output, target)
 
@@ -84,10 +90,24 @@ def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None
     from containers.dockerfile.convert import convert
 
     made = convert(file, text, target, output.name if output else "")
-    if output is None:
-        click.echo(made.text, nl=False)
-    else:
-        files.write_named(output, made.text)
-    lines = [*map(str, made.notes), *made.refused.splitlines()]
-    for line in [HEADING, *(f"  {line}" for line in lines)] if lines else []:
+    build = shlex.join(["runner", "build", str(output)])
+    _write(made.text, output, [*map(str, made.notes), *made.refused.splitlines()], build)
+
+
+def _definition(text: str, file: Path, output: Path | None) -> None:
+    from containers.dockerfile.from_definition import convert
+
+    made, folder = convert(file, text), shlex.quote(str(file.parent))
+    build = f"podman build -t NAME -f {shlex.quote(str(output))} {folder}"
+    _write(made.text, output, list(map(str, made.notes)), build)
+
+
+def _write(text: str, output: Path | None, notes: list[str], following: str) -> None:
+    """Say what is missing, write what was made, and say how it is built."""
+    for line in [HEADING, *(f"  {note}" for note in notes)] if notes else []:
         click.echo(line, err=True)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        files.write_named(output, text)
+        click.echo(f"wrote {output}; next: {following}", err=True)
