@@ -255,8 +255,8 @@ def test_an_image_of_others_is_looked_into_once(place: Place) -> None:
 def test_the_texts_of_an_image(place: Place) -> None:
     """spython and the runtime read those of a SIF file; those of a sandbox are read here."""
     texts = ("environment", "help", "runscript", "test", "definition")
-    place.sh("printf '%help\\n  What it is\\n%environment\\n  export MINE=1\\n' > more.def")
-    place.sh("(echo 'Bootstrap: localimage'; echo 'From: a.sif'; cat more.def) > its.def")
+    text = "%help\n  What it is\n%environment\n  export MINE=1\n"
+    place.login.write("its.def", f"Bootstrap: localimage\nFrom: a.sif\n{text}")
     place.sh("apptainer build its.sif its.def; apptainer build --sandbox its its.sif")
     shown = json.loads(succeeded(place.runner("inspect", "--json", "its.sif")).stdout)
     box = succeeded(place.runner("inspect", "--json", "its"))
