@@ -31,18 +31,20 @@ class Surroundings:
     """What holds around a command, by the compound commands that it is in.
 
     `conditions` say what decides whether it runs, `loops` is the line of the outermost loop. `pipe`
-    are the commands that read its output, `inputs` its redirected files, `document` its
-    here-document, `behind` the words behind a redirection. `within` is "substitution" in $(...),
-    "test" in the condition of an `if`, and "until" in that of a loop. `facts` are variables that
-    the directives fix, equal on all ranks. `joined`: it is in a && b or a | b. `chosen` is the
-    order of the first command of an `if` whose condition holds as the script stands. `rounds` are
-    those of unrolled loops, `depth` is that of functions.
+    are the commands that read its output, `inputs` and `outputs` its redirected files, `errors`
+    those of the latter for its errors alone, `document` its here-document, `behind` the words
+    behind a redirection. `within` is "substitution" in $(...), "test" in the condition of an `if`,
+    and "until" in that of a loop. `facts` are variables that the directives fix, equal on all
+    ranks. `joined`: it is in a && b or a | b. `chosen` is the order of the first command of an `if`
+    whose condition holds as the script stands. `rounds` are those of unrolled loops, `depth` is
+    that of functions.
     """
 
     conditions: tuple[str, ...] = ()
     loops: int = 0
     pipe: tuple[str, ...] = ()
     outputs: tuple[Word, ...] = ()
+    errors: tuple[Word, ...] = ()
     inputs: tuple[Word, ...] = ()
     document: Word | None = None
     behind: tuple[Word, ...] = ()
@@ -107,8 +109,9 @@ class Content:
     """What a script does, in order; `octal` are the lines of numbers that may begin with 0.
 
     `faults` are lines that the grammar does not know, `embedded` the first directives of
-    here-documents, and `comments` all comments by line. `ended` is the first line that never runs,
-    behind an `exit`, 0 for none; `refusals` end a script that is not filled in.
+    here-documents, and `comments` all comments by line. `noted` is that of Scope. `ended` is the
+    first line that never runs, behind an `exit`, 0 for none; `refusals` end a script that is not
+    filled in.
     """
 
     commands: list[Command] = field(default_factory=list)
@@ -117,6 +120,7 @@ class Content:
     octal: list[int] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
     embedded: list[int] = field(default_factory=list)
+    noted: list[tuple[int, str]] = field(default_factory=list)
     ended: int = 0
     refusals: list[Command] = field(default_factory=list)
 
@@ -127,8 +131,9 @@ class Scope:
 
     `given` has what the directives fix, such as SLURM_NNODES. `sourced`: a file was read that may
     set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for those of
-    the script, which only the submission knows. `last` is the folder before the last cd, `pushed`
-    are those of pushd; `functions` are exported; `ended`: an `exit` stands before.
+    the script, which only the submission knows. `noted` are lines and names of variables that are a
+    rank's own, and were taken of the script's shell. `last` is the folder before the last cd,
+    `pushed` are those of pushd; `functions` are exported; `ended`: an `exit` stands before.
     """
 
     variables: dict[str, Value] = field(default_factory=dict)
@@ -143,6 +148,7 @@ class Scope:
     pipefail: bool = False
     functions: tuple[Word, ...] = ()
     ended: bool = False
+    noted: list[tuple[int, str]] = field(default_factory=list)
 
     def copy(self) -> Scope:
         return replace(self, variables=dict(self.variables), exported=set(self.exported))
@@ -179,6 +185,7 @@ class Scope:
         if name in NODE_LISTS:
             return unknown(f"${name}", kinds.ADDRESS, line)
         if name in OF_FIRST and not self.per_rank:
+            self.noted.append((line, name))
             return literal("0", line)
         if (name in OWN or not name.isidentifier()) and not self.per_rank:
             return unknown(f"${name}", kinds.BATCH, line)

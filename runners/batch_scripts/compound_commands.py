@@ -17,6 +17,7 @@ from .words import ADDRESS, BRANCH, Word, literal
 LOOP = "the loop of line"
 IN_HEREDOC = ("pipeline", "list", "command")  # behind << on its line
 QUOTE = re.compile(r'(?<!\\)(\\*)"')  # in a here-document, where no backslash stands for it
+MOST_STANDARD = 2  # descriptor of the errors
 MOST_ROUNDS = 20  # of loops within loops that are unrolled
 
 
@@ -62,7 +63,8 @@ class _Reader(SimpleReader):
             self.walk(part, replace(around, pipe=pipe, behind=behind, inputs=inputs))
 
     def read_redirected_statement(self, node: Node, around: Surroundings) -> None:
-        inputs, outputs, document, behind = list[Word](), list[Word](), None, list[Word]()
+        inputs, outputs, errors = list[Word](), list[Word](), list[Word]()
+        document, behind = None, list[Word]()
         heredocs = (each for each in node.children if each.type == "heredoc_redirect")
         more = [each for heredoc in heredocs for each in heredoc.children_by_field_name("redirect")]
         expander = self._expander(around)
@@ -78,12 +80,27 @@ class _Reader(SimpleReader):
                 reads = any(part.type == "<" for part in child.children)
                 if target is not None and target.type == "number":
                     continue  # 2>&1
-                word = expander.word(target, self._line(child))
+                descriptor = syntax.source(child.children[0])
+                if descriptor.isdecimal() and int(descriptor) > MOST_STANDARD:
+                    continue  # a lock, or what the script writes itself
+                word = self._target(target, child, around)
                 (inputs if reads else outputs).append(word)
+                errors += [word] if descriptor == "2" and not reads else []
         body = node.child_by_field_name("body")
         if body is not None:  # a > b c: the words behind a redirection
             around = replace(around, inputs=tuple(inputs), outputs=tuple(outputs))
-            self.walk(body, replace(around, document=document, behind=tuple(behind)))
+            around = replace(around, errors=tuple(errors), behind=tuple(behind))
+            self.walk(body, replace(around, document=document))
+
+    def _target(self, target: Node | None, redirect: Node, around: Surroundings) -> Word:
+        """Return the file of a redirection; of >(tee FILE) that of tee."""
+        if target is not None and target.type == "process_substitution":
+            own = replace(around, within="substitution", behind=(), pipe=(), background=False)
+            commands = self._subshell(target.children, own)
+            tees = [word for each in commands if each.name == "tee" for word in each.arguments]
+            if files := [word for word in tees if word.start[:1] != "-"]:
+                return files[0]
+        return self._expander(around).word(target, self._line(redirect))
 
     def _document(self, node: Node, around: Surroundings) -> Word | None:
         """Return the text of a here-document, None where its end is not found."""

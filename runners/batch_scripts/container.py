@@ -63,10 +63,14 @@ def _gpus(draft: LaunchLine, script: Script, layer: Layer, option: Option) -> No
     name, line = option.name, option.line
     if name == "gpus" and option.text != "all":
         draft.lose(line, f"{layer.name} --gpus {option.text}: the GPUs are those of a rank")
-    if script.job.wants_gpus or script.job.text("system"):
+    requested = script.job.wants_gpus or draft.has("gpus", "gpus-per-node", "gpus-per-task")
+    if requested or script.job.text("system") or "gpu" in draft.text_of("gres"):
         draft.leave_out(line, f"--{name}: runner adds it where GPUs are requested")
+    elif script.job.exclusive:
+        draft.add("rocm" if name == "rocm" else "nv")  # of whole nodes, whose GPUs nobody requests
     else:
-        draft.add("rocm" if name == "rocm" else "nv")
+        text = "the script requests no GPU: add --gpus-per-node N where it needs them"
+        draft.leave_out(line, f"--{name}: {text}")
 
 
 def _of_apptainer(draft: LaunchLine, option: Option) -> None:

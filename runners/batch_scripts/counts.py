@@ -24,10 +24,43 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
         _cpus(draft, job, ranks, Layer())
     elif not step.starter:
         _alone(draft, job)
+    elif step.launcher:
+        _within(draft, job, step)
     elif step.starter.name == "srun":
         _tasks(draft, job, step.starter)
     else:
         _processes(draft, job, step.starter)
+
+
+def starts(job: Directives, starter: Layer) -> int | None:
+    """Return how many processes a starter starts, None where that is not known."""
+    if total := starter.count("ntasks"):
+        return total
+    each, nodes = starter.count("ntasks-per-node"), starter.count("nodes") or job.nodes or 1
+    own = each or starter.count("nodes")
+    return (each or job.tasks_per_node or 1) * nodes if own else job.tasks
+
+
+def _within(draft: LaunchLine, job: Directives, step: JobStep) -> None:
+    """Take the ranks of a launcher that another one starts, once."""
+    outer, inner = step.starter, step.launcher
+    times, ranks = starts(job, outer), inner.count("ntasks")
+    nodes = outer.count("nodes") or job.nodes or 1
+    if times != 1 and nodes > 1:
+        text = f"{outer.name} starts {inner.name} in each task, on {nodes} nodes: which ranks are"
+        step.problems.append((inner.line, f"{text} one training, only its author knows"))
+    elif nodes > 1 or not ranks:
+        _processes(draft, job, inner)
+    else:
+        _nodes(draft, job)
+        draft.add("ntasks-per-node", ranks)
+        cpus = (outer.count("cpus-per-task") or job.count("cpus-per-task") or 0) * (times or 1)
+        if cpus >= ranks:
+            draft.add("cpus-per-task", cpus // ranks)
+    if times != 1:
+        what = f"{ranks} ranks" if ranks else "its ranks"
+        text = f"{inner.name} in each task of {outer.name}: the line starts {what} once"
+        draft.look_at(inner.line, text)
 
 
 def _nodes(draft: LaunchLine, job: Directives) -> None:

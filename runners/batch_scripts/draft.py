@@ -58,6 +58,9 @@ class LaunchLine:
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
 
+    def text_of(self, name: str) -> str:
+        return next((value.text for each, value in self.options if each == name and value), "")
+
     def note(self, word: Word) -> None:
         """Say which pieces of a word only the run knows."""
         for piece in word.unknown:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import shorten
 
 from ..core.command_line import without_secret
 from ..core.site import Profile
 from . import container, modules, trainer
 from .commands import Command
+from .directives import Directives
 from .draft import MOVED, LaunchLine
 from .modules import commands_before
-from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
+from .programs import APPTAINER, CONTAINERS, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
 from .script import MODULES, Script
 from .simple_commands import HARMLESS
 from .step import JobStep, runs_python
 from .words import ADDRESS, ENVIRONMENT, RUN, Word, compose, folder_before, join, literal, unknown
 
+INTO_CONTAINERS = ("APPTAINERENV_", "SINGULARITYENV_")  # begin names of its variables
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
+MOST_SHOWN = 120  # signs of a value that is lost
 UNSET = {"NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"}  # of PLACE
 PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port", "launcher"}
 CONDAS = ("conda", "mamba", "micromamba")
@@ -97,10 +101,11 @@ def _folder(word: Word | None) -> Word | None:
 def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     draft.add("runtime", "none")
     commands = commands_before(script, step, *step.inner)
-    own = [step.environment] if step.environment else []
-    name = [literal(""), *filter(None, (_activated(each, step) for each in commands)), *own][-1]
+    found = ((_activated(each, step), bool(each.arguments[1:])) for each in commands)
+    names = [(literal(""), False), *((word, named) for word, named in found if word is not None)]
+    name, named = (step.environment, step.by_name) if step.environment else names[-1]
     folder = _conda_folder(script, name.text)
-    if "/" in name.text or name.unknown:
+    if "/" in name.text or (name.unknown and not named):
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
@@ -109,6 +114,7 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
         draft.add("image", place)
         text = f"{place}: the folder of {_whose_folder(name.text, folder, step)}"
         draft.fill_in(name.line or step.line, text)
+        draft.note(name)
     else:
         text = "no --image: the Python of the modules, or of what is active where you launch"
         draft.look_at(step.line, text)
@@ -174,26 +180,57 @@ def _conda_folder(script: Script, name: str) -> Path | None:
 
 
 def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
-    given: dict[str, Word | None] = {**step.outside.exports, **step.env}
+    given: dict[str, Word | None] = {**_of_directive(script.job), **step.outside.exports}
+    given |= step.env
     for word in step.starter.values("x"):
         if "=" not in word.text:
             given.setdefault(word.text, None)
     placed: dict[tuple[int, str], list[str]] = {}
     for name, value in given.items():
-        line = value.line if value else step.line
-        if verb := _placed(script, step, name, value):
-            placed.setdefault((line, verb), []).append(name)
+        line, inside = value.line if value else step.line, _inside(name)
+        own = name if step.image is None else inside
+        if inside != name and step.image is None and not _may_contain(step):
+            draft.leave_out(line, f"{name}: only a container reads it")
+        elif verb := _placed(script, step, inside, value):
+            placed.setdefault((line, verb), []).append(inside)
+        elif value is not None and _in_line(step, value):
+            draft.leave_out(line, f"{name}: what it holds is in the line")
         elif reason := _left_out(step, name, value):
             draft.leave_out(line, f"{name}: {reason}")
         elif value is None:
             draft.add("env", name, line)
         elif reason := _lost(step, name, value):
-            draft.lose(line, f"{name}={value.text}: {reason}")
+            draft.lose(line, f"{name}={shorten(value.text, MOST_SHOWN)}: {reason}")
         else:
-            _variable(draft, name, value, step.image is not None)
+            _variable(draft, own, value, step.image is not None)
     for (line, verb), names in placed.items():
         what = "such variable" if verb != "sets" else them(names)
         draft.leave_out(line, f"{', '.join(names)}: runner {verb} {what}")
+
+
+def _of_directive(job: Directives) -> dict[str, Word]:
+    """Return the values that #SBATCH --export=ALL,NAME=VALUE sets."""
+    parts = (part.split("=", 1) for word in job.values("export") for part in word.split(","))
+    return {name.text: value[0] for name, *value in parts if value}
+
+
+def _inside(name: str) -> str:
+    """Return the name that a variable has in a container."""
+    for prefix in INTO_CONTAINERS:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _may_contain(step: JobStep) -> bool:
+    """Whether a step may start a container in a way that is not known here."""
+    names = {word.text.rpartition("/")[2] for word in step.program}
+    return bool(names & CONTAINERS.keys()) or not runs_python(step)
+
+
+def _in_line(step: JobStep, value: Word) -> bool:
+    """Whether a value is words of the step's own command: export CMD="..."; srun $CMD."""
+    words = value.text.split()
+    return len(words) > 1 and " ".join(words) in " ".join(step.command.text.split())
 
 
 def _placed(script: Script, step: JobStep, name: str, value: Word | None) -> str:
@@ -236,8 +273,6 @@ def them(names: list[str]) -> str:
 
 
 def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> None:
-    if in_container:
-        name = name.removeprefix("APPTAINERENV_").removeprefix("SINGULARITYENV_")
     if name in ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH"):
         container.binds(draft, value, "apptainer")
     elif without_secret(f"{name}=x") == name and value.known:
@@ -251,8 +286,19 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
             draft.lose(value.line, f"{name}=: the trainer gets that of the modules")
         elif folders := _own_folders(name, value):
             trainer.exports(draft, name, join(folders, ":", value.line))
+            _path_before(draft, name, value, in_container)
     else:
         trainer.exports(draft, name, value)
+
+
+def _path_before(draft: LaunchLine, name: str, value: Word, in_container: bool) -> None:
+    """Say that what a list of folders held before is not in the line."""
+    before = [piece.source for piece in value.unknown if name in piece.source]
+    if before and in_container:
+        draft.leave_out(value.line, f"{before[0]} in it: it stays outside of the container")
+    elif before:
+        text = f"{before[0]} in it, of modules and your shell: add to --env {name} what is needed"
+        draft.lose(value.line, text)
 
 
 def _own_folders(name: str, path: Word) -> list[Word]:

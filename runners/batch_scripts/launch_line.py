@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from ..core.site import Profile
 from ..sites import load
-from . import environment, programs, resources, trainer
+from . import environment, logs, programs, resources, trainer
 from .compound_commands import LOOP
 from .draft import LaunchLine, Note
 from .environment import PLAIN, them
 from .programs import PLACING, STARTERS
 from .script import Script
-from .step import JobStep, does_more, hidden_agents, is_part, shell_scripts
+from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
@@ -27,6 +27,7 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     resources.add(launch, script.job, step)
     environment.add(launch, script, step, profile)
     trainer.add(launch, script.job, step)
+    logs.add(launch, script, step)
     _of_agent(launch, step)
     problems = [*_problems(step)]
     launch.lost += [*problems, *(Note(*each) for each in step.dropped)]
@@ -108,20 +109,21 @@ def _site(draft: LaunchLine, script: Script) -> Profile | None:
 def _options_left_out(draft: LaunchLine, step: JobStep) -> None:
     """Say which options of agent and starter, and which redirections, the line does without."""
     _of_agents_options(draft, step)
-    starter, command = step.starter, step.command
+    _of_starters_options(draft, step.starter)
+    if step.launcher:
+        _of_starters_options(draft, step.launcher)
+    if is_part(step) and step.starter.name == "ssh":
+        text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
+        draft.leave_out(step.starter.line, text)
+
+
+def _of_starters_options(draft: LaunchLine, starter: Layer) -> None:
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
     if placing and starter.name not in ("", "srun", "horovodrun"):
         draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
     own = starter.options if starter.name != "srun" else ()  # which gets them
     for option in (each for each in own if each.name not in STARTERS[starter.name].long):
         draft.lose(option.line, f"{starter.name} -{option.name}")
-    if is_part(step) and starter.name == "ssh":
-        text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
-        draft.leave_out(starter.line, text)
-    outputs = [*command.outputs, *(starter.values("output") if starter.name == "srun" else ())]
-    if command.pipe or outputs:
-        where = " | ".join(command.pipe) or " ".join(word.text for word in outputs)
-        draft.leave_out(step.line, f"{where}: runner keeps the log")
 
 
 def _of_agents_options(draft: LaunchLine, step: JobStep) -> None:

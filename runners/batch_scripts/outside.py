@@ -151,8 +151,8 @@ def _known_by_arguments(command: Command) -> bool | None:
     return None
 
 
-def to_look_at(script: Script) -> Iterator[Note]:
-    """Yield what is said of loops and of several steps: each is a job of its own."""
+def to_look_at(script: Script, lines: int) -> Iterator[Note]:
+    """Yield what is said of loops and of several steps: each of the `lines` is a job of its own."""
     steps = script.steps
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
@@ -164,15 +164,15 @@ def to_look_at(script: Script) -> Iterator[Note]:
         if any(word.has(BRANCH) for step in launches for word in step.program):
             text = "a loop: a launch for each of its rounds, or one with --array for all"
         yield Note(line, text)
-    if len(steps) > 1 and all(step.command.conditions for step in steps):
+    if lines > 1 and all(step.command.conditions for step in steps):
         text = f"conditions decide which of the {len(steps)} launches run"
         yield Note(steps[0].line, text)
-    elif len(steps) > 1:
+    elif lines > 1:
         order = "--dependency afterok:JOB keeps their order"
         how = "the script runs them together" if _together(script) else order
         if any(word.start.startswith(LOCAL) for step in steps[1:] for word in step.program):
             how += f"; what one leaves in {' or '.join(LOCAL)} the next has not"
-        yield Note(steps[0].line, f"{len(steps)} steps of one job become {len(steps)} jobs; {how}")
+        yield Note(steps[0].line, f"{lines} steps of one job become {lines} jobs; {how}")
 
 
 def _together(script: Script) -> bool:

@@ -48,9 +48,11 @@ def _load(text: str, name: str) -> Script:
 
 def make(script: Script) -> ScriptReport:
     drafts = [launch_line.draft(script, step) for step in script.steps]
-    notes = {key: _unique(n for draft in drafts for n in getattr(draft, key)) for key in HEADINGS}
+    possible = [draft for draft in drafts if draft.possible]
+    of = {key: drafts if key == "lost" else possible for key in HEADINGS}
+    notes = {key: _unique(n for draft in of[key] for n in getattr(draft, key)) for key in HEADINGS}
     notes["lost"] = _unique([*notes["lost"], *outside.not_carried_over(script)])
-    notes["notes"] = _unique([*notes["notes"], *outside.to_look_at(script)])
+    notes["notes"] = _unique([*notes["notes"], *outside.to_look_at(script, len(possible))])
     return ScriptReport(tuple(drafts), tuple(findings(script)), notes)
 
 

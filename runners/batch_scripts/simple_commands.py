@@ -31,7 +31,8 @@ class SimpleReader:
 
     def __init__(self, text: str, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
         self.lines, self.scope, self.offset, self.marks = text.split("\n"), scope, offset, marks
-        self.content, self.functions, self.calls = Content(), dict[str, Node](), count()
+        self.functions, self.calls = dict[str, Node](), count()
+        self.content = Content(noted=scope.noted)
 
     def substitute(self, node: Node, around: Surroundings) -> Word:
         """Return what $(...) prints."""

@@ -45,6 +45,7 @@ class JobStep:
     text, with the words behind it, where it does more than to set variables and start; `fed`: it is
     a here-document; `login`: a login shell reads it; `lead` is what stands in it before an agent;
     `bare`: no agent is to start.
+    `by_name`: the environment is one of conda's, by its name.
     `env` is set on the way; `image` and `action` are the container's, `environment` that of
     `uv run`, which in an image is the `prefix`. `problems` are what could not be understood,
     `dropped` what a launch does without, `notes` what is to be looked at.
@@ -57,6 +58,7 @@ class JobStep:
     image: Word | None = None
     action: str = ""
     environment: Word | None = None
+    by_name: bool = False
     inner: list[Command] = field(default_factory=list)
     shell: list[Word] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
@@ -79,6 +81,12 @@ class JobStep:
     @property
     def starter(self) -> Layer:
         return self.layer("starter")
+
+    @property
+    def launcher(self) -> Layer:
+        """The launcher that each task of the starter starts: horovodrun of `srun horovodrun`."""
+        starters = [each for each in self.layers if each.kind == "starter" and each.name != "ssh"]
+        return starters[-1] if starters[1:] else Layer()
 
     @property
     def container(self) -> Layer:
@@ -120,9 +128,13 @@ def runs_python(step: JobStep) -> bool:
 def shell_scripts(step: JobStep) -> list[str]:
     """Return the shell scripts that a step runs, `bash train.sh` or `./train.sh`; none is read."""
     lists = [step.program, *(each.words for each in step.inner)]
-    shells = (words[1:] if words[0].text in SHELLS else words[:1] for words in lists if words)
-    files = (next((w.text for w in words if w.start[:1] != "-"), "") for words in shells)
-    return [file for file in files if file.endswith((".sh", ".bash"))]
+    files = list[str]()
+    for first, *more in (words for words in lists if words):
+        if first.text.rpartition("/")[2] not in SHELLS:
+            files += [first.text] if first.text.endswith((".sh", ".bash")) else []
+        elif not any(word.text in ("-c", "-lc") for word in more):
+            files += [word.text for word in more if word.start[:1] not in ("-", "+")][:1]
+    return files
 
 
 def hidden_agents(step: JobStep) -> list[str]:

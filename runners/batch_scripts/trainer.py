@@ -32,7 +32,8 @@ PLACES = ("H", "hosts", "hostfile", "slots-per-host")
 
 
 def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
-    for option in step.starter.options if step.starter.name == "horovodrun" else ():
+    launcher = step.launcher or step.starter
+    for option in launcher.options if launcher.name == "horovodrun" else ():
         _horovodrun(draft, option)
     if step.shell and not step.agent:
         first, *more = step.shell

@@ -248,6 +248,7 @@ class _Reader(JobStep):
         read_ = programs.read(words, programs.RUNNING[name])
         finder = literal(name, line) if name in programs.FINDERS else None
         self.environment = finder or read_.get("name", "prefix")
+        self.by_name = read_.has("name")
         if name == "uv":
             self._of_uv(read_, line)
         if self.image is not None:

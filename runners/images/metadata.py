@@ -27,6 +27,8 @@ SECTIONS = {
 }
 DEFINITION, ENVIRONMENT = "definition", "environment"
 OF_IMAGE = ".singularity.d"
+# Scripts of the environment that the runtime itself puts into each image.
+OF_RUNTIME = ("01-base.sh", "94-appsbase.sh", "95-apps.sh", "99-base.sh", "99-runtimevars.sh")
 
 
 @dataclass(frozen=True)
@@ -122,4 +124,4 @@ def _scripts(path: Path) -> list[str]:
         return []
     except OSError:
         return [folder]  # its reading fails too, and is told
-    return [f"{folder}/{name}" for name in names if name.endswith(".sh")]
+    return [f"{folder}/{n}" for n in names if n.endswith(".sh") and n not in OF_RUNTIME]

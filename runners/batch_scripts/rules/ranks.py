@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...core.text import count
-from ..counts import ranks_of_agent
+from ..counts import ranks_of_agent, starts
 from ..directives import Directives
 from ..script import Script
 from ..step import JobStep, Layer, is_part, runs_python
@@ -57,6 +57,17 @@ def ranks_multiplied(script: Script) -> Places:
                 total = tasks * (script.job.nodes or 1)
                 what = f"{step.starter.name} starts {total} {agent.name} agents{many}"
                 yield agent.line, what, "--ntasks-per-node=1: one agent on each node"
+        elif not agent and step.launcher:
+            yield from _launched_again(script.job, step.starter, step.launcher)
+
+
+def _launched_again(job: Directives, outer: Layer, inner: Layer) -> Places:
+    times, ranks = starts(job, outer), inner.count("ntasks")
+    if times is None or times > 1:
+        many = f" of {count(ranks, 'rank')} each" if ranks else ""
+        what = f"{outer.name} starts {times or 'several'} times {inner.name}{many}"
+        right = f"{outer.name} -n 1, or {outer.name} without {inner.name}"
+        yield inner.line, f"{what}: as many trainings, on the same GPUs", right
 
 
 @rule
@@ -75,6 +86,8 @@ def rank_count(script: Script) -> Places:
         if training or step.agent or step.starter.name in ("", "srun"):
             yield from _on_gpus(job, step)
         yield from _on_tasks(job, step.starter)
+        if training or step.starter.name == "srun":
+            yield from _without_nodes(job, step)
 
 
 def _on_nodes(job: Directives, step: JobStep) -> Places:
@@ -105,6 +118,23 @@ def _on_gpus(job: Directives, step: JobStep) -> Places:
     elif 1 < ranks < gpus and (step.agent or (starter.has("ntasks") and starter.name != "srun")):
         what = f"{ranks} of {gpus} GPUs of each node are used"
         yield step.line, what, f"{gpus} ranks on each node, or --gpus-per-node={ranks}"
+
+
+def _without_nodes(job: Directives, step: JobStep) -> Places:
+    """Yield more tasks than a node has GPUs, where the job does not say on how many nodes."""
+    tasks, gpus = job.count("ntasks") or 0, job.gpus_per_node or 0
+    counted = job.has("nodes", "ntasks-per-node", "gpus-per-task", "gpus") or job.exclusive
+    whole = step.starter and starts(job, step.starter) in (None, tasks)
+    if (
+        job.scheduler == "slurm"
+        and whole
+        and runs_python(step)
+        and not counted
+        and tasks > gpus > 0
+    ):
+        what = f"{tasks} tasks without --nodes, and {count(gpus, 'GPU')} on each node: ranks share"
+        right = f"--nodes={-(-tasks // gpus)} --ntasks-per-node={gpus}"
+        yield job.line_of("ntasks"), f"{what} a GPU where Slurm puts them on fewer nodes", right
 
 
 def _on_tasks(job: Directives, starter: Layer) -> Places:
@@ -197,6 +227,49 @@ def _none_by_pals(step: JobStep) -> Places:
         what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
         unless = f", unless {files[0]} sets them itself"
         yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
+
+
+@rule
+def place_of_script(script: Script) -> Places:
+    job = script.job
+    single = {"SLURM_PROCID": job.tasks, "SLURM_NODEID": job.nodes}
+    for step in script.steps if job.scheduler == "slurm" else ():
+        for line, name in dict.fromkeys(script.content.noted):
+            tasks = single.get(name, job.tasks_per_node)
+            alone = 1 in (tasks, starts(job, step.starter)) or not step.starter
+            if not alone and not _found_else(step, name) and _is_taken(script, step, line):
+                what = f"{name} is 0 in the script's shell, and so for each rank of this"
+                right = f"srun bash -c '... ${name} ...': the shell of each rank has its own"
+                yield line, what, right
+
+
+def _found_else(step: JobStep, name: str) -> bool:
+    """Whether `rank_variables` finds it: the number of a node, or of a rank."""
+    words = " ".join(word.text for word in step.program)
+    rank = re.search(r" --rank[ =]0( |$)", words) or not _sets_own_rank(step)
+    agent = step.agent.has("node-rank", "machine-rank")
+    return bool(agent if name == "SLURM_NODEID" else rank and name == "SLURM_PROCID")
+
+
+def _is_taken(script: Script, step: JobStep, line: int) -> bool:
+    """Whether a step gets what a line of the script takes of its own shell."""
+    command = step.command
+    own = range(command.line, command.line + command.source.count("\n") + 1)
+    set_there = {each.name for each in script.content.assignments if each.line == line}
+    words = {*re.findall(r"\$\{?(\w+)", command.source), *step.variables}
+    return line in own or bool(set_there & words)
+
+
+@rule
+def hosts_fixed(script: Script) -> Places:
+    for step in script.steps if not script.job.has("nodelist") else ():
+        for layer in (each for each in step.layers if each.kind == "starter"):
+            names = ("nodelist",) if layer.name == "srun" else ("H", "host", "hosts")
+            for word in layer.values(*names):
+                nodes = {part.partition(":")[0] for part in (word.known or "").split(",")} - {""}
+                if nodes - {"localhost", "127.0.0.1"}:
+                    what = f"{word.text}: nodes that the job need not get"
+                    yield word.line, what, "leave it out, or take them from scontrol show hostnames"
 
 
 def _address_words(script: Script) -> Iterator[Word]:

@@ -19,7 +19,6 @@ from ..words import Word, literal
 from .ranks import ranks_per_node, tasks_per_node
 from .rule import Places, rule
 
-VERSIONS = "since Slurm 22.05 (until 23.02)"
 COUNTS = ("ntasks", "ntasks-per-node", "ntasks-per-gpu", "cpus-per-gpu", "mincpus")
 SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM"}
 PLACEHOLDERS = names("your xxx < changeme ... insert todo my_ path/to key_here")
@@ -55,7 +54,8 @@ def srun_cpus_per_task(script: Script) -> Places:
             continue
         ranks = ranks_per_node(script.job, step) if step.agent else 1
         whose = f"{ranks} ranks" if ranks and ranks > 1 else "each task"
-        what = f"srun does not take over --cpus-per-task {VERSIONS}: 1 CPU for {whose}"
+        version = script.site.slurm_version or "22.05 to 23.02"
+        what = f"with Slurm {version} srun gives {whose} 1 CPU, whatever --cpus-per-task of the job"
         yield srun.line, what, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
@@ -95,14 +95,22 @@ def gpus_per_task(script: Script) -> Places:
 @rule
 def export_none(script: Script) -> Places:
     reset = "SLURM_EXPORT_ENV" in script.text
-    prepares = script.uses("module", "ml", "conda", "source", ".")
-    for step, srun in _sruns(script):
+    for _, srun in _sruns(script):
         own = srun.get("export")
         text = own.text if own else ("" if reset else script.job.text("export"))
-        lost = step.command.exports or prepares
-        if text and lost and "ALL" not in text.upper().split(","):
-            what = f"--export={text}: exported variables do not reach the ranks"
+        if text and "ALL" not in text.upper().split(","):
+            what = f"--export={text}: no other variable reaches the ranks, PATH neither"
             yield (srun.line if own else script.job.line_of("export")), what, "--export=ALL"
+
+
+@rule
+def conda_init(script: Script) -> Places:
+    for command in script.content.commands:
+        words = [word.text for word in command.arguments]
+        init = words[:1] == ["init"] or words[:2] == ["shell", "init"]
+        if command.name in ("conda", "mamba", "micromamba") and init:
+            what = f"{command.name} init writes into ~/.bashrc, and changes nothing of this shell"
+            yield command.line, what, f'eval "$({command.name} shell.bash hook)", once in each job'
 
 
 @rule

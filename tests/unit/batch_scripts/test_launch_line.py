@@ -264,13 +264,12 @@ LINES = {
     "an image by variable": ("srun apptainer exec $IMG python t.py", "--image $IMG t.py"),
     "docker": (
         "srun docker run --rm --gpus all --shm-size=8g -v /a:/b -w /b -e A=1 me.io/i:1 python t.py",
-        "--image docker://me.io/i:1 --nv --bind /a:/b --env A=1"
-        " -- bash -c 'cd /b && exec python t.py'",
+        "--image docker://me.io/i:1 --bind /a:/b --env A=1 -- bash -c 'cd /b && exec python t.py'",
     ),
     "docker's options that Apptainer does not know": (
         "srun docker run --env-file e --gpus '\"device=0\"' -v n:/n -v /n -v /a:/b:z -v /c:/d:ro,Z"
         " me.io/i python t.py",
-        "--image docker://me.io/i --nv --bind /a:/b --bind /c:/d:ro t.py",
+        "--image docker://me.io/i --bind /a:/b --bind /c:/d:ro t.py",
     ),
     "an image that docker builds and pushes": (
         "docker build -t me.io/i:1 .\ndocker push me.io/i:1\nsrun docker run me.io/i:1 python t.py",
@@ -282,8 +281,7 @@ LINES = {
     ),
     "podman-hpc": (
         "srun podman-hpc run --rm --gpu -v /a:/b -w /b image:1 python t.py",
-        "--runtime podman-hpc --image image:1 --nv --bind /a:/b"
-        " -- bash -c 'cd /b && exec python t.py'",
+        "--runtime podman-hpc --image image:1 --bind /a:/b -- bash -c 'cd /b && exec python t.py'",
     ),
     "a container that a wrapper enters": (
         "export SINGULARITYENV_A=1\nsource /e/bin/activate\n"
@@ -837,7 +835,7 @@ WHOLE = {
     ),
     "a flag of a site's podman-hpc": (
         "#SBATCH -n 2\nsrun podman-hpc run --nccl-cu13 --rm --gpu i:1 python t.py",
-        "--ntasks 2 --runtime podman-hpc --image i:1 --nv t.py",
+        "--ntasks 2 --runtime podman-hpc --image i:1 t.py",
     ),
     "deepspeed": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=2\napptainer exec --nv i.sif deepspeed --num_gpus=2"

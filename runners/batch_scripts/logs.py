@@ -1,0 +1,90 @@
+"""The log of a step: the file into which a script leads its output itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .draft import LaunchLine
+from .script import Script
+from .step import JobStep
+from .words import WHO_KNOWS, Unknown, Word, compose
+
+NOWHERE = "/dev/null"
+# Slurm's signs for a job's log (sbatch, "filename pattern"), and those of one task (srun's).
+SIGNS = {
+    "SLURM_JOB_ID": "%j",
+    "SLURM_JOBID": "%j",
+    "SLURM_JOB_NAME": "%x",
+    "SLURM_ARRAY_JOB_ID": "%A",
+    "SLURM_ARRAY_TASK_ID": "%a",
+}
+OF_TASK = re.compile(r"%\d*[tnNs]")
+
+
+class Logs(NamedTuple):
+    """The files of a step's output and of its errors, those of the innermost place first."""
+
+    outputs: Sequence[Word]
+    errors: Sequence[Word]
+
+
+def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
+    """Add the log that a script writes where its directives send that of the job to nowhere."""
+    logs = _logs(script, step)
+    added = set[str]()
+    if script.job.text("output") == NOWHERE and logs.outputs:
+        draft.drop("output", *["error"] * (script.job.text("error") == NOWHERE))
+        for name, words in (("output", logs.outputs), ("error", logs.errors)):
+            pattern = _pattern(words[0], script.job.scheduler) if words else None
+            if pattern is not None:
+                draft.add(name, pattern)
+                added.add(words[0].text)
+            elif words and (unknown := _unknown(words[0])):
+                draft.lose(words[0].line, f"the log {words[0].text}: {WHO_KNOWS[unknown.kind]}")
+    shown = [word for word in (*logs.outputs, *logs.errors) if word.text not in added]
+    kept = [(word.line, word.text) for word in shown if word not in _tee(script, step)]
+    kept += [(step.line, " | ".join(step.command.pipe))] if step.command.pipe else []
+    for line, text in kept:
+        draft.leave_out(line, f"{text}: runner keeps the log")
+
+
+def _logs(script: Script, step: JobStep) -> Logs:
+    """Return the files of a step: those that srun writes, its redirections, tee's, and exec's."""
+    srun = step.starter if step.starter.name == "srun" else None
+    before = script.content.commands[: step.command.order]
+    execs = [c for c in reversed(before) if c.text == "exec" and not c.within]
+    commands = [step.command, *execs]
+    outputs = [*(srun.values("output") if srun else ()), *_tee(script, step)]
+    outputs += [word for each in commands for word in each.outputs if word not in each.errors]
+    errors = srun.values("error") if srun else []
+    errors += [word for each in commands for word in each.errors]
+    kept = ([word for word in words if word.text != NOWHERE] for words in (outputs, errors))
+    return Logs(*kept)
+
+
+def _tee(script: Script, step: JobStep) -> list[Word]:
+    """Return the file of `| tee FILE` behind a step."""
+    if "tee" not in step.command.pipe:
+        return []
+    behind = script.content.commands[step.command.order + 1 :]
+    tee = next((each for each in behind if each.name == "tee"), None)
+    return [word for word in tee.arguments if word.start[:1] != "-"][:1] if tee else []
+
+
+def _unknown(word: Word) -> Unknown | None:
+    return next((piece for piece in word.unknown if piece.kind in WHO_KNOWS), None)
+
+
+def _pattern(word: Word, scheduler: str) -> Word | None:
+    """Return a file's name as a scheduler's pattern; None where the run alone knows it."""
+    if OF_TASK.search(word.text):
+        return None
+    signs = SIGNS if scheduler == "slurm" else {}
+    pieces = (
+        piece if isinstance(piece, str) else signs.get(piece.source.strip("${}"), piece)
+        for piece in word.pieces
+    )
+    pattern = compose(pieces, word.line)
+    return pattern if pattern.portable else None
