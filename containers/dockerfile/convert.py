@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from .runs import Runs
 from .sections import sections
 from .stage import Note, Stage
 
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)([^}]*)\})")  # its name, and an operator
 LOST = {
     "EXPOSE": "a container has the network of its host: nothing to do",
     "STOPSIGNAL": "choose the signal where the program is stopped: scancel --signal",
@@ -41,7 +42,8 @@ class Converter(Runs):
     def __init__(self, dockerfile: Path, left_out: str) -> None:
         super().__init__(dockerfile, left_out)
         self.globals = _automatic()  # the values of the arguments before all stages
-        self.in_from: set[str] = set()  # arguments of FROM lines
+        self.automatic = frozenset(self.globals)
+        self.texts: dict[str, str] = {}  # their defaults as they are written
 
     def read(self, item: Instruction) -> None:
         """One instruction, by the method with its name."""
@@ -69,6 +71,7 @@ class Converter(Runs):
             name, equals, value = word.partition("=")
             if equals:
                 self.globals[name] = self.expand(item, shell(value), self.globals)
+                self.texts[name] = value
 
     def read_from(self, item: Instruction) -> None:
         parts = item.flat.split()
@@ -102,11 +105,20 @@ class Converter(Runs):
             self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
             return placeholder(name)
 
-        plain_names = re.findall(r"\$(?:(\w+)|\{(\w+)\})", text)
-        names = {a or b for a, b in plain_names}
-        self.in_from |= names
+        names = {bare or name for bare, name, more in VARIABLE.findall(text) if not more}
+        for name in self._written(text):
+            what = f"ARG {name} is written into From, with its default"
+            self.note(item, what, f"--build-arg {name}=... does not change the base")
         unknown = {name: missing(name) for name in names - set(self.globals)}
         return self.expand(item, text, {**self.globals, **unknown})
+
+    def _written(self, text: str, of: tuple[str, ...] = ()) -> Iterator[str]:
+        """Yield the arguments whose defaults are in a FROM line, also those of these defaults."""
+        for bare, name, more in VARIABLE.findall(text):
+            name = bare or name
+            if name not in {*self.automatic, *of} and (name in self.globals or more):
+                yield name
+                yield from self._written(self.texts.get(name, ""), (*of, name))
 
     def read_arg(self, item: Instruction) -> None:
         for word in self._arguments(item):
@@ -123,9 +135,6 @@ class Converter(Runs):
         stage = self.stage
         if default is None and name not in {**stage.arguments, **stage.variables}:
             self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
-        if name in self.in_from & set(self.globals):
-            what = f"ARG {name} is in a line FROM too, where its default is written"
-            self.note(item, what, f"--build-arg {name}=... does not change the base")
         for other in stage.arguments:
             if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
                 what = f"ARG {name} is '{text}', of the default of ARG {other}"

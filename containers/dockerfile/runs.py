@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from itertools import takewhile
+from collections.abc import Mapping
 
 from .copies import Copies
 from .parse import HEREDOC, SHELL, Instruction
-from .quoting import NO_TEXT, joined, quoted, with_arguments
+from .quoting import NO_TEXT, PLACEHOLDER, joined, quoted, with_arguments
+from .relative import takes_files
 from .stage import STAGED
+from .variables import Resolve, apply, substitute
 
 # A list of commands, or one that changes the shell it runs in.
 LIST = re.compile(r"&&|\|\||[;&|(){}`]|\n|\bif\b|\bfor\b|\bwhile\b|\bcase\b")
@@ -40,12 +42,13 @@ SH_IS_BASH = re.compile(r"alma|centos|fedora|rocky|redhat|\bubi\d|amazonlinux|op
 USER_INSTALL = re.compile(
     r"(\b(?:pip[\d.]*|ipykernel|kernelspec|\w+extension)\s+(?:install|enable)\b[^\n;&|]*?)\s--user\b"
 )
-HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
-# Commands that put files where they run.
-FETCHES = re.compile(
-    r"\s*(?:git\s+clone|wget|unzip|curl\s(?:.*\s)?-\w*[oO]|pip\s+install\s+-e)\s"
-    r"(?!(?:.*\s)?(?:[\"']?[/~]|-\w*O\s*-))"
+# A framework's version, as pip, conda and names of images have it.
+FRAMEWORK = re.compile(
+    r"\b(pytorch|torch|tensorflow)(?:-gpu|-cpu)?(?:/\w+)?\s*(==|~=|<=?|=|:)\s*v?(\d+(?:\.\d+)+)"
 )
+NEWEST = {"torch": (2, 1), "tensorflow": (2, 16)}  # which Horovod 0.28.1 (June 2023) does not know
+CALENDAR = 15  # NVIDIA's images have a year and month
+HOROVOD = re.compile(r"\bpip[\d.]*\s+(?:install|wheel)\b[^;&|]*?\s['\"]?horovod(?:[\[=<>~! '\"]|$)")
 # Empties the folders that Apptainer binds from the machine while it builds.
 EMPTIES_TMP = re.compile(r"\brm\s(?:[^;&|\n]*\s)?[\"']?/(?:var/)?tmp/?\*")
 # What a mount hides comes back after it; in Docker nothing of it is in the image.
@@ -134,9 +137,9 @@ class Runs(Copies):
         if EMPTIES_TMP.search(CONTINUED.sub(" ", text)):
             why = "with runner build /tmp is an own one; apptainer build alone binds the machine's"
             self.note(item, "rm of all in /tmp", why)
-        if HOROVOD.search(f" {CONTINUED.sub(' ', text)} "):
-            self.note(item, "pip install horovod", self._horovod(text))
-        if _fetches(CONTINUED.sub(" ", text)) and not self.stage.knows_folder:
+        if HOROVOD.search(f" {CONTINUED.sub(' ', text)} ") and (why := self._horovod(text)):
+            self.note(item, "pip install horovod", why)
+        if not self.stage.knows_folder and takes_files(CONTINUED.sub(" ", text)):
             what = "RUN in the base's working directory"
             self.note(item, what, "here it is /: write WORKDIR before it, if the base has another")
 
@@ -148,17 +151,35 @@ class Runs(Copies):
         return needs and not SH_IS_BASH.search(self.stage.base)
 
     def _horovod(self, text: str) -> str:
+        """Say why Horovod does not compile there, "" where nothing speaks against it."""
         before = "\n".join([*self.stage.install, text])
         why = []
         if not re.search(r"\bcmake\b", before):
             why.append("there is no cmake")
         if "--no-build-isolation" not in before:
             why.append("pip's build isolation hides the framework from it (--no-build-isolation)")
-        why.append("Horovod 0.28.1, the last release, does not compile with torch 2.1 or newer")
-        return (
-            f"it fails: {'; '.join(why)}. Leave the line out, and afterwards:"
-            " runner build --from my.sif --horovod"
-        )
+        if too_new := self._too_new(before):
+            why.append(f"Horovod 0.28.1, the last release, does not compile with {too_new}")
+        after = "Leave the line out, and afterwards: runner build --from my.sif --horovod"
+        return f"it fails: {'; '.join(why)}. {after}" if why else ""
+
+    def _too_new(self, text: str) -> str:
+        """Return the frameworks that Horovod 0.28.1 does not know; those by name if none is."""
+        known = self.known()
+        plain_text = PLACEHOLDER.sub(lambda found: known.get(found[1], ""), text)
+        named = FRAMEWORK.findall(f"{self.stage.base}\n{substitute(plain_text, _of(known))}")
+        versions = [
+            (name.removeprefix("py"), text, tuple(map(int, text.split("."))), sign)
+            for name, sign, text in named
+            if int(text.split(".")[0]) < CALENDAR
+        ]
+        new = [f"{n} {t}" for n, t, v, sign in versions if v >= NEWEST[n] and "<" not in sign]
+        none_is_known = "torch 2.1 or newer, TensorFlow 2.16 or newer"
+        return " and ".join(dict.fromkeys(new)) if versions else none_is_known
+
+
+def _of(known: Mapping[str, str]) -> Resolve:
+    return lambda name, operator, word: apply(known.get(name), operator, word)
 
 
 def _one_line(text: str) -> str:
@@ -180,10 +201,3 @@ def _apart(text: str, whole: str) -> str:
     if "#" in text or whole != text or "\n" in flat:
         return f"({start}\n{whole}\n    )"
     return f"({start}; {whole})" if start else f"({whole})"
-
-
-def _fetches(text: str) -> bool:
-    """Whether a command puts files into the folder in which the text begins to run."""
-    parts = re.split(r"[;&|\n]+", text)
-    stays = takewhile(lambda part: not re.match(r"\s*(?:cd|pushd)\s", part), parts)
-    return any(FETCHES.match(part) for part in stays)

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import tarfile
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from runners.core.errors import Refused
@@ -21,6 +22,7 @@ from .stage import STAGED, Stage
 
 ARCHIVE = re.compile(r"\.(?:tar|tar\.\w+|tgz|tbz2?|txz)$")
 GIT = re.compile(r"^(?:git@|git://|ssh://)|^https?://[^#?]*\.git(?:[#?]|$)")
+IMAGES = (".sif", ".simg")
 GLOB = re.compile(r"[*?[]")
 HERE = f'"$APPTAINER_ROOTFS{STAGED}/{{}}"'
 # A function of %setup, as far as a stage uses it.
@@ -122,6 +124,19 @@ class Sources(Reader):
             self.stage.setup.append(f"take {number} {' '.join(words)}")
         return number
 
+    @property
+    def _own(self) -> list[str]:
+        """The definition, and the image that `runner build` makes of it beside it."""
+        image = str(PurePosixPath(self.left_out or "x").with_suffix(".sif"))
+        return [self.left_out, image] if self.left_out else []
+
+    def _note_images(self, item: Instruction, source: str, paths: Iterable[str]) -> None:
+        """Say which images of a folder or pattern are copied with it."""
+        images = (each for each in paths if each.endswith(IMAGES) and each not in self._own)
+        if taken := [each for each in images if each not in self.ignored]:
+            what = f"{item.word} {source} takes {', '.join(taken)} along"
+            self.note(item, what, "name it in .dockerignore, if it is an earlier image")
+
     def _left_out(self, item: Instruction, path: str) -> list[str]:
         """What of a folder is not copied, by the names that tar gives it."""
         if not (self.context / path).is_dir():
@@ -129,8 +144,10 @@ class Sources(Reader):
         ignored = self.ignored.below(self.context, path)
         if ignored:
             self.note(item, f"{item.word} {path}", ".dockerignore leaves out what is there now")
+        names = sorted(entry.name for entry in (self.context / path).iterdir())
+        self._note_images(item, path, (str(PurePosixPath(path, name)) for name in names))
         if self.left_out and path == ".":
-            ignored.append(self.left_out)
+            ignored += self._own
         return [f"./{name}" if path == "." else _dashed(name) for name in ignored]
 
     def _in_context(self, item: Instruction, source: str) -> list[str]:
@@ -143,6 +160,9 @@ class Sources(Reader):
         if not self.is_inside(known):
             self._outside(item, known)
         paths = matches(self.context, known)
+        if GLOB.search(known):
+            paths = [each for each in paths if each not in self._own]
+            self._note_images(item, source, paths)
         for each in paths:
             if not self.is_inside(each):
                 self._outside(item, each)

@@ -115,8 +115,9 @@ def test_a_whole_dockerfile(tmp_path: Path) -> None:
     (tmp_path / "hello.c").write_text("")
     made, notes = converted(tmp_path, WHOLE)
     assert made == DEFINITION
-    assert len(notes) == 1
-    assert notes[0].startswith("line 16: USER nobody: in Apptainer everybody stays")
+    assert [note.split(":")[0] for note in notes] == ["line 3", "line 16"]
+    assert notes[0].startswith("line 3: ARG RELEASE is written into From")
+    assert notes[1].startswith("line 16: USER nobody: in Apptainer everybody stays")
 
 
 def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / ".dockerignore").write_text("**/__pycache__\n# no\nsecret\nkeep\n!keep/secret\n")
     made = convert(tmp_path / "Dockerfile", "FROM a\nCOPY . /x\n", "", "my.def").text
-    left_out = "--exclude=./a/__pycache__ --exclude=./secret --exclude=./my.def"
+    left_out = "--exclude=./a/__pycache__ --exclude=./secret --exclude=./my.def --exclude=./my.sif"
     assert f"    take 1 {left_out} .\n" in made
 
 
