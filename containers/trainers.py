@@ -41,7 +41,8 @@ def for_frameworks(checkout: Path, frameworks: Collection[str]) -> list[str]:
     """The trainers that need one of these frameworks, in the words of the presets."""
     presets = {name: checkout / "recipes" / f"{name}.toml" for name in names(checkout)}
     needs = {name: FRAMEWORK.search(path.read_text("utf-8")) for name, path in presets.items()}
-    return [name for name, needed in needs.items() if not needed or needed[1] in frameworks]
+    known = {"none", *frameworks}
+    return [name for name, needed in needs.items() if not needed or needed[1] in known]
 
 
 def stage(checkout: Path, folder: Path) -> None:

@@ -36,6 +36,7 @@ NAV = {
         "docs/guides/python-api",
         "docs/guides/pipelines",
         "docs/guides/trainers",
+        "docs/guides/inference",
         "docs/guides/data",
         "docs/guides/configuration",
     ],

@@ -116,8 +116,13 @@ def _trainer(path: Path) -> Any:
         return None  # not ours to remove
 
 
-def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, Payload]:
-    """Return manifest and payload of a checkpoint; raise `UserError` that names its fault."""
+def load(
+    manifest_path: Path, trainer: str, signature: str | None = None
+) -> tuple[Manifest, Payload]:
+    """Return manifest and payload of a checkpoint; raise `UserError` that names its fault.
+
+    Without a signature the model may be any of that trainer.
+    """
     path = manifest_path.with_suffix(".ckpt")
     try:
         manifest = json.loads(manifest_path.read_text("utf-8"))
@@ -132,7 +137,7 @@ def load(manifest_path: Path, trainer: str, signature: str) -> tuple[Manifest, P
         raise UserError(f"{path} is of {age} ({numbers})")
     if made_by != trainer:
         raise UserError(f"{path} is a checkpoint of {made_by}, not of {trainer}")
-    if model != signature:
+    if signature not in (None, model):
         raise UserError(f"{path} is of another model: its weights have other names or shapes")
     try:
         sha256, size = digest(path)

@@ -59,17 +59,30 @@ class BareParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}\nAll options: --help")
 
+    def add_output(self, text: str) -> None:
+        default = os.environ.get("OUTPUT_DIR") or "out"  # set by the launcher
+        self.add_argument("--output", default=default, help=text)
+
+    def add_data(self, text: str) -> None:
+        self.add_argument("--data", default=os.environ.get("DATA_DIR"), help=text)
+
+    def add_device(self) -> None:
+        """Add where and how precisely to compute."""
+        add = self.add_argument
+        add("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute")
+        text = "autocast to it; default: bf16 on GPUs with bfloat16 units, else fp32"
+        add("--precision", choices=("bf16", "fp32"), help=text)
+
 
 class Parser(BareParser):
     """A parser with the options that all trainers have."""
 
     def __init__(self, trainer: str, about: str) -> None:
         super().__init__(trainer, about)
-        add, environ = self.add_argument, os.environ  # of which the launcher sets three
-        text = "folder for results and checkpoints"
-        add("--output", default=environ.get("OUTPUT_DIR") or "out", help=text)
+        add = self.add_argument
+        self.add_output("folder for results and checkpoints")
         text = "continue from the newest checkpoint of --output, or from PATH"
-        default, words = environ.get("RESUME") or "never", "never|auto|PATH"
+        default, words = os.environ.get("RESUME") or "never", "never|auto|PATH"
         add("--resume", default=default, metavar=words, help=text)
         text = "steps between checkpoints; 0: at the end of each epoch"
         add("--checkpoint-every", type=at_least(0), default=0, metavar="STEPS", help=text)
@@ -78,12 +91,10 @@ class Parser(BareParser):
         add("--max-steps", type=at_least(1), help="stop after this many steps")
         text = "steps to profile, on each rank"
         add("--profile", type=first_last, metavar="FIRST-LAST", help=text)
-        add("--data", default=environ.get("DATA_DIR"), help="folder with the dataset")
+        self.add_data("folder with the dataset")
 
         add("--seed", type=at_least(0), default=1, help="random seed (initialization, shuffling)")
-        add("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute")
-        text = "autocast to it; default: bf16 on GPUs with bfloat16 units, else fp32"
-        add("--precision", choices=("bf16", "fp32"), help=text)
+        self.add_device()
 
     def add_accumulation(self) -> None:
         """Add the number of backward passes of a step."""

@@ -26,6 +26,7 @@ class ProcessGroup(WordEnum):
     HOROVOD = rank.HOROVOD
     TORCH = rank.TORCH
     TENSORFLOW = rank.TENSORFLOW
+    NONE = "none"  # one process, which trains no network
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ def _controller(
     if requested is None and spec.trainer.world in (ProcessGroup.TORCH, ProcessGroup.TENSORFLOW):
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
+    if requested is None and spec.trainer.world is ProcessGroup.NONE:
+        return Controller.NONE, f"{spec.trainer.name} is one process, which trains no network", ""
     if requested is not None:
         if controllers and requested not in (*controllers, Controller.NONE):
             log.refuse(f"the Horovod in {image.path.name} has no {requested} controller", known)
@@ -246,7 +248,10 @@ def gate(
 ) -> None:
     """Say what the gate checks of several ranks, and what initializes their process group."""
     size, spec = resources.tasks, case.spec
-    _refuse_another_world(case, launching.launcher, controller, log)
+    if spec.trainer.world is ProcessGroup.NONE:
+        _refuse_several(case, size, log)
+    else:
+        _refuse_another_world(case, launching.launcher, controller, log)
     if not spec.gate:
         log.choose(
             ChoiceId.GATE, False, case.why(ChoiceId.GATE), "independent ranks count as a success"
@@ -261,6 +266,14 @@ def gate(
             case.why(ChoiceId.TF_CONFIG),
             "TensorFlow behaves differently if it is set",
         )
+
+
+def _refuse_several(case: Case, size: int, log: DecisionLog) -> None:
+    """Refuse several ranks of a packaged recipe that is one process."""
+    if size > 1:
+        what = f"{case.spec.trainer.name} is one process, and {size} ranks are asked for"
+        leave_out = ["nodes", "ntasks", "ntasks-per-node"]
+        log.refuse(what, "each would do all of it", change(leave_out=leave_out))
 
 
 def _refuse_another_world(

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ..core import atomic, disk_space
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.remedy import change, command
 from ..core.trainer import Framework, ProcessGroup, Trainer
@@ -28,8 +27,6 @@ PYTHON = re.compile(r"python[\d.]*")
 PYTHON_OF_MODULES = ("python3", ("-m",))
 # What starts the ranks elsewhere; here each would do so once more.
 STARTERS = re.compile(r"horovodrun|mpirun|mpiexec|srun|deepspeed")
-# What a recipe imports of ours: `from recipes import a, b` and `from recipes.c import d`.
-IMPORTS = re.compile(r"^from recipes(?: import ([\w, ]+)|\.(\w+) import)", re.MULTILINE)
 PACKAGE = "recipes"
 # What creates the process group of a recipe, by its option --exchange.
 WORLDS = {
@@ -51,10 +48,12 @@ MINIMAL = "minimal"
 
 def presets() -> dict[str, dict[str, Any]]:
     """Return every recipe's preset by name: kind, description, framework and resources."""
-    return {
-        name: {"kind": MINIMAL if path.parent.name == MINIMAL else "full", **config.read_toml(path)}
-        for name, path in _presets().items()
-    }
+    return {name: _preset(path) for name, path in _presets().items()}
+
+
+def _preset(path: Path) -> dict[str, Any]:
+    kind = MINIMAL if path.parent.name == MINIMAL else "full"
+    return {"kind": kind, **config.read_toml(path)}
 
 
 def source(name: str) -> Path | None:
@@ -94,9 +93,9 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     if path is None:
         raise _unknown(name, args)
     check_arguments(name, args)
-    preset = config.read_toml(path)
+    preset = _preset(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
-    requires = Framework(preset["framework"])
+    requires = None if preset["framework"] == "none" else Framework(preset["framework"])
     world = WORLDS.get(_exchange(args)) or ProcessGroup(preset["world"])
     return Trainer(name, _module(path), None, args, requires, typed=name, world=world), layer
 
@@ -212,41 +211,6 @@ def _no_file(name: str) -> NotFound:
     folder = path.parent if path.parent.is_dir() else Path()
     near = nearest(path.name, [file.name for file in folder.glob(f"*{path.suffix}")])
     return NotFound(f"the trainer {name} does not exist", near)
-
-
-def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
-    """Write a recipe's file into `folder`, for the user to edit; return what was written.
-
-    The modules that it imports go into `folder/recipes`, so that its imports work as they are.
-    Raises NotFound for a name that stands for none, UsageError if another file or no folder is
-    there, SystemFault if it cannot be written.
-    """
-    original = packaged(name)
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
-    files = {folder / f"{name}.py": original}
-    files |= {folder / PACKAGE / each.name: each for each in shared_modules(original)}
-    for target, original in files.items():
-        if not force and target.exists() and target.read_bytes() != original.read_bytes():
-            folders = [] if folder == Path() else [folder]
-            again = command("runner", "recipes", "copy", "--force", name, *folders)
-            raise UsageError(f"{target} exists already, with other content", remedy=again)
-    for target, original in files.items():
-        with disk_space.writing(target):
-            target.parent.mkdir(exist_ok=True)
-            atomic.write_text(target, original.read_text(encoding="utf-8"))
-    return list(files)
-
-
-def shared_modules(path: Path) -> list[Path]:
-    """Return the modules of the package that a recipe's file imports, directly or not."""
-    names, left = {"__init__"}, [path]
-    while left:
-        imports = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
-        new = {word for listed, one in imports for word in (one or listed).split(", ")} - names
-        names |= new
-        left += [RECIPES / f"{each}.py" for each in new]
-    return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
 
 
 def check_arguments(name: str, args: Sequence[str]) -> None:

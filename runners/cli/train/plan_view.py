@@ -155,6 +155,8 @@ def _gpus(resources: Resources) -> list[str]:
 
 def _meeting(made: Plan) -> str:
     trainer = made.spec.trainer
+    if trainer.world is ProcessGroup.NONE:
+        return "one process"
     others = trainer.world if trainer.world is not ProcessGroup.HOROVOD else None
     if others or trainer.seen_world:
         return str(others or trainer.seen_world)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ...settings import trainers
+from ...settings import recipe_copy, trainers
 from .. import options, printer
 
 RECIPES_EXAMPLE = """\b
@@ -42,7 +42,7 @@ def show_recipe_command(name: str) -> None:
     path = trainers.packaged(name)
     preset = trainers.presets()[name]
     click.echo(f"{preset['description']} ({preset['kind']}, {preset['framework']})")
-    click.echo(f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS\n")
+    click.echo(f"{recipe_copy.example(name)} -- OPTIONS\n")
     click.echo(trainers.parser(path).format_help(), nl=False)
 
 
@@ -56,9 +56,9 @@ def copy_command(name: str, folder: Path, force: bool) -> None:
     The file runs as it is. The modules that a full one imports go into FOLDER/recipes; a minimal
     one imports nothing of ours.
     """
-    target, *shared = trainers.copy(name, folder, force=force)
+    target, *shared = recipe_copy.copy(name, folder, force=force)
     names = ", ".join(path.name for path in shared if path.name != "__init__.py")
     about = f"and what it imports, in {folder / trainers.PACKAGE}: {names}"
     click.echo(f"wrote {target}" + (f" {about}" if shared else ", which imports nothing of ours"))
     trainer = str(target) if "/" in str(target) else f"./{target}"
-    click.echo(f"next: runner launch --image IMAGE --nodes 2 {shlex.quote(trainer)}")
+    click.echo(f"next: {recipe_copy.example(name, shlex.quote(trainer))}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.cli.train import plan_view
 from runners.core.model import (
     Controller,
     ImageInfo,
@@ -110,6 +111,17 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     if not works:
         (gone,) = made.refusals[0].remedies[0].leave_out
         assert gone in options
+
+
+@each((1, True), (2, False))
+def test_a_recipe_of_one_process_has_one_rank(ranks: int, works: bool) -> None:
+    trainer = Trainer("tokenize", "recipes.tokenize", None, world=ProcessGroup.NONE)
+    spec = replace(SPEC, trainer=trainer, resources=Resources(nodes=ranks))
+    made = solver.solve(Case(replace(spec, image=OPENMPI), SITE))
+    refused = [] if works else ["tokenize is one process, and 2 ranks are asked for"]
+    assert [refusal.what for refusal in made.refusals] == refused
+    assert made.wireup.controller is Controller.NONE
+    assert plan_view.line(made).endswith("one process")
 
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:

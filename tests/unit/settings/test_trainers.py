@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from runners.cli import cli
 from runners.cli.train.recipes import recipes_command
 from runners.core.errors import NotFound, UsageError
-from runners.settings import trainers
+from runners.settings import recipe_copy, trainers
 
 from ..tables import each
 
@@ -50,9 +50,16 @@ def test_a_copy_brings_what_it_imports_and_no_more(tmp_path: Path) -> None:
     assert all(f"{name}.py" in told for name in names)
 
 
+def test_a_copy_hides_no_module_of_pythons_own(tmp_path: Path) -> None:
+    """Beside a tokenize.py the import of inspect, and so of torch, would fail."""
+    told = recipes("copy", "tokenize", str(tmp_path)).output
+    assert f"next: runner launch --image IMAGE {tmp_path}/my_tokenize.py" in told
+    assert {path.name for path in tmp_path.iterdir()} == {"my_tokenize.py", "recipes"}
+
+
 def test_a_copy_imports_its_own_modules(tmp_path: Path) -> None:
     """Where nothing of the kit is installed."""
-    trainers.copy("tf_resnet", tmp_path, force=False)
+    recipe_copy.copy("tf_resnet", tmp_path, force=False)
     own = (
         "import sys; sys.path.insert(0, '.'); from recipes import images, run; print(run.__file__)"
     )
@@ -62,11 +69,11 @@ def test_a_copy_imports_its_own_modules(tmp_path: Path) -> None:
 
 
 def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) -> None:
-    trainers.copy("torch_mnist", tmp_path, force=False)
-    trainers.copy("torch_lm", tmp_path, force=False)
+    recipe_copy.copy("torch_mnist", tmp_path, force=False)
+    recipe_copy.copy("torch_lm", tmp_path, force=False)
     (tmp_path / "recipes" / "run.py").write_text("# mine")
     with pytest.raises(UsageError, match=r"recipes/run.py exists already, with other content"):
-        trainers.copy("torch_resnet", tmp_path, force=False)
+        recipe_copy.copy("torch_resnet", tmp_path, force=False)
     assert not (tmp_path / "torch_resnet.py").exists()
 
 
@@ -86,7 +93,7 @@ def test_what_forms_the_process_group_depends_on_the_exchange(
 @each("torch_lm", "torch_resnet", "lightning_mnist")
 def test_so_it_does_for_a_copy_and_its_edited_default(tmp_path: Path, name: str) -> None:
     """As the plan then starts no Horovod, and asks for no MPI."""
-    trainers.copy(name, tmp_path, force=False)
+    recipe_copy.copy(name, tmp_path, force=False)
     copy = tmp_path / f"{name}.py"
     for words, world in (((), "Horovod"), (("--exchange", "ddp"), "torch.distributed")):
         assert trainers.find(str(copy), words)[0].world == world
@@ -111,9 +118,10 @@ def test_a_minimal_one_is_launched_by_its_name() -> None:
 @each(*trainers.presets())
 def test_options_are_shown_without_the_framework(name: str) -> None:
     shown = recipes("show", name).output
-    assert "--epochs" in shown
-    assert "--batch-size" in shown
-    assert f"runner launch --image IMAGE --nodes 2 {name} -- OPTIONS" in shown
+    special = {"tokenize": ["TEXT", "--into"], "torch_predict": ["--checkpoint", "--data"]}
+    assert all(word in shown for word in special.get(name, ["--epochs", "--batch-size"]))
+    nodes = "" if name == "tokenize" else "--nodes 2 "
+    assert f"runner launch --image IMAGE {nodes}{name} -- OPTIONS" in shown
 
 
 @each(
@@ -121,6 +129,9 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
     ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
     ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
     ("tf_mnist", ["5"], "there is no argument 5", ""),
+    ("tokenize", ["--into", "x"], "the following arguments are required: TEXT", ""),
+    ("tokenize", ["a", "--into", "x", "--vocabulary", "9"], "argument --vocabulary: must be", ""),
+    ("torch_predict", ["--data", "x"], "the following arguments are required: --checkpoint", ""),
     ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
     ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
     ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
@@ -155,7 +166,7 @@ def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:
     mine = tmp_path / "torch_mnist.py"
     mine.write_text("mine")
     with pytest.raises(UsageError, match="exists already") as caught:
-        trainers.copy("torch_mnist", tmp_path, force=False)
+        recipe_copy.copy("torch_mnist", tmp_path, force=False)
     assert mine.read_text() == "mine"
     assert str(caught.value.remedies[0]) == f"runner recipes copy --force torch_mnist {tmp_path}"
     assert recipes(*str(caught.value.remedies[0]).split()[2:]).exit_code == 0
@@ -164,15 +175,15 @@ def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:
 
 def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotFound) as caught:
-        trainers.copy("torch_mnst", tmp_path, force=False)
+        recipe_copy.copy("torch_mnst", tmp_path, force=False)
     assert "did you mean torch_mnist" in caught.value.evidence
     with pytest.raises(UsageError) as caught_folder:
-        trainers.copy("torch_mnist", tmp_path / "a b", force=False)
+        recipe_copy.copy("torch_mnist", tmp_path / "a b", force=False)
     assert str(caught_folder.value.remedies[0]) == f"mkdir -p '{tmp_path}/a b'"
 
 
 def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:
-    copied, *shared = trainers.copy("torch_mnist", tmp_path, force=False)
+    copied, *shared = recipe_copy.copy("torch_mnist", tmp_path, force=False)
     other = tmp_path / "other.py"
     other.write_text("print('from recipes, nothing')\nimport recipes_of_mine\n")
     assert not trainers.find(str(copied), ())[0].uses_recipes  # it has brought them
