@@ -85,6 +85,11 @@ def in_gres(gres: str | None) -> tuple[str, int] | None:
     return None
 
 
+def type_of(text: str) -> str:
+    """Return the type in a value of SETTINGS, such as A100 of gpu:A100:4; "" for any."""
+    return (in_gres(text) or typed(text))[0]
+
+
 def without(gres: str | None) -> str | None:
     """Return the generic resources that are no GPUs; None where there are no others."""
     others = [part for part in (gres or "").split(",") if part and part.partition(":")[0] != "gpu"]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core import gpus
 from ..core.command_line import CommandLine
 from ..core.errors import RunnerError
 from ..core.plan import Caution, Plan
@@ -87,20 +88,20 @@ class _Search:
 
     def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
         """Return what works, after at most ATTEMPTS plans."""
-        working: dict[str, Remedy] = {}  # by what is typed
-        left, seen = deque(remedies), set(remedies)
+        working: dict[object, Remedy] = {}  # by what changes, in whatever order
+        left, seen, most = deque(remedies), set(map(_key, remedies)), _most(remedies)
         for _ in range(ATTEMPTS):
-            if not left or len(working) == MOST:
+            if not left or len(working) == most:
                 break
             remedy = left.popleft()
             try:
                 works = self._tried(remedy)
-                working.setdefault(suggest.text(works, self.typed), works)
+                working.setdefault(_key(works), works)
             except RunnerError as error:
                 self.refused.append((remedy, error))
                 more = [_then(remedy, each) for each in _launches(error)]
-                left += [each for each in more if each not in seen]
-                seen.update(more)
+                left += [each for each in more if _key(each) not in seen]
+                seen.update(map(_key, more))
         # What changes less, and is ready, comes first.
         return sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
 
@@ -132,6 +133,16 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
     words = list(suggest.arguments(remedy, args))
     many = any(name in ("array", "sweep") for name, _ in typed.switches)
     return gather.plan(trainer, words, flags, True, Listener(), many)
+
+
+def _key(remedy: Remedy) -> object:
+    return remedy.text, remedy.cwd, frozenset(_changes(remedy))
+
+
+def _most(remedies: Sequence[Remedy]) -> int:
+    """Return how many lines are shown: one for each type of GPU, of which the user knows which."""
+    requests = (value for each in remedies for name, value in each.options if name in gpus.SETTINGS)
+    return max(MOST, len({gpus.type_of(str(value)) for value in requests} - {""}))
 
 
 def _changes(remedy: Remedy) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from ..core.site import Site
 from ..core.trainer import ProcessGroup
 from ..injob.rank.hardware import older
 from ..schedulers import capabilities
-from . import gpu_default, gpu_image, partition
+from . import gpu_default, gpu_image, gpu_nodes, mig, partition
 from .case import Case, DecisionLog, RankResources
 
 # NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
@@ -22,8 +22,7 @@ RDMA = "rdma.libraries"
 IMAGE_FIRST = "1.5.0"
 SHARING, SHARING_FROM = "allow-task-sharing", "23.11"
 HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
-# NCCL 2.30's env.rst: several ranks on one GPU, experimental.
-ONE_GPU, ONE_GPU_FROM = "NCCL_MULTI_RANK_GPU_ENABLE", "2.30"
+ONE_GPU_FROM = "2.30"  # of NCCL (env.rst): several ranks on one GPU, experimental
 
 
 def choose(
@@ -100,7 +99,7 @@ def _usable(
 
 def _is_amd(kind: str, site: Site) -> bool:
     """Whether GPUs are AMD's, by their type; else what this machine has counts."""
-    return bool(gpu_default.AMD.match(kind)) or (not kind and site.amd)
+    return bool(gpu_nodes.AMD.match(kind)) or (not kind and site.amd)
 
 
 def _binding(
@@ -111,15 +110,14 @@ def _binding(
     if resources.gpus_per_task:
         _bound_by_slurm(case, resources, log)
         return
-    log.choose(
-        ChoiceId.GPU_OF_A_RANK,
-        GpuOfRank.LOCAL_RANK,
-        f"each rank sees all {number} of its node, which keeps peer-to-peer",
-    )
+    if gpus.MIG.search(wanted[0]):
+        why = "each rank sees a MIG instance of its own: a process can use one"
+        log.choose(ChoiceId.GPU_OF_A_RANK, GpuOfRank.VISIBLE, why)
+    else:
+        why = f"each rank sees all {number} of its node, which keeps peer-to-peer"
+        log.choose(ChoiceId.GPU_OF_A_RANK, GpuOfRank.LOCAL_RANK, why)
     if tasks < number:
         log.warn(f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle")
-    if gpus.MIG.search(wanted[0]) and tasks > 1:
-        log.warn("MIG instances have no peer-to-peer: NCCL between them goes through the host")
 
 
 def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> None:
@@ -207,10 +205,12 @@ def _verbs(case: Case, log: DecisionLog) -> None:
 def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) -> None:
     tasks = resources.tasks_of_a_node
     wanted = gpus.on_a_node(resources)
+    if wanted and tasks > 1 and gpus.MIG.search(wanted[0]):
+        mig.warn(case, wanted[0], log)
     if not wanted or not 0 < wanted[1] < tasks or resources.gpus_per_task:
         return
     what = f"{tasks} ranks on a node with {wanted[1]} GPUs"
-    if dict(case.spec.env).get(ONE_GPU) == "1":
+    if dict(case.spec.env).get(mig.ONE_GPU) == "1":
         log.warn(f"{what} share them: NCCL allows it for experiments, from {ONE_GPU_FROM} on")
         return
     unasked = not gpus.settled(case.spec, case.spec.resources)

@@ -68,7 +68,7 @@ def check(
     _warn(resources, profile, kinds, log)
     if not gpus.settled(spec, resources) and kinds and all(kind.gpus for kind in kinds):
         option = request(profile, str(kinds[0].gpus))
-        log.warn(f"{_name(kinds)} have GPUs, but the job requests none: {option}")
+        log.warn(f"{_name(kinds)} have GPUs, but the job requests none", option)
 
 
 def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:

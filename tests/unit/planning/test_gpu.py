@@ -414,8 +414,26 @@ def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     made = slurm_site.solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
     assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
     parts = replace(slurm_site.SITE, partitions=())
-    made = slurm_site.solved(Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2), parts)
-    assert any("MIG" in one.what for one in made.warnings)
+    asked = Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2)
+    made = slurm_site.solved(asked, parts)
+    assert slurm_site.values(made)["gpu-of-a-rank"] == "visible"
+    (warning,) = made.warnings
+    assert warning.what == "NCCL before 2.31 refuses two ranks on MIG instances of one GPU"
+    assert str(warning.remedies[0]).startswith("--gpus-per-node 1g.10gb:1, leave out --gpus")
+
+
+@each(
+    ("2.27.5", (), "2.27.5 refuses two ranks on MIG instances of one GPU"),
+    ("2.31.2", (), "2.31.2 refuses two ranks on MIG instances of one GPU, unless it is told"),
+    ("2.31.2", (("NCCL_MULTI_RANK_GPU_ENABLE", "1"),), ""),
+)
+def test_what_the_image_s_nccl_makes_of_mig_instances(
+    version: str, env: tuple[tuple[str, str], ...], told: str
+) -> None:
+    image = replace(IMAGE, labels={**IMAGE.labels, "nccl.version": version})
+    asked = Resources(gpus_per_node="1g.10gb:2", ntasks_per_node=2)
+    made = solver.solve(Case(replace(SPEC, image=image, resources=asked, env=env), SLURM))
+    assert [each.what for each in made.warnings] == ([f"NCCL {told}"] if told else [])
 
 
 def test_amd_gpus_get_rocm() -> None:

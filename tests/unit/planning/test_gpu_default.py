@@ -307,6 +307,21 @@ def test_on_this_machine_its_own_or_those_that_a_variable_names(
     assert requested(made) == found
 
 
+@each(
+    ("2.27.5", 2, "1g.10gb:1", "28; NCCL before 2.31 uses one MIG instance of a GPU"),
+    ("2.31.2", 2, "1g.10gb:28", "28"),
+)
+def test_mig_instances_are_named_and_as_many_as_nccl_can_use(
+    nccl: str, nodes: int, gpus: str, words: str
+) -> None:
+    parts = NodeGroup(2, (("1g.10gb", 28),))
+    site = replace(SITE, partitions=(partition("mig", parts, default=True),))
+    image = replace(CUDA, labels={**CUDA.labels, "nccl.version": nccl})
+    made = plan({"nodes": nodes}, site, image)
+    assert made.resources.gpus_per_node == gpus
+    assert reason(made).endswith(f"nodes of mig have {words}")
+
+
 def test_an_image_for_amd_gpus() -> None:
     nodes = (NodeGroup(2, (("mi250", 8),)), NodeGroup(2, (("A100", 4),)))
     site = replace(SITE, partitions=(partition("main", *nodes, default=True),))

@@ -193,9 +193,9 @@ WARNED: list[tuple[str, dict[str, Any], str]] = [
     ("alvis", {"nodes": 1, "gpus_per_node": "A40:4"}, ""),
     ("alvis", {"nodes": 2, "gpus_per_node": "A100:4"}, ""),
     ("alvis", {"gpus_per_node": "H100:4"}, "not known to have H100, but A100, A100fat, A40, T4"),
-    ("perlmutter", {}, "have GPUs, but the job requests none: --gpus-per-node 4"),
+    ("perlmutter", {}, "have GPUs, but the job requests none"),
     ("perlmutter", {"constraint": "cpu"}, ""),
-    ("neuron", {"comment": "x"}, "the job requests none: --gres gpu:8"),
+    ("neuron", {"comment": "x"}, "the job requests none"),
     ("tuhpc", {}, ""),
 ]
 
