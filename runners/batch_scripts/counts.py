@@ -46,7 +46,8 @@ def _within(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     outer, inner = step.starter, step.launcher
     times, ranks = starts(job, outer), inner.count("ntasks")
     nodes = outer.count("nodes") or job.nodes or 1
-    if times != 1 and nodes > 1:
+    on_gpus = (job.gpus_per_node or 0) * nodes
+    if times != 1 and nodes > 1 and ranks != (on_gpus or None):
         text = f"{outer.name} starts {inner.name} in each task, on {nodes} nodes: which ranks are"
         step.problems.append((inner.line, f"{text} one training, only its author knows"))
     elif nodes > 1 or not ranks:

@@ -22,6 +22,7 @@ from .words import ADDRESS, ENVIRONMENT, RUN, Word, compose, folder_before, join
 INTO_CONTAINERS = ("APPTAINERENV_", "SINGULARITYENV_")  # begin names of its variables
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
 MOST_SHOWN = 120  # signs of a value that is lost
+OF_TASK = ("PMI_", "PMIX_", "PALS_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_")  # of the launcher
 UNSET = {"NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE", "GPUS_PER_NODE"}  # of PLACE
 PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port", "launcher"}
 CONDAS = ("conda", "mamba", "micromamba")
@@ -195,7 +196,7 @@ def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
             placed.setdefault((line, verb), []).append(inside)
         elif value is not None and _in_line(step, value):
             draft.leave_out(line, f"{name}: what it holds is in the line")
-        elif reason := _left_out(step, name, value):
+        elif reason := _left_out(step, name, value) or _of_slurm(inside):
             draft.leave_out(line, f"{name}: {reason}")
         elif value is None:
             draft.add("env", name, line)
@@ -238,6 +239,8 @@ def _placed(script: Script, step: JobStep, name: str, value: Word | None) -> str
     cpus = (script.job.text("cpus-per-task") or "1", "$SLURM_CPUS_PER_TASK")
     if name in UNSET and (value is None or runs_python(step)):
         return "needs no"
+    if name.startswith(OF_TASK):
+        return "sets"
     of_cpus = name == "OMP_NUM_THREADS" and value and value.text in cpus
     return "sets" if of_cpus or name in PLACE - UNSET else ""
 
@@ -257,8 +260,6 @@ def _left_out(step: JobStep, name: str, value: Word | None) -> str:
     """Say why a variable is not the launch line's; "" where it is, or is lost."""
     if value is not None and value.has(ADDRESS) and step.agent:
         return "it names nodes of the job, which runner knows"
-    if name.startswith(("SRUN_", "SLURM_", "SBATCH_", "PMI_")):
-        return "runner passes it to srun"
     within = name in step.env and name not in step.command.given
     if name in OF_HOST and not within and (value is None or step.image is not None):
         outside = "that of the host stays outside of the container"
@@ -266,6 +267,10 @@ def _left_out(step: JobStep, name: str, value: Word | None) -> str:
     if name.startswith(("APPTAINER_", "SINGULARITY_")) and "BIND" not in name:
         return "runner sets Apptainer's own variables"
     return ""
+
+
+def _of_slurm(name: str) -> str:
+    return "runner passes it to srun" if name.startswith(("SRUN_", "SLURM_", "SBATCH_")) else ""
 
 
 def them(names: list[str]) -> str:
@@ -278,6 +283,8 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
     elif without_secret(f"{name}=x") == name and value.known:
         draft.add("env", name, value.line)
         draft.fill_in(value.line, f"{name}: a secret; export it before the launch")
+    elif name == "HOROVOD_CONTROLLER" and value.known in ("gloo", "mpi"):
+        draft.add("controller", value)
     elif name == "MODULEPATH":
         for folder in _own_folders(name, value):
             draft.add("module-use", folder)

@@ -55,7 +55,8 @@ def _logs(script: Script, step: JobStep) -> Logs:
     srun = step.starter if step.starter.name == "srun" else None
     before = script.content.commands[: step.command.order]
     execs = [c for c in reversed(before) if c.text == "exec" and not c.within]
-    commands = [step.command, *execs]
+    inner = [command for command in step.inner if not command.within]
+    commands = [*inner, step.command, *execs]
     outputs = [*(srun.values("output") if srun else ()), *_tee(script, step)]
     outputs += [word for each in commands for word in each.outputs if word not in each.errors]
     errors = srun.values("error") if srun else []

@@ -89,6 +89,12 @@ class JobStep:
         return starters[-1] if starters[1:] else Layer()
 
     @property
+    def starts_in_shell(self) -> bool:
+        """Whether a starter stands in the text of a shell: bash -c '...; mpirun ...'."""
+        behind = self.layers[self.depth("shell") + 1 :] if self.layer("shell") else []
+        return any(layer.kind == "starter" for layer in behind)
+
+    @property
     def container(self) -> Layer:
         return self.layer("container")
 

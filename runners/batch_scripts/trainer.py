@@ -35,7 +35,10 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
     launcher = step.launcher or step.starter
     for option in launcher.options if launcher.name == "horovodrun" else ():
         _horovodrun(draft, option)
-    if step.shell and not step.agent:
+    if step.shell and step.starts_in_shell and not step.agent and not step.lead:
+        text = f"{step.launcher.name or step.starter.name} within a text that does more"
+        step.problems.append((step.line, f"{text}: each rank would start it"))
+    if step.shell and not step.agent and not step.starts_in_shell:
         first, *more = step.shell
         _bash(draft, step, (*_preamble(draft, step), *first.pieces))
         for word in more:
@@ -104,7 +107,8 @@ def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
     if step.agent and not without_agent(step):
         return False
     own = step.environment is not None and step.image is not None
-    prepares = bool(step.agent) and (own or bool(step.shell and step.lead))
+    before = bool(step.shell and step.lead)
+    prepares = (bool(step.agent) and (own or before)) or (step.starts_in_shell and before)
     if prepares or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
     first = words[0].text
