@@ -70,7 +70,7 @@ def _gpus(draft: LaunchLine, script: Script, layer: Layer, option: Option) -> No
         draft.add("rocm" if name == "rocm" else "nv")  # of whole nodes, whose GPUs nobody requests
     else:
         text = "the script requests no GPU: add --gpus-per-node N where it needs them"
-        draft.leave_out(line, f"--{name}: {text}")
+        draft.look_at(line, f"--{name} is left out: {text}")
 
 
 def _of_apptainer(draft: LaunchLine, option: Option) -> None:

@@ -194,10 +194,10 @@ def _variables(draft: LaunchLine, script: Script, step: JobStep) -> None:
             draft.leave_out(line, f"{name}: only a container reads it")
         elif verb := _placed(script, step, inside, value):
             placed.setdefault((line, verb), []).append(inside)
-        elif value is not None and _in_line(step, value):
-            draft.leave_out(line, f"{name}: what it holds is in the line")
         elif reason := _left_out(step, name, value) or _of_slurm(inside):
             draft.leave_out(line, f"{name}: {reason}")
+        elif value is not None and _in_line(step, value):
+            draft.leave_out(line, f"{name}: what it holds is in the line")
         elif value is None:
             draft.add("env", name, line)
         elif reason := _lost(step, name, value):

@@ -109,7 +109,9 @@ def conda_init(script: Script) -> Places:
         words = [word.text for word in command.arguments]
         init = words[:1] == ["init"] or words[:2] == ["shell", "init"]
         if command.name in ("conda", "mamba", "micromamba") and init:
-            what = f"{command.name} init writes into ~/.bashrc, and changes nothing of this shell"
+            what = (
+                f"{command.name} init writes into ~/.bashrc, for later shells and not for this one"
+            )
             yield command.line, what, f'eval "$({command.name} shell.bash hook)", once in each job'
 
 
