@@ -52,6 +52,9 @@ FORCED = {
     "RESUME": "`auto` with `--requeue`: resume from the checkpoint in OUTPUT_DIR",
     "SLURM_ARRAY_TASK_ID": "number of a run of an array (Slurm's)",
     "PYTHONNOUSERSITE": "1: no packages from ~/.local",
+    "TMPDIR, PYTHONPYCACHEPREFIX": "a folder of the job's own on each node, mode 0700, in the "
+    "given TMPDIR or /tmp. A TMPDIR in which only you can write stays, and so does such "
+    "a folder for bytecode",
     "APPTAINER_NO_EVAL": "1: values reach the container as they are",
 }
 # What a job sets where the user has not.
@@ -65,6 +68,7 @@ SET = {
     "by the options of these names",
     "OMPI_MCA_*, PMIX_MCA_*": "what Open MPI and PMIx need in a container; `runner plan` gives the "
     "reasons",
+    "HWLOC_COMPONENTS": "-gl: MPI looks for no X display on the node",
     "CUDA_VISIBLE_DEVICES, NCCL_*, FI_*, SLURM_CPU_BIND, LD_LIBRARY_PATH": "where a site's "
     "profile sets them; `runner sites show` gives the reasons",
     "http_proxy, https_proxy, HTTP_PROXY, HTTPS_PROXY": "the same",

@@ -6,6 +6,8 @@ sample RUN                                                 what the ranks of thi
 ras PORT...                                                what NCCL knows of the job's ranks
 stage hold|room|copy|... < FOLDER                          data and image onto a node's own disk
 serve (jupyter | tensorboard) PRIVATE FOLDER OWN HOST      a web server behind a token
+around COMMAND...                              COMMAND, with a temporary folder of its own
+tidy                                           removes those that killed ranks have left
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
 ssh-ask SOCKET ...                                         that ssh, with the arguments of ssh(1)
 
@@ -23,6 +25,8 @@ STARTS = {  # module and function
     "ras": ("rank.sample_ranks", "ras"),
     "stage": ("stage.job_folder", "main"),
     "serve": ("serve.start", "main"),
+    "around": ("temporary", "around"),
+    "tidy": ("temporary", "tidy"),
     "ssh-around": ("ssh", "around"),
     "ssh-ask": ("ssh", "ask"),
 }

@@ -16,6 +16,7 @@ from ..core.model import (
     RuntimeName,
 )
 from ..core.plan import ChoiceId, Launching, Network, Variable
+from ..injob import NO_DISPLAY
 from ..injob.rank.hardware import older
 from . import site_rules
 from .case import Case, DecisionLog, JobResources, Value
@@ -61,6 +62,8 @@ def variables(
         needed += _mpi_in_containers(case)
     if by_mpi:
         needed += [*_give_way(case, resources, log), *_abort_late(case.image)]
+    if launching.launcher is LauncherName.MPIRUN:  # the host's: the ranks do so themselves
+        needed.append(Variable(*NO_DISPLAY, "hwloc connects to no X display of the node"))
     if by_mpi and case.image.mpi is MpiFlavour.MPICH and not case.spec.host_mpi:
         _may_hang(case.image, log)
     if site.profile:

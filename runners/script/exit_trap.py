@@ -13,9 +13,9 @@ preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a
 from __future__ import annotations
 
 from ..core.plan import Plan
-from ..injob import run_files
+from ..injob import TIDY, run_files
 from ..injob.rank import EXIT_STOPPED
-from ..schedulers import capabilities
+from ..schedulers import SCHEDULERS, capabilities
 
 RECORD = """\
 # Leave the exit code in the run's folder: it outlives the scheduler's memory of the job.
@@ -30,6 +30,8 @@ finish() {{
   printf '{{"form": 1, "exit_code": %d, "time": %d, "began": %s}}\\n' \\
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
+  # Ranks that were killed have left their temporary folders.
+  [ "$code" = 0 ] || [ "$code" = {stopped} ] || timeout 60 {tidy} 2> /dev/null
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
@@ -96,13 +98,19 @@ def opening(plan: Plan) -> list[str]:
         else ""
     )
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
-    text += RECORD.format(stopped=EXIT_STOPPED, again=again)
+    text += RECORD.format(stopped=EXIT_STOPPED, again=again, tidy=_tidy(plan))
     text += (ENDED_WELL if requeues else "") + START
     if plan.interruption.signal is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
     else:
         text += "\n" + (SLURM_TELLS_THE_RANKS if scheduler.signals_ranks else TOLD_TO_END)
     return text.splitlines()
+
+
+def _tidy(plan: Plan) -> str:
+    steps = SCHEDULERS[plan.launching.scheduler].STEPS
+    on_each_node = steps.once_per_node(plan.resources.nodes) if steps else ()
+    return " ".join([*on_each_node, 'python3 "$run/code/injob"', TIDY])
 
 
 def around(plan: Plan, command: str) -> list[str]:

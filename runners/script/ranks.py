@@ -13,7 +13,7 @@ from ..core.job_record import JobPaths
 from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
-from ..injob import MPICHECK, RANK, SSH_AROUND
+from ..injob import AROUND, MPICHECK, RANK, SSH_AROUND
 from ..injob.rank import EXIT_HOST_MPI
 from ..schedulers import SCHEDULERS
 from . import launchers, runtimes
@@ -21,6 +21,7 @@ from .runtimes import RUNTIMES
 from .runtimes.limits import STORES
 
 EXIT_NOT_VERIFIED = NotVerified.exit_code
+WITH_PYTHON = 'command -v "$0" > /dev/null && exec "$0" "$@"; shift 2; exec "$@"'
 IMAGE_STAMP = "image-stamp"  # a file in the run's code/
 
 
@@ -30,15 +31,20 @@ def command(plan: Plan, paths: JobPaths) -> str:
 
 
 def one(plan: Plan, paths: JobPaths) -> str:
-    """Return the line that runs the command of `enter` in the container, once."""
-    return quoting.join(["exec", *runtimes.once(plan, str(paths.root))]) + ' "$@"'
+    """Return the line that runs the command of `enter` in the container, once.
+
+    By its Python, if there is one, with a temporary folder of its own (injob/temporary.py).
+    """
+    inside = ["sh", "-c", WITH_PYTHON, runtimes.python(plan), str(paths.injob), AROUND]
+    return quoting.join(["exec", *runtimes.once(plan, str(paths.root)), *inside]) + ' "$@"'
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     start = launchers.LAUNCHERS[plan.launching.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
     if plan.launching.launcher is LauncherName.HOROVODRUN:  # it is the image's
-        groups = [ssh_around(plan, paths), container, [*start, *inside[0]], *inside[1:]]
+        own = [runtimes.python(plan), str(paths.injob), AROUND]
+        groups = [ssh_around(plan, paths), container, [*own, *start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
     return " \\\n  ".join(quoting.join(group) for group in groups if group)

@@ -141,7 +141,8 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths.code.mkdir(0o700)
     for source in (INJOB, *[RECIPES] * draft.plan.brings_recipe):
         target = paths.code / source.name
-        _copy(like.code / source.name if like else source, target, link=like is not None)
+        copy_package(like.code / source.name if like else source, target, link=like is not None)
+    _temporary_key(paths)
     atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
     atomic.write_text(paths.enter, enter, private=True)
@@ -150,6 +151,12 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     if draft.private or draft.plan.spec.env:
         _write_private(draft)
     plan_record.write(paths, draft.plan)
+
+
+def _temporary_key(paths: JobPaths) -> None:
+    """Write the secret of which the ranks make the names of their temporary folders."""
+    key = os.urandom(16).hex()  # `secrets` would bring OpenSSL, for which a launch need not wait
+    atomic.write_text(paths.root / injob.TEMPORARY_KEY, key, private=True)
 
 
 def _write_private(draft: Draft) -> None:
@@ -162,7 +169,7 @@ def _write_private(draft: Draft) -> None:
         private_folder.write(paths, paths.env.name, runtimes.own_file(draft.plan))
 
 
-def _copy(source: Path, target: Path, link: bool) -> None:
+def copy_package(source: Path, target: Path, link: bool) -> None:
     """Copy a package; a link costs a shared file system less, where it has any."""
     copy, ignored = _link if link else _copy_file, shutil.ignore_patterns("__pycache__")
     shutil.copytree(source, target, ignore=ignored, copy_function=copy)

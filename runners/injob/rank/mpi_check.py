@@ -16,6 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
+from .. import NO_DISPLAY
 from .. import failure_kinds as kinds
 from . import EXIT_HOST_MPI, failures, task
 from .problems import Problem
@@ -31,6 +32,7 @@ MPI = re.compile(r"libmpi\.so(\.\d+)*")
 def main(argv: list[str]) -> int:
     """Check, say what was found; return 0, or EXIT_HOST_MPI after the failure was recorded."""
     launcher, run_dir = argv
+    os.environ.setdefault(*NO_DISPLAY)
     me = task.read(launcher, os.environ)
     where = libmpi()
     if where is None:

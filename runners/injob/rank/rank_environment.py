@@ -8,6 +8,7 @@ import pwd
 import resource
 from collections.abc import Mapping, MutableMapping, Sequence
 
+from .. import NO_DISPLAY
 from .startup import NAMELESS
 from .task import Task
 
@@ -19,23 +20,14 @@ SECONDS_FOR_ALL_RANKS_TO_MEET = 60
 FOR_EACH_RANK, SPARE = 2, 1024
 
 
-def settle(run_dir: str, env: MutableMapping[str, str]) -> list[str]:
-    """Correct the environment before anything else runs; return what rank 0 has to say of it.
+def settle(run_dir: str, env: MutableMapping[str, str]) -> None:
+    """Correct the environment before anything else runs.
 
     A runtime, or an image's own environment, may lose OUTPUT_DIR.
     """
     env.setdefault("OUTPUT_DIR", run_dir)
+    env.setdefault(*NO_DISPLAY)
     _name_user(env)
-    folder = env.get("TMPDIR", "")
-    if not folder or (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
-        return []
-    # The node's, where it may be, is not in each container. Python would take /tmp, and mktemp,
-    # Open MPI and compilers end with an error.
-    del env["TMPDIR"]
-    return [
-        f"TMPDIR={folder} is no folder that the ranks can write to: they use /tmp "
-        f"(--bind {folder} brings a node's folder into the container)"
-    ]
 
 
 def _name_user(env: MutableMapping[str, str]) -> None:

@@ -8,11 +8,12 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Callable, NoReturn
+from typing import Callable
 
-from .. import HERE, RANK
+from .. import HERE, RANK, temporary
 from ..processes import waited_code
-from . import failures, hardware, rank_environment, task
+from ..temporary import Temporary
+from . import bytecode, failures, hardware, rank_environment, task
 from .commands import AGENTS
 from .shim_options import ShimOptions
 from .supervise import supervise
@@ -29,7 +30,7 @@ def parse(argv: list[str]) -> ShimOptions:
     parser = argparse.ArgumentParser(prog="rank", allow_abbrev=False)
     add = parser.add_argument
     add("--launcher", choices=sorted(READERS), default="srun")
-    # argparse takes the last of repeated options, which is how `become_mpirun` sets these two.
+    # argparse takes the last of repeated options, which is how `mpirun` sets these two.
     add("--tasks", type=int, help="start this many tasks here, with no launcher")
     add("--controller", choices=["mpi", "gloo", "none"], required=True)
     add("--no-gate", dest="check", action="store_false", help="skip the world-size check")
@@ -63,25 +64,34 @@ def _names(text: str) -> tuple[str, ...]:
 def main(argv: list[str]) -> int:
     """Run the trainer as the task that the environment describes; return its exit code."""
     options = parse(argv)
-    notes = rank_environment.settle(options.run_dir, os.environ)
+    rank_environment.settle(options.run_dir, os.environ)
+    folder, notes = temporary.enter(os.environ, options.run_dir)
+    bytecode.use_beside_source()
+    try:
+        return _started(options, argv, folder, notes)
+    finally:
+        folder.leave()
+
+
+def _started(options: ShimOptions, argv: list[str], folder: Temporary, notes: list[str]) -> int:
     if not options.core_files:
         rank_environment.no_core_files()
     if options.gpus:
         hardware.give_horovod_its_name(options.run_dir)
     if options.tasks and options.controller == "mpi":
         _tell(notes)
-        become_mpirun(options.tasks, argv)
+        return temporary.attend(mpirun(options.tasks, argv))
     if options.tasks:
         options.launcher = "local"
-        return spawn(options.tasks, lambda: _one(options, notes))
-    return _one(options, notes)
+        return spawn(options.tasks, lambda: _one(options, Temporary(), notes))
+    return _one(options, folder, notes)
 
 
 def _tell(notes: list[str]) -> None:
     print(*(f"runner: {note}\n" for note in notes), sep="", end="", flush=True)
 
 
-def _one(options: ShimOptions, notes: list[str]) -> int:
+def _one(options: ShimOptions, folder: Temporary, notes: list[str]) -> int:
     try:
         me = task.read(options.launcher, os.environ)
     except task.TaskError as error:
@@ -99,11 +109,11 @@ def _one(options: ShimOptions, notes: list[str]) -> int:
             print("\n  ".join([f"runner: {problem.text}", *problem.fields["evidence"]]), flush=True)
         failures.record(me, EXIT_REFUSED, problem, options.run_dir)
         return EXIT_REFUSED
-    return supervise(me, options)
+    return supervise(me, options, folder)
 
 
-def become_mpirun(count: int, argv: list[str]) -> NoReturn:
-    """Let the image's mpirun start `count` of this program, each as one task of its world.
+def mpirun(count: int, argv: list[str]) -> list[str]:
+    """Return the image's mpirun that starts `count` of this program, each as one task of its world.
 
     This Python by its full path, because Open MPI puts its own folder first on the PATH.
     """
@@ -111,7 +121,7 @@ def become_mpirun(count: int, argv: list[str]) -> NoReturn:
     shim = [sys.executable, HERE, RANK]
     split = argv.index("--")
     one_task = [*argv[:split], "--tasks", "0", "--launcher", "mpirun", *argv[split:]]
-    os.execvp("mpirun", ["mpirun", *options, *shim, *one_task])
+    return ["mpirun", *options, *shim, *one_task]
 
 
 def spawn(count: int, one_task: Callable[[], int]) -> int:

@@ -13,6 +13,8 @@ import os
 import pwd
 import sys
 
+from . import bytecode
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +55,7 @@ def begin(wrap: "Callable[[str, ModuleType], None]") -> None:
     """Let this process answer, and hand what it imports of HOOKS to `wrap`."""
     answer()
     see_one_instance()
+    bytecode.use_beside_source()
     sys.meta_path.insert(0, Finder(wrap))
     complete_pwd()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Callable
 from .. import failure_kinds as kinds
 from ..processes import end_tree, end_with, waited_code
 from ..run_files import write_json
+from ..temporary import Temporary
 from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, network, rank_environment, signals
 from .gate import EXIT_WORLD_SIZE, GateSettings, WorldWatch
 from .problems import Problem, RendezvousError, of_process, problem_of
@@ -38,7 +39,7 @@ ABORTED = "terminate called without an active exception"
 ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended because another rank had failed")
 
 
-def supervise(task: Task, options: ShimOptions) -> int:
+def supervise(task: Task, options: ShimOptions, folder: Temporary) -> int:
     """Run the trainer in a child, where this returns its exit code; end this process with it.
 
     It is 128 + N when signal N ended the trainer, and 0 for one that stopped early, its checkpoint
@@ -48,6 +49,7 @@ def supervise(task: Task, options: ShimOptions) -> int:
     with network.hold_for_ras(os.environ):
         code = _supervised(task, options)
     if os.getpid() == shim:
+        folder.leave()
         sys.stdout.flush()
         sys.stderr.flush()
         # Python's own way out would end the rendezvous' threads with pthread_exit, if they wake up

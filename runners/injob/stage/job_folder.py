@@ -23,13 +23,13 @@ import grp
 import os
 import pwd
 import re
-import shutil
 import signal
 import stat
 import time
+from collections.abc import Iterator
 from typing import Callable
 
-from .. import run_files
+from .. import own_folder, run_files
 from . import image, node
 from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record_failure, say
 
@@ -37,7 +37,6 @@ PREFIX = f"runner-{os.getuid()}-"
 NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")
 TRUSTED = (0, os.getuid())
 SECONDS_TO_APPEAR = 60.0
-ATTEMPTS = 20
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -100,19 +99,9 @@ def _unsafe(root: "str", why: "str") -> "NotStaged":
 
 def sweep(root: "str") -> None:
     """Remove what ended jobs of this user have left in `root`."""
-    try:
-        names = os.listdir(root)
-    except OSError:
-        return  # a folder may be writable and not readable
-    for folder in (os.path.join(root, name) for name in names if NAME.fullmatch(name)):
-        try:
-            lock = _open(folder)
-        except (OSError, NotStaged):
-            continue  # another user's, or removed meanwhile
-        if _locks(lock, fcntl.LOCK_EX) and _is(folder, lock):
-            _remove(folder)
-            say(DATA, f"removed {folder}, left by a job that was killed")
-        os.close(lock)
+    for folder in own_folder.left_in(root, NAME.fullmatch):
+        _remove(folder)
+        say(DATA, f"removed {folder}, left by a job that was killed")
 
 
 def wait_for(folder: "str") -> None:
@@ -132,81 +121,38 @@ def _make(folder: "str") -> "int":
             os.mkdir(folder, 0o700)
         except OSError as error:
             raise NotStaged(f"cannot create {folder}: {error.strerror}") from None
-        with contextlib.suppress(FileNotFoundError):
-            lock = _open(folder)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is(folder, lock):
-                return lock
-            os.close(lock)
+        with _ours(folder):
+            lock = own_folder.locked(folder, fcntl.LOCK_EX)
+        if lock is not None:
+            return lock
 
 
-def _open(folder: "str") -> "int":
-    """Return the open folder. Raises NotStaged unless it is one of this user's own, for him alone.
-
-    Raises FileNotFoundError where there is none.
-    """
+@contextlib.contextmanager
+def _ours(folder: "str") -> "Iterator[None]":
+    """Raise NotStaged where the folder turns out to be another user's."""
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise _foreign(folder, str(error.strerror)) from None
-    status = os.fstat(opened)
-    if status.st_uid != os.getuid() or status.st_mode & 0o777 != 0o700:
-        os.close(opened)
-        raise _foreign(folder, f"user {status.st_uid}, mode {status.st_mode & 0o777:o}")
-    return opened
-
-
-def _foreign(folder: "str", why: "str") -> "NotStaged":
-    return NotStaged(f"{folder} is not the folder that this job made: {why}")
+        yield
+    except own_folder.Foreign as error:
+        raise NotStaged(f"{folder} is not the folder that this job made: {error}") from None
 
 
 def _held(folder: "str") -> "bool":
     try:
-        opened = _open(folder)
+        with _ours(folder):
+            opened = own_folder.open_own(folder)
     except FileNotFoundError:
         return False
     try:
-        return not _locks(opened, fcntl.LOCK_SH)
+        return not own_folder.locks(opened, fcntl.LOCK_SH)
     finally:
         os.close(opened)
-
-
-def _locks(opened: "int", how: "int") -> "bool":
-    """Take the lock; return whether it was free."""
-    try:
-        fcntl.flock(opened, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is(folder: "str", opened: "int") -> "bool":
-    """Return whether the open folder still has this name."""
-    try:
-        return os.path.samestat(os.fstat(opened), os.lstat(folder))
-    except FileNotFoundError:
-        return False
-
-
-def _writable(action: "object", path: "str", error: "object") -> None:
-    """Let the next attempt in: images have folders that their owner may not write in."""
-    for each in (os.path.dirname(path), path):
-        if os.path.isdir(each) and not os.path.islink(each):
-            with contextlib.suppress(OSError):
-                os.chmod(each, 0o700)
 
 
 def _remove(folder: "str") -> None:
     """Remove the tree; say so when something stays, such as what another process writes there."""
     image.unmount(folder)
-    for _ in range(ATTEMPTS):
-        shutil.rmtree(folder, onerror=_writable)
-        if not os.path.lexists(folder):
-            return
-        time.sleep(0.1)
-    say(DATA, f"cannot remove {folder}")
+    if not own_folder.remove(folder):
+        say(DATA, f"cannot remove {folder}")
 
 
 def main(argv: "list[str]") -> "int":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...core.job_record import JobPaths
 from ...core.plan import Plan
 from ...script import render, runtimes
 from .. import private_folder
-from ..launch import claimed
+from ..launch import INJOB, claimed, copy_package
 
 SPEC = "kernel.json"
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # jupyter_client, kernelspec.py
@@ -88,6 +89,8 @@ def write(kernel: Kernel) -> None:
 def _fill(kernel: Kernel) -> None:
     paths = kernel.paths
     paths.code.mkdir(0o700, exist_ok=True)
+    shutil.rmtree(paths.injob, ignore_errors=True)
+    copy_package(INJOB, paths.injob, link=False)
     atomic.write_text(paths.enter, kernel.script, private=True)
     if kernel.plan.spec.env:
         private_folder.write(paths, paths.env.name, runtimes.own_file(kernel.plan))

@@ -35,6 +35,8 @@ finish() {
   printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
+  # Ranks that were killed have left their temporary folders.
+  [ "$code" = 0 ] || [ "$code" = 91 ] || timeout 60 srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 "$run/code/injob" tidy 2> /dev/null
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
@@ -68,7 +70,7 @@ hosts=${nodes//,/:4,}:4
 ranks_run=yes
 python3 /scratch/ada/runs/torch_mnist-1/code/injob ssh-around apptainer "$nodes" /scratch/ada/runs/torch_mnist-1/code/enter srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --mpi=none --cpu-bind=none --mem=0 -- \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
-  env -uSEED horovodrun -np 8 --gloo -H "$hosts" sh -c '. "$0" && exec "$@"' "$run/private/env.sh" python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
+  python3 /scratch/ada/runs/torch_mnist-1/code/injob around env -uSEED horovodrun -np 8 --gloo -H "$hosts" sh -c '. "$0" && exec "$@"' "$run/private/env.sh" python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher horovodrun --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5
 code=$? ranks_run=
 exit "$code"

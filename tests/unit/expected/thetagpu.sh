@@ -40,6 +40,8 @@ finish() {
   printf '{"form": 1, "exit_code": %d, "time": %d, "began": %s}\n' \
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
+  # Ranks that were killed have left their temporary folders.
+  [ "$code" = 0 ] || [ "$code" = 91 ] || timeout 60 python3 "$run/code/injob" tidy 2> /dev/null
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
@@ -60,6 +62,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-16}"
 export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
 export OMPI_MCA_mpi_abort_delay="${OMPI_MCA_mpi_abort_delay:-1}"
+export HWLOC_COMPONENTS="${HWLOC_COMPONENTS:--gl}"
 export http_proxy="${http_proxy:-http://proxy.tmi.alcf.anl.gov:3128}"
 export https_proxy="${https_proxy:-http://proxy.tmi.alcf.anl.gov:3128}"
 export SINGULARITY_NO_EVAL=1
@@ -68,7 +71,7 @@ export SINGULARITYENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export SINGULARITYENV_LD_LIBRARY_PATH="/lus/theta-fs0/software/thetagpu/openmpi-4.0.5/lib:$LD_LIBRARY_PATH"
 
 # The host's MPI in the image, before the job proper: found, complete, and one world.
-mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
+mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x HWLOC_COMPONENTS -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
   singularity exec --nv --bind /lus/theta-fs0/software/thetagpu/openmpi-4.0.5:/lus/theta-fs0/software/thetagpu/openmpi-4.0.5:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck mpirun /scratch/ada/runs/torch_mnist-1 || {
   echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
@@ -76,7 +79,7 @@ mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x 
 }
 
 ranks_run=yes
-mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
+mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x HWLOC_COMPONENTS -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \
   singularity exec --nv --bind /lus/theta-fs0/software/thetagpu/openmpi-4.0.5:/lus/theta-fs0/software/thetagpu/openmpi-4.0.5:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --launcher mpirun --controller mpi --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5

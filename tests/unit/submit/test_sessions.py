@@ -55,7 +55,8 @@ class TestScripts:
         assert "a, " not in text
         last = text.splitlines()[-1]
         assert last.startswith("exec apptainer exec ")
-        assert last.endswith(' /scratch/ada/horovod_cpu.sif "$@"')
+        assert " /scratch/ada/horovod_cpu.sif sh -c " in last
+        assert last.endswith(f""" python3 '{PATHS.injob}' around "$@\"""")
         assert "destination=/scratch/ada/it'\"'\"'s: here" in last
         checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
         assert checked.returncode == 0, checked.stderr

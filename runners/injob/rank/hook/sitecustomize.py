@@ -11,13 +11,17 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _gate() -> None:
+def _module(name):  # type: ignore[no-untyped-def]
     code = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     sys.path.insert(0, code)
     try:
-        startup = importlib.import_module("injob.rank.startup")
+        return importlib.import_module(name)
     finally:
         sys.path.remove(code)
+
+
+def _gate() -> None:
+    startup = _module("injob.rank.startup")  # type: ignore[no-untyped-call]
 
     def wrap(hook, module):  # type: ignore[no-untyped-def]
         # By now the package is loaded, and knows its folder.
@@ -47,4 +51,6 @@ def _others() -> None:
 
 if "RUNNER_RANK_SETTINGS" in os.environ and sys.version_info >= (3, 7):
     _gate()
+elif getattr(sys, "pycache_prefix", None) is not None:  # in a shell, or a command beside the ranks
+    _module("injob.rank.bytecode").use_beside_source()  # type: ignore[no-untyped-call]
 _others()

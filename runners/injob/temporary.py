@@ -1,0 +1,228 @@
+"""A job's own temporary folder on each of its nodes, as TMPDIR, and Python's bytecode in it.
+
+/tmp is everybody's. Programs write there under names that others can guess, and Python runs the
+bytecode in the `__pycache__` beside a source file, which any user may have made: TensorFlow's
+AutoGraph writes its functions into TMPDIR and imports them.
+
+All ranks of a node use one folder. Its name comes from a secret of the run, so that they need
+not ask each other. Each holds a lock on it; the last one removes it. What a killed job leaves is
+removed by the end of its script (`tidy`), or by the next job of the same user there.
+Python 3.6, for what runs on a node's own.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import signal
+import stat
+import sys
+
+from . import HERE, NO_DISPLAY, TEMPORARY_KEY, own_folder
+from .processes import end_with, waited_code
+from .run_files import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping, Sequence
+    from types import FrameType
+
+TMPDIR, BYTECODE = "TMPDIR", "PYTHONPYCACHEPREFIX"
+SHARED = "/tmp"
+# Sockets lie in it (unix(7): 107 bytes), under names of their programs' own.
+LONGEST, RANDOM = 59, 12
+NAME = re.compile(rf"runner-[0-9a-f]{{4}}\.[0-9a-f]{{{RANDOM}}}")
+OF_START = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "PBS_JOBID")
+HOOK = os.path.join(HERE, "rank", "hook")
+RUN = os.path.dirname(os.path.dirname(HERE))
+RELAYED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+BY_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # which sends them to the command too
+EXIT_NOT_FOUND = 127  # as shells have it
+
+
+class Temporary:
+    """The folder of a job on this node, held by this process."""
+
+    def __init__(self, path: "str" = "", opened: "int | None" = None) -> None:
+        """Without a path it is a folder that somebody else holds, or none."""
+        self.path, self.opened, self.holder = path, opened, os.getpid()
+
+    def leave(self) -> None:
+        """Give it up, and remove it if nobody else holds it; not in a child of who entered it."""
+        if self.opened is not None and self.holder == os.getpid():
+            if own_folder.locks(self.opened, fcntl.LOCK_EX):
+                own_folder.remove(self.path)
+            os.close(self.opened)
+            self.opened = None
+
+
+def enter(env: "MutableMapping[str, str]", run_dir: "str") -> "tuple[Temporary, list[str]]":
+    """Make or find the folder and set its variables; return it, and what is to be said of it.
+
+    A TMPDIR in which only the user can write stays: the folder in it is for bytecode alone.
+    """
+    given = env.get(TMPDIR, "")
+    if given and _is_ours(given) and env.get(BYTECODE, "").startswith(given):
+        return Temporary(), []  # who started this process holds it
+    if NAME.fullmatch(os.path.basename(given)):
+        given = os.path.dirname(given)  # of another node, or of a job that has ended
+    base, notes = _base(given)
+    of_run = os.path.join(run_dir, "code")
+    folder = _first_made([base, SHARED, of_run], _name(run_dir, env))
+    env[TMPDIR] = given if base == given and is_private(given) else folder.path or base
+    if not is_private(env.get(BYTECODE, "")):
+        env[BYTECODE] = os.path.join(folder.path or of_run, "pycache")
+    if hasattr(sys, "pycache_prefix"):  # for this process
+        sys.pycache_prefix = env[BYTECODE]
+    return folder, notes
+
+
+def _base(given: "str") -> "tuple[str, list[str]]":
+    """Return in which folder to make it, and why not in the given one."""
+    if not given:
+        return SHARED, []
+    if not (os.path.isdir(given) and os.access(given, os.W_OK | os.X_OK)):
+        # The node's, where it may be, is not in each container. Programs would take /tmp, and
+        # mktemp, Open MPI and compilers end with an error.
+        bring = f"--bind {given} brings a node's folder into the container"
+        what = f"TMPDIR={given} is no folder that the ranks can write to: they use /tmp ({bring})"
+        return SHARED, [what]
+    if len(os.path.join(given, _of_host(""))) + RANDOM + 1 > LONGEST and not is_private(given):
+        return SHARED, [f"TMPDIR={given} is too long for paths of sockets: the ranks use /tmp"]
+    return given, []
+
+
+def _name(run_dir: "str", env: "MutableMapping[str, str]") -> "str":
+    """Return the folder's name for this start of a run, a random one without its secret."""
+    host = os.uname().nodename
+    key = read(os.path.join(run_dir, TEMPORARY_KEY))
+    start = ".".join([host, *(env.get(name, "") for name in OF_START)])
+    digest = hmac.new(key.encode() or os.urandom(16), start.encode(), hashlib.sha256)
+    return f"{_of_host(host)}.{digest.hexdigest()[:RANDOM]}"
+
+
+def _of_host(host: "str") -> "str":
+    """Return the first part of the name: a folder of several nodes is swept by its own node."""
+    return "runner-" + hashlib.sha256(host.encode()).hexdigest()[:4]
+
+
+def _first_made(bases: "Sequence[str]", name: "str") -> "Temporary":
+    """Make it in the first folder where that goes: not on a full disk, or one without locks."""
+    for base in bases:
+        sweep(base)
+        with contextlib.suppress(OSError):
+            return _made(os.path.join(base, name))
+    return Temporary()
+
+
+def _made(folder: "str") -> "Temporary":
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        opened = own_folder.locked(folder, fcntl.LOCK_SH)
+        if opened is not None:
+            return Temporary(folder, opened)
+
+
+def sweep(base: "str") -> None:
+    """Remove what killed jobs of this user have left on this node."""
+    first = _of_host(os.uname().nodename)
+    for folder in own_folder.left_in(base, lambda name: _is_left(name, first)):
+        own_folder.remove(folder)
+
+
+def _is_left(name: "str", first: "str") -> "bool":
+    return bool(NAME.fullmatch(name)) and name.startswith(first)
+
+
+def _is_ours(folder: "str") -> "bool":
+    try:
+        os.close(own_folder.open_own(folder))
+    except OSError:
+        return False
+    return bool(NAME.fullmatch(os.path.basename(folder)))
+
+
+def is_private(folder: "str") -> "bool":
+    """Whether only this user can write there, and nobody put another folder in its place.
+
+    Owners of the folders above are not told in a user namespace; their modes are.
+    """
+    if not folder or not os.path.isdir(folder):
+        return False
+    path = os.path.realpath(folder)
+    status = os.stat(path)
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return False
+    while path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        mode = os.stat(path).st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+            return False
+    return True
+
+
+def tidy(argv: "list[str]") -> "int":
+    """Remove what the ranks of a job that has failed could not: they were killed."""
+    for base in {os.environ.get(TMPDIR) or SHARED, SHARED}:
+        sweep(base)
+    return 0
+
+
+def around(argv: "list[str]") -> "int":
+    """Run a command, such as a shell of the user's, with a folder of its own; return its exit code.
+
+    Every Python in it finds the bytecode of the image beside the modules (rank/bytecode.py).
+    """
+    folder, notes = enter(os.environ, RUN)
+    for note in notes:
+        print(f"runner: {note}", file=sys.stderr)
+    os.environ.setdefault(*NO_DISPLAY)
+    os.environ["PYTHONPATH"] = ":".join(filter(None, [HOOK, os.environ.get("PYTHONPATH")]))
+    try:
+        return attend(argv)
+    finally:
+        folder.leave()
+
+
+def attend(argv: "Sequence[str]") -> "int":
+    """Run a command to its end, and pass signals on to it; return its exit code."""
+    ours = os.getpid()
+    with _blocked():
+        child = os.fork()
+        if child == 0:
+            end_with(ours)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, RELAYED)
+            _become(argv)
+
+        def relay(number: "int", frame: "FrameType | None") -> None:
+            os.kill(child, number)
+
+        for number in RELAYED:
+            signal.signal(number, relay)
+        for number in BY_TERMINAL:
+            signal.signal(number, signal.SIG_IGN)
+    _, status = os.waitpid(child, 0)
+    for number in RELAYED:
+        signal.signal(number, signal.SIG_IGN)
+    return waited_code(status)
+
+
+@contextlib.contextmanager
+def _blocked() -> "Iterator[None]":
+    """Let signals wait until there is a command that takes them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, RELAYED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, RELAYED)
+
+
+def _become(argv: "Sequence[str]") -> None:
+    try:
+        os.execvp(argv[0], [*argv])
+    except OSError as error:
+        print(f"{argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(EXIT_NOT_FOUND)

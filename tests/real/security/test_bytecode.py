@@ -1,0 +1,118 @@
+"""Another user plants bytecode where a job's Python would look for it, under names he can guess.
+
+TensorFlow's AutoGraph writes its functions into TMPDIR and imports them: he waits for the file in
+/tmp, and puts bytecode into the `__pycache__` beside it, a folder of his, before Python reads it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.conftest import IMAGE, Login, on_cluster
+
+from .conftest import Stranger, start
+
+NODES = ("n1", "n2")
+# Made with the image's Python. Bytecode by hash, unchecked: Python compares it with no source.
+PLANT = r"""
+import ctypes, importlib.util, marshal, os, sys
+watched, proof = sys.argv[1:]
+cache = os.path.join(watched, "__pycache__")
+os.makedirs(cache, exist_ok=True)
+os.chmod(cache, 0o777)
+code = f"import os\nopen({proof!r} + '.' + str(os.getpid()), 'w').close()\n"
+MOVED_TO, CLOSE_WRITE, CREATE = 0x80, 0x8, 0x100
+pyc = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+libc = ctypes.CDLL(None)
+events = libc.inotify_init()
+assert libc.inotify_add_watch(events, os.fsencode(watched), MOVED_TO | CLOSE_WRITE | CREATE) > 0
+print("READY", flush=True)
+while True:
+    data = os.read(events, 65536)
+    while data:
+        size = int.from_bytes(data[12:16], sys.byteorder)
+        name, data = data[16:16 + size].rstrip(b"\0").decode(), data[16 + size:]
+        if not name.endswith(".py"):
+            continue
+        planted = compile(code, os.path.join(watched, name), "exec")
+        target = os.path.join(cache, f"{name[:-3]}.{sys.implementation.cache_tag}.pyc")
+        with open(target + ".part", "wb") as file:
+            file.write(pyc + marshal.dumps(planted))
+        os.chmod(target + ".part", 0o644)
+        os.replace(target + ".part", target)
+        print("PLANTED", name, flush=True)
+"""
+# What AutoGraph does, without TensorFlow; the second file is the user's own, in a shared folder.
+IMPORTS = """
+import importlib.util, os, sys, tempfile, time
+def load(path):
+    spec = importlib.util.spec_from_file_location("generated", path)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+for folder in sys.argv[1:] or [None]:
+    for _ in range(3):
+        with tempfile.NamedTemporaryFile("w", suffix=".py", dir=folder, delete=False) as file:
+            file.write("print('SOURCE')")
+        time.sleep(1)
+        load(file.name)
+"""
+ONE = ("--controller", "none", "--no-gate")
+
+
+def watch(bob: Stranger, folder: str = "/tmp") -> None:
+    """Let bob be first on each node."""
+    bob.sh("chmod 1777 .")
+    bob.write("plant.py", PLANT)
+    for node in NODES:
+        command = f"apptainer exec {IMAGE} python3 plant.py {folder} {bob.folder}/proof-{node}"
+        bob.start(f"exec {command} > planted-{node} 2>&1", node)
+        bob.sh(f"timeout 60 sh -c 'until grep -q READY planted-{node}; do sleep 0.1; done'", node)
+
+
+def proofs(bob: Stranger) -> list[str]:
+    """Return what code of bob's has written as ada."""
+    return bob.sh("find . -name 'proof-*' -user ada").split()
+
+
+def left(node: str) -> list[str]:
+    """Return what of ada's is in a node's /tmp."""
+    found = ["find", "/tmp", "-mindepth", "1", "-user", "ada"]
+    return on_cluster(found, user="root", node=node).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "words"),
+    [
+        ("tf_mnist", ("--controller", "gloo")),
+        pytest.param("keras_mnist", ("--controller", "mpi"), marks=pytest.mark.slow),
+        pytest.param("tf_mirrored_mnist", (), marks=pytest.mark.slow),
+        pytest.param("tf_resnet", ("--controller", "gloo"), marks=pytest.mark.slow),
+    ],
+)
+def test_a_trainer_of_tensorflow_runs_no_bytecode_of_bobs(
+    login: Login, bob: Stranger, trainer: str, words: tuple[str, ...]
+) -> None:
+    before = {node: left(node) for node in NODES}
+    watch(bob)
+    more = ("--epochs", "1") if trainer.endswith("mnist") else ("--max-steps", "2")
+    job = start(login, "--nodes", "2", *words, trainer, "--", *more)
+    assert job.end() == 0, job.log
+    assert proofs(bob) == []
+    for node in NODES:
+        assert "PLANTED" not in bob.sh(f"cat planted-{node}")
+        assert left(node) == before[node]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_nor_does_a_script_that_imports_what_it_writes(
+    login: Login, bob: Stranger, launcher: str
+) -> None:
+    """Neither from its temporary folder nor from a shared one, in ranks and in a shell."""
+    shared = bob.sh("d=$(mktemp -d /scratch/shared/XXXXXX); chmod 1777 $d; echo $d").strip()
+    watch(bob, shared)
+    script = login.write("imports.py", IMPORTS)
+    job = start(login, "--nodes", "2", *ONE, "--launcher", launcher, script, "--", "/tmp", shared)
+    assert job.end() == 0, job.log
+    assert job.log.count("| SOURCE") == 12
+    assert "PLANTED" in bob.sh("cat planted-n1"), "bob was not there"
+    assert proofs(bob) == []
+    on_cluster(["rm", "-rf", shared], user="root")
