@@ -50,7 +50,10 @@ def _of_command(name: str, *words: str) -> bool:
         named = [word.partition("=")[2] for word in words if word.startswith("--requirement=")]
         return any(_is_file(each) for each in (*values, *named)) or any(map(_is_project, words))
     if name in INSTALLERS:
-        return bool(files)
+        lists = {after for word, after in zip(words, words[1:]) if word in ("-f", "--file")}
+        return bool(files) or any(map(_is_file, lists))
+    if name == "sed":
+        return "-i" in words and _is_path(words[-1])
     if PYTHON.fullmatch(name) or name in SHELLS:
         program = next((word for word in words if word[:1] != "-"), "")
         return "-c" not in words and "-m" not in words and _is_file(program)

@@ -27,6 +27,7 @@ SECTIONS = {
 }
 DEFINITION, ENVIRONMENT = "definition", "environment"
 OF_IMAGE = ".singularity.d"
+OF_SHELL = set('$`"\\;&|')  # signs of a path that a shell obeys
 # Scripts of the environment that the runtime itself puts into each image.
 OF_RUNTIME = ("01-base.sh", "94-appsbase.sh", "95-apps.sh", "99-base.sh", "99-runtimevars.sh")
 
@@ -113,6 +114,8 @@ def _asks_for_a_shell(path: Path, missing: list[str], why: str) -> Refused:
     """Name what is not shown, and the command of the runtime for it."""
     what = f"{', '.join(missing)}: not shown, since a shell would have to run on {path}"
     show = command("apptainer", "inspect", "--all", str(path))
+    if OF_SHELL & set(str(path)):  # seen with Apptainer 1.4.5: it runs the $(...) of a path here
+        show = advice("rename it first: apptainer inspect hands its path to a shell")
     return Refused(what, why, [show, advice("that runs what is in it: for images that you trust")])
 
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -24,11 +25,15 @@ from .state import CHECKOUT, State, locked
 
 SOURCES = ("containers", "runners", "recipes")
 KEPT = 6  # older installs are deleted; programs may still run from the younger ones
+GLIBC = ("2014", "_2_17", "_2_27", "_2_28")  # of the platforms whose wheels the tree can run
+# The tree's Python, and what it needs: README's own line installs the extra for batch scripts too.
 READ_DEPENDENCIES = """\
-import json, tomllib
+import json, sys, tomllib
 with open("/opt/kit/pyproject.toml", "rb") as file:
     data = tomllib.load(file)
-print(json.dumps(data["project"]["dependencies"] + data["build-system"]["requires"]))
+project = data["project"]
+needs = project["dependencies"] + project["optional-dependencies"]["convert"]
+print(json.dumps(["%d.%d" % sys.version_info[:2], *needs, *data["build-system"]["requires"]]))
 """
 # NOTE: venv refuses a link as its folder, so here /opt/runner is the folder itself.
 AT_RUNNER = """\
@@ -122,27 +127,35 @@ def _base(state: State) -> Path:
     if not target.exists():
         with locked(state.environments):
             if not target.exists():
-                dependencies = _dependencies(state)
-                wheels = _wheels(state, dependencies)
+                version, *dependencies = _dependencies(state)
+                wheels = _wheels(state, version, dependencies)
                 _make(state, target, MAKE_BASE, dependencies, binds=[Bind(wheels, "/mnt")])
     return target
 
 
 def _dependencies(state: State) -> list[str]:
+    """Return the version of the tree's Python, and the packages that it needs."""
     # Asked of the tree's Python: the host's may be older than tomllib (3.11).
     found = run(toolbox.argv(state, ["python3", "-c", READ_DEPENDENCIES], "root"))
     return [str(item) for item in json.loads(found)]
 
 
-def _wheels(state: State, dependencies: Sequence[str]) -> Path:
-    """A folder of wheels, fetched by the host's pip with the host's own configuration."""
-    name = hashlib.sha256("\n".join(dependencies).encode()).hexdigest()[:16]
+def download(folder: Path, version: str, packages: Sequence[str]) -> None:
+    """Fetch wheels for a version of Python, by the host's pip with the host's own configuration."""
+    words = ["--only-binary=:all:", "--python-version", version, "--dest", str(folder)]
+    words += [f"--platform=manylinux{glibc}_{platform.machine()}" for glibc in GLIBC]
+    run([sys.executable, "-m", "pip", "download", "--quiet", *words, *packages])
+
+
+def _wheels(state: State, version: str, dependencies: Sequence[str]) -> Path:
+    """A folder with the wheels of these packages and of all that they need."""
+    name = hashlib.sha256("\n".join([version, *dependencies]).encode()).hexdigest()[:16]
     target = state.cache / "wheels" / f"runner-{name}"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             part = Path(folder, "part")
-            run([sys.executable, "-m", "pip", "wheel", "-q", "-w", str(part), *dependencies])
+            download(part, version, dependencies)
             part.rename(target)
     return target
 

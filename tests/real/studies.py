@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cluster.install import download
 from tests.cluster.state import State
 
 from .conftest import UNPACKED, Login, new_folder, on_cluster, succeeded
 
-GLIBC = ("2014", "_2_17", "_2_27", "_2_28")
 PYTHON = "/opt/runner/bin/python"
 PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1")
 
@@ -40,10 +38,7 @@ def fetch(wheels: Path, packages: Sequence[str]) -> None:
     """Download what suits the cluster's Python, for ada to read and take away."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     version = on_cluster([PYTHON, "-c", ask]).stdout.strip()
-    words = ["--only-binary=:all:", "--python-version", version]
-    words += [f"--platform=manylinux{glibc}_{platform.machine()}" for glibc in GLIBC]
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
-    subprocess.run([*pip, *words, *packages], check=True)
+    download(wheels, version, packages)
     for path in (wheels, *wheels.iterdir()):
         os.chown(path, wheels.parent.stat().st_uid, -1)
         path.chmod(0o755)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +10,7 @@ from tests.documents import ROOT, blocks
 
 from .conftest import IMAGE, UNPACKED, Login
 from .places import BARE
-from .studies import extra_packages
 
-PACKAGES = ("tree-sitter>=0.23", "tree-sitter-bash>=0.23")
 DDP = """
 import os, sys
 import torch
@@ -60,14 +57,8 @@ srun --mpi=pmix apptainer exec {UNPACKED} python train.py --epochs $((2 * 3))
 """
 
 
-@pytest.fixture(scope="module")
-def parser() -> Iterator[str]:
-    with extra_packages(*PACKAGES) as folder:
-        yield folder
-
-
-def convert(login: Login, parser: str, *words: str) -> tuple[int, str]:
-    done = login.run("env", f"PYTHONPATH={parser}", "runner", "convert", *words)
+def convert(login: Login, *words: str) -> tuple[int, str]:
+    done = login.runner("convert", *words)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout
 
@@ -82,13 +73,11 @@ def answer(text: str) -> str:
     [(DDP, DDP_JOB), (DDP, AGENT_JOB), (HOROVOD, HOROVOD_JOB)],
     ids=["ddp", "agents", "horovod"],
 )
-def test_the_line_does_what_the_script_does(
-    login: Login, parser: str, trainer: str, job: str
-) -> None:
+def test_the_line_does_what_the_script_does(login: Login, trainer: str, job: str) -> None:
     login.write("train.py", trainer)
     login.write("job.sh", job)
     login.sh("sbatch --wait job.sh")
-    code, shown = convert(login, parser, "job.sh")
+    code, shown = convert(login, "job.sh")
     assert code == 0
     line = shown.splitlines()[0]
     assert "<" not in line, shown
@@ -96,36 +85,36 @@ def test_the_line_does_what_the_script_does(
     assert answer(log) == answer(login.sh("cat job.log"))
 
 
-def test_the_guide_shows_what_is_printed(login: Login, parser: str) -> None:
+def test_the_guide_shows_what_is_printed(login: Login) -> None:
     page = blocks(ROOT / "docs" / "guides" / "batch-scripts.md")
     job = next(block for block in page if "file" in block.marks)
     shown = next(block.text for block in page if block.language == "text")
     login.write(job.marks["file"], job.text)
-    assert convert(login, parser, "job.sh") == (0, shown)
-    code, text = convert(login, parser, "--check", "--json", "job.sh")
+    assert convert(login, "job.sh") == (0, shown)
+    code, text = convert(login, "--check", "--json", "job.sh")
     assert code == 1
     assert [each["code"] for each in json.loads(text)] == ["port-fixed", "pipe-exit-code"]
 
 
-def test_the_image_tells_which_mpi_it_speaks(login: Login, parser: str) -> None:
+def test_the_image_tells_which_mpi_it_speaks(login: Login) -> None:
     script = f"#!/bin/bash\n#SBATCH -n 2\nsrun --mpi={{}} apptainer exec {IMAGE} python train.py\n"
     login.write("job.sh", script.format("pmi2"))
-    code, text = convert(login, parser, "--check", "job.sh")
+    code, text = convert(login, "--check", "job.sh")
     assert code == 1
     assert text.startswith("line 3: mpi-plugin: ")
     assert "right: --mpi=pmix" in text
     login.write("job.sh", script.format("pmix"))
-    assert convert(login, parser, "--check", "job.sh") == (0, "")
+    assert convert(login, "--check", "job.sh") == (0, "")
 
 
-def test_the_limit_of_a_partition_is_asked(login: Login, parser: str) -> None:
+def test_the_limit_of_a_partition_is_asked(login: Login) -> None:
     limit = login.sh("sinfo --noheader --format=%l | head -n 1").strip()
     login.write("job.sh", "#!/bin/bash\n#SBATCH --time=400-00:00:00\nsrun python train.py\n")
-    _, text = convert(login, parser, "--check", "job.sh")
+    _, text = convert(login, "--check", "job.sh")
     assert ("time-limit" in text) is (limit != "infinite"), text
 
 
-def test_the_slurm_of_this_machine_takes_over_the_cpus(login: Login, parser: str) -> None:
+def test_the_slurm_of_this_machine_takes_over_the_cpus(login: Login) -> None:
     """Slurm 24.11 does, and then it is no finding."""
     login.write(
         "job.sh",
@@ -134,4 +123,4 @@ def test_the_slurm_of_this_machine_takes_over_the_cpus(login: Login, parser: str
     )
     login.sh("echo > train.py; sbatch --wait job.sh || true")
     assert "CPUS 2" in login.sh("cat job.log")
-    assert convert(login, parser, "--check", "job.sh") == (0, "")
+    assert convert(login, "--check", "job.sh") == (0, "")

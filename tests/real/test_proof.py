@@ -271,6 +271,13 @@ def test_the_texts_of_an_image(place: Place) -> None:
     alone = succeeded(place.runner("inspect", "its.sif", PATH="/opt/runner/bin"))
     assert "there is no container runtime on this machine" in alone.stderr
     assert "What it is" not in alone.stdout
+    place.sh("head -c 20000 its.sif > cut.sif")
+    ended(
+        place.runner("inspect", "cut.sif"),
+        REFUSED,
+        "cut.sif cannot be used as an image",
+        "truncated",
+    )
     ours = json.loads(succeeded(place.runner("inspect", "--json", IMAGE)).stdout)
     assert "Bootstrap:" in ours["definition"]
 
