@@ -17,6 +17,7 @@ REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiex
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
 OF_ADDRESS = ("master-addr", "rdzv-endpoint", "main-process-ip")
+REDIRECTED = re.compile(r"\d?&?>>?&?\s*\S+")
 OF_PORT = ("master-port", "main-process-port")
 FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-ports"
 
@@ -237,7 +238,7 @@ def place_of_script(script: Script) -> Places:
         for line, name in dict.fromkeys(script.content.noted):
             tasks = single.get(name, job.tasks_per_node)
             alone = 1 in (tasks, starts(job, step.starter)) or not step.starter
-            if not alone and not _found_else(step, name) and _is_taken(script, step, line):
+            if not alone and not _found_else(step, name) and _is_taken(script, step, name, line):
                 what = f"{name} is 0 in the script's shell, and so for each rank of this"
                 right = f"srun bash -c '... ${name} ...': the shell of each rank has its own"
                 yield line, what, right
@@ -251,13 +252,18 @@ def _found_else(step: JobStep, name: str) -> bool:
     return bool(agent if name == "SLURM_NODEID" else rank and name == "SLURM_PROCID")
 
 
-def _is_taken(script: Script, step: JobStep, line: int) -> bool:
-    """Whether a step gets what a line of the script takes of its own shell."""
+def _is_taken(script: Script, step: JobStep, name: str, line: int) -> bool:
+    """Whether a step gets what a line of the script takes of its own shell.
+
+    In a path, as /tmp/cache-$SLURM_NODEID, and in the name of a log it need not be the rank's.
+    """
     command = step.command
     own = range(command.line, command.line + command.source.count("\n") + 1)
-    set_there = {each.name for each in script.content.assignments if each.line == line}
-    words = {*re.findall(r"\$\{?(\w+)", command.source), *step.variables}
-    return line in own or bool(set_there & words)
+    text = REDIRECTED.sub("", command.source)
+    here = [each for each in script.content.assignments if each.line == line]
+    set_there = {each.name for each in here if each.value.known == "0"}
+    words = {*re.findall(r"\$\{?(\w+)", text), *step.variables}
+    return (line in own and name in text) or bool(set_there & words)
 
 
 @rule
