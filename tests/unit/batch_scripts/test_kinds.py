@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from runners.batch_scripts import report
+from runners.batch_scripts.programs import PLACE
 from runners.settings.config import read_toml
 
-from .scripts import read
+from ..tables import each
+from .scripts import line, read
 
 KINDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("kinds.toml"))
 
@@ -28,3 +30,10 @@ def faults(kind: str, case: dict[str, Any]) -> list[str]:
 def test_a_kind(kind: str) -> None:
     found = [fault for case in KINDS[kind]["cases"] for fault in faults(kind, case)]
     assert not found, "\n\n".join(found)
+
+
+@each(*sorted(PLACE))
+def test_what_runner_sets_is_left_out_with_and_without_a_prefix(name: str) -> None:
+    for prefix in ("", "APPTAINERENV_", "SINGULARITYENV_"):
+        text = f"#SBATCH -n 2\nexport {prefix}{name}=1\nsrun apptainer exec a.sif python t.py\n"
+        assert line(text) == "--ntasks 2 --image a.sif t.py"
