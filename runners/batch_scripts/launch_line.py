@@ -11,11 +11,12 @@ from ..sites import load
 from . import environment, logs, programs, resources, trainer
 from .compound_commands import LOOP
 from .draft import LaunchLine, Note
-from .environment import PLAIN, them
+from .environment import PLAIN
 from .programs import PLACING, STARTERS
 from .script import Script
 from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
+from .variables import them
 
 BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
 

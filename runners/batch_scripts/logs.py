@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .draft import LaunchLine
 from .script import Script
 from .step import JobStep
-from .words import WHO_KNOWS, Unknown, Word, compose
+from .words import WHO_KNOWS, Word, compose
 
 NOWHERE = "/dev/null"
 # Slurm's signs for a job's log (sbatch, "filename pattern"), and those of one task (srun's).
@@ -32,22 +32,27 @@ class Logs(NamedTuple):
 
 def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Add the log that a script writes where its directives send that of the job to nowhere."""
-    logs = _logs(script, step)
-    added = set[str]()
+    logs, added = _logs(script, step), set[str]()
     if script.job.text("output") == NOWHERE and logs.outputs:
         draft.drop("output", *["error"] * (script.job.text("error") == NOWHERE))
         for name, words in (("output", logs.outputs), ("error", logs.errors)):
-            pattern = _pattern(words[0], script.job.scheduler) if words else None
-            if pattern is not None:
-                draft.add(name, pattern)
-                added.add(words[0].text)
-            elif words and (unknown := _unknown(words[0])):
-                draft.lose(words[0].line, f"the log {words[0].text}: {WHO_KNOWS[unknown.kind]}")
+            added |= _add(draft, script.job.scheduler, name, words[:1])
     shown = [word for word in (*logs.outputs, *logs.errors) if word.text not in added]
     kept = [(word.line, word.text) for word in shown if word not in _tee(script, step)]
     kept += [(step.line, " | ".join(step.command.pipe))] if step.command.pipe else []
     for line, text in kept:
         draft.leave_out(line, f"{text}: runner keeps the log")
+
+
+def _add(draft: LaunchLine, scheduler: str, name: str, files: Sequence[Word]) -> set[str]:
+    """Add the option for a file that the scheduler can name; return the files that are added."""
+    for file in files:
+        if (pattern := _pattern(file, scheduler)) is not None:
+            draft.add(name, pattern)
+            return {file.text}
+        if unknown := next((piece for piece in file.unknown if piece.kind in WHO_KNOWS), None):
+            draft.lose(file.line, f"the log {file.text}: {WHO_KNOWS[unknown.kind]}")
+    return set()
 
 
 def _logs(script: Script, step: JobStep) -> Logs:
@@ -72,10 +77,6 @@ def _tee(script: Script, step: JobStep) -> list[Word]:
     behind = script.content.commands[step.command.order + 1 :]
     tee = next((each for each in behind if each.name == "tee"), None)
     return [word for word in tee.arguments if word.start[:1] != "-"][:1] if tee else []
-
-
-def _unknown(word: Word) -> Unknown | None:
-    return next((piece for piece in word.unknown if piece.kind in WHO_KNOWS), None)
 
 
 def _pattern(word: Word, scheduler: str) -> Word | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..script import Script
-from . import containers, ranks, slurm  # noqa: F401  they note their rules
+from . import containers, places, ranks, rendezvous, slurm  # noqa: F401  they note their rules
 from .rule import RULES, ScriptFinding
 
 __all__ = ["RULES", "findings"]

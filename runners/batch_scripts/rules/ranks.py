@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
 from ...core.text import count
 from ..counts import ranks_of_agent, starts
 from ..directives import Directives
 from ..script import Script
 from ..step import JobStep, Layer, is_part, runs_python
-from ..words import PORT, Word, literal
 from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
 # Words of scripts whose ranks want a GPU each; other programs under mpirun may be CPUs' workers.
 TRAINS = ("horovod", "hvd", "ddp", "nccl", "distributed", "master_addr", "apptainer", "singularity")
-OF_ADDRESS = ("master-addr", "rdzv-endpoint", "main-process-ip")
-REDIRECTED = re.compile(r"\d?&?>>?&?\s*\S+")
-OF_PORT = ("master-port", "main-process-port")
-FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-ports"
 
 
 def tasks_per_node(job: Directives, starter: Layer) -> int | None:
@@ -206,7 +200,7 @@ def _same_rank(script: Script, step: JobStep) -> Places:
     if 1 in (script.job.tasks, step.starter.count("ntasks")):
         return
     rank = step.command.exports.get("RANK")
-    if rank and rank.known == "0" and not _sets_own_rank(step):
+    if rank and rank.known == "0" and not sets_own_rank(step):
         what = "RANK is that of the script's shell: each task takes itself for rank 0"
         yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
     words = " ".join(word.text for word in step.program)
@@ -215,7 +209,7 @@ def _same_rank(script: Script, step: JobStep) -> Places:
         yield step.line, "--rank is that of the script's shell: 0 for each task", right
 
 
-def _sets_own_rank(step: JobStep) -> bool:
+def sets_own_rank(step: JobStep) -> bool:
     rank = step.command.exports.get("RANK")
     return bool(step.agent or step.shell or step.env.get("RANK", rank) != rank)
 
@@ -223,140 +217,8 @@ def _sets_own_rank(step: JobStep) -> bool:
 def _none_by_pals(step: JobStep) -> Places:
     files = [w.text for w in step.program if (w.known or "").endswith(".py")]
     name = files[0].rpartition("/")[2].lower() if files else ""
-    known = _sets_own_rank(step) or "RANK" in step.command.exports
+    known = sets_own_rank(step) or "RANK" in step.command.exports
     if step.starter.get("ntasks-per-node") and not known and "ddp" in name and "mpi" not in name:
         what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
         unless = f", unless {files[0]} sets them itself"
         yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"
-
-
-@rule
-def place_of_script(script: Script) -> Places:
-    job = script.job
-    single = {"SLURM_PROCID": job.tasks, "SLURM_NODEID": job.nodes}
-    for step in script.steps if job.scheduler == "slurm" else ():
-        for line, name in dict.fromkeys(script.content.noted):
-            tasks = single.get(name, job.tasks_per_node)
-            alone = 1 in (tasks, starts(job, step.starter)) or not step.starter
-            if not alone and not _found_else(step, name) and _is_taken(script, step, name, line):
-                what = f"{name} is 0 in the script's shell, and so for each rank of this"
-                right = f"srun bash -c '... ${name} ...': the shell of each rank has its own"
-                yield line, what, right
-
-
-def _found_else(step: JobStep, name: str) -> bool:
-    """Whether `rank_variables` finds it: the number of a node, or of a rank."""
-    words = " ".join(word.text for word in step.program)
-    rank = re.search(r" --rank[ =]0( |$)", words) or not _sets_own_rank(step)
-    agent = step.agent.has("node-rank", "machine-rank")
-    return bool(agent if name == "SLURM_NODEID" else rank and name == "SLURM_PROCID")
-
-
-def _is_taken(script: Script, step: JobStep, name: str, line: int) -> bool:
-    """Whether a step gets what a line of the script takes of its own shell.
-
-    In a path, as /tmp/cache-$SLURM_NODEID, and in the name of a log it need not be the rank's.
-    """
-    command = step.command
-    own = range(command.line, command.line + command.source.count("\n") + 1)
-    text = REDIRECTED.sub("", command.source)
-    here = [each for each in script.content.assignments if each.line == line]
-    set_there = {each.name for each in here if each.value.known == "0"}
-    words = {*re.findall(r"\$\{?(\w+)", text), *step.variables}
-    return (line in own and name in text) or bool(set_there & words)
-
-
-@rule
-def hosts_fixed(script: Script) -> Places:
-    for step in script.steps if not script.job.has("nodelist") else ():
-        for layer in (each for each in step.layers if each.kind == "starter"):
-            names = ("nodelist",) if layer.name == "srun" else ("H", "host", "hosts")
-            for word in layer.values(*names):
-                nodes = {part.partition(":")[0] for part in (word.known or "").split(",")} - {""}
-                if nodes - {"localhost", "127.0.0.1"}:
-                    what = f"{word.text}: nodes that the job need not get"
-                    yield word.line, what, "leave it out, or take them from scontrol show hostnames"
-
-
-def _address_words(script: Script) -> Iterator[Word]:
-    yield from script.values("MASTER_ADDR")
-    for step in script.steps:
-        yield from step.agent.values(*OF_ADDRESS)
-        yield from (word for word in step.program if word.unknown)
-
-
-def _made_on(script: Script, words: Iterable[Word]) -> set[int]:
-    """Return the lines of unknown pieces, and of the variables that these are made of."""
-    lines, pieces = set[int](), [piece for word in words for piece in word.unknown]
-    while pieces:
-        piece = pieces.pop()
-        if piece.line not in lines:
-            names = re.findall(r"\w+", piece.source)
-            values = (each.value for each in script.content.assignments if each.name in names)
-            pieces += [each for value in values for each in value.unknown]
-        lines.add(piece.line)
-    return lines
-
-
-def _loopbacks(script: Script) -> Places:
-    """Yield addresses by which each of several nodes looks for rank 0 on itself."""
-    for step in script.steps:
-        nodes, agent = step.starter.count("nodes") or script.job.nodes, step.agent
-        one = step.starter.count("ntasks") == 1 or agent.count("nnodes", "num-machines") == 1
-        ends = [word.split(":")[0] for word in agent.values(*OF_ADDRESS)]
-        ends += [{**step.variables, **step.env}.get("MASTER_ADDR", literal(""))] * (not ends)
-        for end in ends if (nodes or 1) > 1 and not one and step.starter else ():
-            if end.known in ("localhost", "127.0.0.1"):
-                what = f"{end.text}: each of {nodes} nodes looks for rank 0 on itself"
-                yield end.line, what, "the first node's name: scontrol show hostnames | head -n 1"
-
-
-@rule
-def hostname_address(script: Script) -> Places:
-    yield from _loopbacks(script)
-    lines = _made_on(script, _address_words(script)) if script.job.nodes != 1 else ()
-    printing = (each for each in script.commands if each.within == "substitution")
-    for command in (each for each in printing if each.line in lines):
-        texts = [each.text for each in command.words]
-        names = [n for n, text in enumerate(texts) if text.rpartition("/")[2] == "hostname"]
-        if names and {"-i", "--ip-address"} & set(texts[names[0] :]):
-            what = "hostname --ip-address is 127.0.1.1 on Debian and Ubuntu nodes"
-            yield command.line, what, "the node's name: scontrol show hostnames | head -n 1"
-
-
-def _ports(script: Script) -> list[Word]:
-    """Return the ports of process groups, none where a node's GPUs or memory are all this job's."""
-    job = script.job
-    of_cscs = any(step.starter.has("environment") for step in script.steps)  # whole nodes
-    if of_cscs or job.exclusive or (job.gpus_per_node or 0) >= 8 or job.text("mem") in ("0", "0G"):
-        return []
-    ports = script.values("MASTER_PORT")
-    for step in script.steps:
-        if not step.agent.has("standalone"):
-            ends = [word.split(":")[1:] for word in step.agent.values("rdzv-endpoint")]
-            ports += [*step.agent.values(*OF_PORT), *(end[-1] for end in ends if end)]
-    first = {port.text: port for port in reversed(ports) if port.text != PORT}
-    return list(reversed(first.values()))
-
-
-@rule
-def port_fixed(script: Script) -> Places:
-    for port in _ports(script):
-        if port.number:
-            what = f"port {port.text} is the same in each job: two on one node collide"
-            yield port.line, what, FREE
-
-
-@rule
-def port_collides(script: Script) -> Places:
-    for port in _ports(script):
-        if any(piece.digits for piece in port.unknown):
-            what = f"{port.text} may be in use, by another job with these last digits for example"
-            yield port.line, what, FREE
-
-
-@rule
-def octal(script: Script) -> Places:
-    for line in script.content.octal:
-        what = "the last digits of the job's number are octal where they begin with 0, as 0089 does"
-        yield line, what, "10#${SLURM_JOB_ID: -4}, or SLURM_JOB_ID % 10000"
