@@ -66,6 +66,22 @@ HAVE_JOBS = (
 )
 
 
+# Commands of other programs, and of earlier guides, with ours that do the same.
+MEANT = {
+    "launch": ("submit", "run", "train", "start", "sbatch", "srun", "horovodrun", "mpirun"),
+    "list": ("ls", "ps", "jobs", "runs", "queue", "squeue"),
+    "logs": ("log", "tail", "output", "cat", "follow"),
+    "cancel": ("stop", "kill", "scancel", "abort", "delete"),
+    "status": ("state", "info", "show", "sacct"),
+    "result": ("results", "metrics"),
+    "shell": ("bash", "salloc", "interactive"),
+    "jupyter": ("notebook", "lab", "jupyterlab"),
+    "doctor": ("check", "test", "diagnose"),
+    "scale": ("bench", "benchmark", "scaling"),
+    "images prune": ("rmi", "prune"),
+}
+
+
 class LazyGroup(click.Group):
     """A group that imports the module of a command only when that command is used."""
 
@@ -83,9 +99,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest similar names for a command that does not exist."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from ..core.errors import nearest
-
-            raise click.UsageError(f"no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+            raise click.UsageError(f"no command {args[0]!r}; {_meant(args[0])}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -123,6 +137,14 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="runner")
 def cli() -> None:
     """Run Horovod training in Apptainer images on Slurm clusters."""
+
+
+def _meant(word: str) -> str:
+    """Return "did you mean ...?" for a word that is no command, by its meaning or its letters."""
+    from ..core.errors import nearest  # for a mistake only
+
+    same = [name for name, words in MEANT.items() if word in words]
+    return f"did you mean {same[0]}?" if same else nearest(word, COMMANDS)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

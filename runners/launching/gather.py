@@ -56,7 +56,8 @@ def plan(
         listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
     unknown = Trainer(name, None, None, words, program=name, typed=name), None
     resolved, preset = problems.of(trainers.find, name, words, instead=unknown)
-    return plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many)
+    made = plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many)
+    return made if trainer else default_trainer.fitted(made)
 
 
 def plan_for(

@@ -10,7 +10,7 @@ from ..core.errors import Problems, Refused, UsageError
 from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
 from ..core.progress import Listener
 from ..core.site import Profile, Site
-from ..images import container_runtime, local_image, reference
+from ..images import container_runtime, expected, file_for_store, local_image, reference
 from ..images.local_image import ImageMissing
 from ..planning import execution, site_limits
 from ..script import environment
@@ -42,6 +42,7 @@ def find(
     try:
         if unnamed := _unnamed_environment(settings, here):
             return NamedImage(unnamed, RuntimeName.NONE, by_nobody=True)
+        file_for_store.check(name, runtime, _for_files(here))
         image = _image(name, runtime, dry_run or bool(problems.found), listener)
         image, why = _image_for_nodes(name, image, resources, here.profile)
         image = container_runtime.with_storage(_looked_into(image, listener))
@@ -52,7 +53,14 @@ def find(
         return NamedImage(error.expected, runtime)
     except (UsageError, Refused) as error:
         problems.found.append(error)
-        return NamedImage(ImageInfo(Path(name or "image")), runtime)
+        return NamedImage(expected.image(name) if name else ImageInfo(Path("image")), runtime)
+
+
+def _for_files(here: Site) -> list[RuntimeName]:
+    """Return the runtimes of the site that take an image's file."""
+    of_site = here.profile.runtimes if here.profile else ()
+    known = (*here.runtimes, *of_site)
+    return [each for each in execution.CONTAINERS if each in known]
 
 
 def _runtime(settings: config.Config, here: Site) -> RuntimeName:

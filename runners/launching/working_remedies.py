@@ -23,7 +23,7 @@ from . import gather, suggest
 SESSIONS = ("shell", "jupyter")
 PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
 MOST, ATTEMPTS = 3, 16
-BRINGS = ("runner build", "runner pull")  # a dry run needs no image
+BRINGS = ("runner build", "runner pull", "runner push")  # a dry run needs no image
 
 
 def keep(error: RunnerError, typed: CommandLine) -> None:

@@ -72,9 +72,12 @@ def launcher_variables(task: Task) -> dict[str, str]:
 
 
 def master(address: str, port: int, interface: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return how PyTorch's ranks meet, as far as the user has not said it himself."""
+    """Return how PyTorch's ranks meet, as far as the user has not said it himself.
+
+    One of address and port without the other is what the user decides: rank 0 listens there too.
+    """
     variables = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
-    if "MASTER_ADDR" not in env and "MASTER_PORT" not in env and address:
+    if address:
         variables.update(MASTER_ADDR=address, MASTER_PORT=str(port))
     return {name: value for name, value in variables.items() if name not in env}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from runners.cli import cli
+from runners.cli import COMMANDS, MEANT, cli
 from runners.core.errors import NotFound, UsageError
 from runners.settings import trainers
 
@@ -117,3 +118,55 @@ def test_a_program_that_cannot_run_is_refused_with_the_command_that_can(folder: 
         trainers.find("./tran.sh", ())
     with pytest.raises(NotFound, match="named by its full path"):
         trainers.find("only-in-the-image", ())
+
+
+def refused(*words: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        cli.main(words, prog_name="runner", standalone_mode=False)
+    return caught.value
+
+
+@each(
+    (
+        ["launch", "--image", "a.sif", "--wait", "bash", "-c", "ls"],
+        "runner launch --image a.sif --wait bash -- -c ls",
+    ),
+    (["launch", "bash", "-c", "4"], "runner launch bash -- -c 4"),
+    (["plan", "python3", "-m", "pkg.train", "x"], "runner plan python3 -- -m pkg.train x"),
+    (["launch", "-N", "2", "sh", "-e", "job.sh"], "runner launch -N 2 sh -- -e job.sh"),
+    (["launch", "--", "--epochs", "1"], "runner launch torch_mnist -- --epochs 1"),
+    (
+        ["launch", "-N2", "--wait", "--", "--epochs", "1"],
+        "runner launch -N2 --wait torch_mnist -- --epochs 1",
+    ),
+)
+def test_arguments_come_after_two_dashes(typed: list[str], offered: str) -> None:
+    error = refused(*typed)
+    assert error.evidence == "the trainer stands before --, its own arguments after it"
+    assert str(error.remedies[0]) == offered
+
+
+def test_a_wrong_value_before_the_trainer_is_the_commands() -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["launch", "-c", "x", "bash"], prog_name="runner")
+    assert caught.value.code == 2
+
+
+@each(
+    ("submit", "launch"),
+    ("run", "launch"),
+    ("train", "launch"),
+    ("stop", "cancel"),
+    ("tail", "logs"),
+    ("ls", "list"),
+    ("lanch", "launch"),
+)
+def test_a_guessed_command_is_known_by_its_meaning(typed: str, meant: str) -> None:
+    with pytest.raises(click.UsageError, match=f"did you mean {meant}\\?"):
+        cli.main([typed], prog_name="runner", standalone_mode=False)
+
+
+def test_the_words_that_are_guessed_name_commands_of_ours() -> None:
+    for name, words in MEANT.items():
+        assert name.split()[0] in COMMANDS
+        assert not set(words) & set(COMMANDS)

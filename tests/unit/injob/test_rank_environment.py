@@ -112,3 +112,15 @@ def test_ranks_meet_where_descriptors_are_above_1023() -> None:
     request(stores[0], "PUT", f"{stores[0].prefix}global/0", b"\0value")
     request(stores[1], "PUT", f"{stores[1].prefix}global/1", b"\0value")
     assert ask(stores[1], f"{stores[1].prefix}global/0") == (200, b"\0value")
+
+
+@each(
+    ({}, {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4321"}),
+    ({"MASTER_PORT": "29500"}, {"MASTER_ADDR": "10.0.0.1"}),
+    ({"MASTER_ADDR": "n7"}, {"MASTER_PORT": "4321"}),
+    ({"MASTER_ADDR": "n7", "MASTER_PORT": "29500"}, {}),
+)
+def test_half_of_the_users_master_address_is_filled_in(
+    given: dict[str, str], added: dict[str, str]
+) -> None:
+    assert rank_environment.master("10.0.0.1", 4321, "", given) == added

@@ -10,10 +10,12 @@ import pytest
 from containers import catalogue, expected_labels
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
+from runners.core.model import ImageInfo
 from runners.core.plan import Plan
 from runners.core.progress import Listener
-from runners.launching import gather, submit, suggest
+from runners.launching import default_trainer, gather, submit, suggest
 from runners.launching.submit import LaunchRequest
+from runners.settings import trainers
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..in_process import runner
@@ -33,10 +35,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def accepted(trainer: str = "", dry_run: bool = False, **flags: Any) -> Plan:
+def accepted(trainer: str = "", dry_run: bool = False, force: bool = False, **flags: Any) -> Plan:
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     typed = CommandLine("launch", tuple(Given(*flag) for flag in named.items()), trainer=trainer)
-    return submit.accepted(LaunchRequest(trainer, (), named, typed, dry_run=dry_run), Listener())
+    request = LaunchRequest(trainer, (), named, typed, dry_run=dry_run, force=force)
+    return submit.accepted(request, Listener())
 
 
 def refused(trainer: str = "train.py", **flags: Any) -> RunnerError:
@@ -171,8 +174,6 @@ class Told(Listener):
     ({}, "torch_mnist"),
 )
 def test_the_default_trainer_is_of_the_images_framework(labels: dict[str, str], name: str) -> None:
-    from runners.core.model import ImageInfo
-    from runners.launching import default_trainer
 
     assert default_trainer.of(ImageInfo(Path("a.sif"), labels)) == name
 
@@ -197,3 +198,26 @@ def test_gather_tells_which_trainer_it_took() -> None:
     made = gather.plan("", (), {"image": "horovod_gpu.sif"}, True, told)
     assert made.spec.trainer.typed == "torch_mnist"
     assert told.lines[0].startswith("no trainer given: torch_mnist")
+
+
+@each(1, 4)
+def test_few_ranks_train_with_the_trainers_own_defaults(ranks: int) -> None:
+    assert default_trainer.arguments(ranks) == ()
+
+
+@each(5, 16, 64, 512, 4096)
+def test_the_rate_and_batch_of_many_ranks_stay_small(ranks: int) -> None:
+    """At 16 ranks the trainer's own defaults learn nothing, at 4096 the loss is no number."""
+    words = default_trainer.arguments(ranks)
+    given = dict(zip(words[::2], words[1::2]))
+    assert float(given["--base-lr"]) * ranks == pytest.approx(0.2, rel=0.05)
+    assert int(given["--batch-size"]) * ranks <= max(128, ranks)
+    steps = -(-1437 // (int(given["--batch-size"]) * ranks)) * int(given["--epochs"])
+    assert 100 <= steps < 2000
+    for name in default_trainer.TRAINERS.values():
+        trainers.check_arguments(name, words)
+
+
+def test_the_plan_of_many_ranks_has_them() -> None:
+    made = accepted(dry_run=True, image="horovod_cpu.sif", scheduler="slurm", nodes=16, force=True)
+    assert made.spec.trainer.args[:1] == ("--epochs",)

@@ -83,7 +83,8 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     ("neuron", "", "glogin01", {}, False),
     ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
     ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
-    ("tuhpc", "kit", "login", {}, False),
+    ("tuhpc", "kit", "login", {}, True),
+    ("tuhpc", "tuhpc", "login", {}, False),
     ("slurm", "kit", "login", {}, False),
 )
 def test_what_tells_that_it_is_here(

@@ -1,0 +1,55 @@
+"""Refuses an image's file for a runtime that takes the names of images in a store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..core.errors import Refused, RunnerError
+from ..core.model import RuntimeName
+from ..core.remedy import Remedy, change
+from . import expected, local_image
+from .local_image import ENDINGS
+
+REGISTRY, TAG = "REGISTRY", "1"  # for the user to fill in, and to choose
+TITLES = {RuntimeName.SHIFTER: "Shifter", RuntimeName.PYXIS: "pyxis"}
+LOADS = (RuntimeName.PODMAN, RuntimeName.PODMAN_HPC)  # an archive, without a registry
+MIGRATED = {RuntimeName.PODMAN_HPC: "podman-hpc migrate {}"}  # to where the nodes look
+PULLS = {RuntimeName.SHIFTER: "shifterimg pull docker:{}"}
+NAMES = {RuntimeName.SHIFTER: "docker:{}", RuntimeName.PYXIS: "docker://{}"}
+
+
+def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName]) -> None:
+    """Raise Refused for a SIF file; `others` are the runtimes of the site that take one."""
+    if runtime not in (*LOADS, *NAMES) or not name or Path(name).suffix not in ENDINGS:
+        return
+    title = TITLES.get(runtime, runtime)
+    runs = [change(runtime=other) for other in tuple(others)[:1]]
+    raise Refused(
+        f"{name} is a SIF file, and {title} runs images of its own store, by their names",
+        "push it as an OCI image, for the store",
+        [*runs, _stored(name, runtime)],
+    )
+
+
+def _stored(name: str, runtime: RuntimeName) -> Remedy:
+    """Return the launch of the same image from the store, and first what brings it there."""
+    stem = Path(name).stem.lower()
+    build = [] if _is_here(name) else [each.text for each in expected.commands(name)[-1:]]
+    if runtime in LOADS:
+        stored, file = f"localhost/{stem}:latest", f"{stem}.tar"
+        moved = [f"runner push {name} oci-archive:{file}", f"{runtime} load --input {file}"]
+        moved += [MIGRATED[runtime].format(stored)] if runtime in MIGRATED else []
+    else:
+        stored = f"{REGISTRY}/{stem}:{TAG}"
+        moved = [f"runner push {name} docker://{stored}"]
+        moved += [PULLS[runtime].format(stored)] if runtime in PULLS else []
+        stored = NAMES[runtime].format(stored)
+    return change(image=stored, first=" && ".join([*build, *moved]))
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return bool(local_image.find(name))
+    except RunnerError:
+        return False

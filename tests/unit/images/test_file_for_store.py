@@ -1,0 +1,62 @@
+"""An image's file with a runtime that runs images of its own store, by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.core.errors import Refused
+from runners.core.model import RuntimeName
+from runners.images import file_for_store
+
+from ..tables import each
+
+SHIFTER, PODMAN_HPC = RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC
+
+
+def refused(name: str, runtime: RuntimeName, *others: RuntimeName) -> Refused:
+    with pytest.raises(Refused, match=f"{name} is a SIF file") as caught:
+        file_for_store.check(name, runtime, others)
+    return caught.value
+
+
+def test_shifter_takes_it_from_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.sif").touch()
+    (remedy,) = refused("my.sif", SHIFTER).remedies
+    assert remedy.text == (
+        "runner push my.sif docker://REGISTRY/my:1 && shifterimg pull docker:REGISTRY/my:1"
+    )
+    assert remedy.options == (("image", "docker:REGISTRY/my:1"),)
+
+
+def test_podman_hpc_takes_it_from_an_archive_after_it_was_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
+    (remedy,) = refused("horovod_gpu.sif", PODMAN_HPC).remedies
+    assert remedy.text == (
+        "runner build gpu && runner push horovod_gpu.sif oci-archive:horovod_gpu.tar && "
+        "podman-hpc load --input horovod_gpu.tar && "
+        "podman-hpc migrate localhost/horovod_gpu:latest"
+    )
+    assert remedy.options == (("image", "localhost/horovod_gpu:latest"),)
+
+
+def test_the_sites_apptainer_comes_first() -> None:
+    apptainer, singularity = RuntimeName.APPTAINER, RuntimeName.SINGULARITY
+    first, _ = refused("my.sif", SHIFTER, apptainer, singularity).remedies
+    assert first.options == (("runtime", "apptainer"),)
+
+
+@each(
+    ("docker:ada/horovod:gpu", SHIFTER),
+    ("localhost/horovod:latest", PODMAN_HPC),
+    ("my.sqsh", RuntimeName.PYXIS),
+    ("my.sif", RuntimeName.APPTAINER),
+    ("my.sif", RuntimeName.NONE),
+    (None, SHIFTER),
+)
+def test_what_is_no_such_file(name: str | None, runtime: RuntimeName) -> None:
+    file_for_store.check(name, runtime, ())
