@@ -18,7 +18,7 @@ from tests.cluster import nodes
 from tests.cluster.design import CONTROLLER
 from tests.cluster.state import UIDS, USER, State
 
-from . import beside, lanes
+from . import beside, cpu_time, lanes
 
 CHECKOUT = Path(__file__).parents[2]
 IMAGE = "/scratch/ada/images/horovod_cpu.sif"
@@ -30,6 +30,7 @@ ONE_BY_ONE = (
     *("test_explain_frameworks.py", "test_hangs.py", "test_keras.py", "test_launch.py"),
     *("test_one_model.py", "test_tutorials.py", "test_worlds.py"),
 )
+TEARDOWNS: list[pytest.TestReport] = []  # of each test, for the table of CPU seconds
 Done = subprocess.CompletedProcess[str]
 # A test that fails may leave a job that keeps the nodes from all that come after it.
 LEAVE = """
@@ -157,11 +158,43 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: is_single(item.nodeid))
 
 
+@pytest.fixture(scope="session")
+def cpu_group() -> Iterator[cpu_time.Group]:
+    group = cpu_time.Group()
+    yield group
+    group.leave()
+
+
+@pytest.fixture(autouse=True)
+def cpu_seconds(cpu_group: cpu_time.Group, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Count what a test's own part takes; shared fixtures count where they are made."""
+    before = cpu_group.seconds
+    yield
+    if before is not None:
+        used = (cpu_group.seconds or before) - before
+        request.node.user_properties.append((cpu_time.SECONDS, round(used, 1)))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown":
+        TEARDOWNS.append(report)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the tests that took most CPU time, with their clusters."""
+    lines = cpu_time.shown(TEARDOWNS)
+    if lines:
+        terminalreporter.section("CPU seconds, with the cluster's")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def cluster_of_this_worker() -> Iterator[None]:
+def cluster_of_this_worker(cpu_group: cpu_time.Group) -> Iterator[None]:
     """The first worker of pytest-xdist has the cluster of `make cluster-up`, others their own."""
     beside.unpack(State.locate())
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        cpu_group.join_cluster(State.locate())
         yield
     else:
         with beside.cluster("--nodes", "2"):
