@@ -33,10 +33,14 @@ class Logs(NamedTuple):
 def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Add the log that a script writes where its directives send that of the job to nowhere."""
     logs, added = _logs(script, step), set[str]()
-    if script.job.text("output") == NOWHERE and logs.outputs:
-        draft.drop("output", *["error"] * (script.job.text("error") == NOWHERE))
+    if script.job.text("output") == NOWHERE:
+        draft.drop(*["output"] * bool(logs.outputs))
+        draft.drop(*["error"] * (script.job.text("error") == NOWHERE and any(logs)))
         for name, words in (("output", logs.outputs), ("error", logs.errors)):
             added |= _add(draft, script.job.scheduler, name, words[:1])
+    if draft.text_of("output") == NOWHERE:
+        text = f"--output {NOWHERE}: the script keeps no log; without it runner has one"
+        draft.look_at(script.job.line_of("output"), text)
     shown = [word for word in (*logs.outputs, *logs.errors) if word.text not in added]
     kept = [(word.line, word.text) for word in shown if word not in _tee(script, step)]
     kept += [(step.line, " | ".join(step.command.pipe))] if step.command.pipe else []

@@ -148,6 +148,9 @@ class _Reader(JobStep):
                 self.dropped.append((python.line, text))
             self.program = [module, *read_.rest]
             return self._agent(name, 1)
+        if module and name in programs.STARTERS:
+            self.program = [module, *read_.rest]
+            return self._starter(name)
         if read_.problem or module or read_.has("c") or not read_.rest:
             return False
         if read_.rest[0].text.rpartition("/")[2] in programs.AGENTS:

@@ -167,7 +167,12 @@ def unequal_nodes(script: Script) -> Places:
 def first_node_only(script: Script) -> Places:
     nodes = script.job.nodes
     remote = script.uses(*REMOTE)
-    if not nodes or nodes == 1 or remote or any(step.starter for step in script.steps):
+    if not nodes or nodes == 1:
+        return
+    for starter in (step.starter for step in script.steps if _is_local(step.starter)):
+        what = f"horovodrun is not told of {nodes} nodes: it starts all ranks on the first"
+        yield starter.line, what, "-H NODE:4,NODE:4, of scontrol show hostnames"
+    if remote or any(step.starter for step in script.steps):
         return
     for step in script.steps:
         agent = step.agent
@@ -175,6 +180,13 @@ def first_node_only(script: Script) -> Places:
         if agent and not known:
             what = f"{agent.name} starts on the first of {nodes} nodes only"
             yield step.line, what, f"srun {agent.name} ...: one on each node"
+
+
+def _is_local(starter: Layer) -> bool:
+    """Whether horovodrun starts its ranks on its own node; only of LSF it reads the nodes."""
+    told = starter.has("hostfile", "host-discovery-script", "config-file")
+    nodes = {part.partition(":")[0] for part in starter.text("H", "hosts").split(",")}
+    return starter.name == "horovodrun" and not told and nodes <= {"", "localhost", "127.0.0.1"}
 
 
 @rule
