@@ -114,7 +114,7 @@ def _project_files() -> list[Path]:
 
 def _key(state: State, files: Iterable[Path]) -> str:
     tree = rootfs.key(RELEASES[state.design.release])  # another release, another Python
-    digest = hashlib.sha256((tree + MAKE_BASE + ADD_PROJECT).encode())
+    digest = hashlib.sha256((tree + READ_DEPENDENCIES + MAKE_BASE + ADD_PROJECT).encode())
     for path in files:
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(CHECKOUT)} {content}\n".encode())

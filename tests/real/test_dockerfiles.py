@@ -151,8 +151,9 @@ def test_the_tree_of_a_definition_is_equal(bench: Bench) -> None:
     bench.yard.sh("cd own; find . -type l -delete; rm .dockerignore")
     bench.yard.write("own/my.def", bench.text("own.def"))
     compare(bench, "own", "my.def", "Dockerfile")
-    run = "podman run --rm --network host --cgroups disabled own a 'b c'"
-    said = bench.podman(f"cd own; {run}").splitlines()
+    said = bench.podman(
+        "podman run --rm --network host --cgroups disabled own a 'b c'"
+    ).splitlines()
     assert said == bench.yard.sh("apptainer run own.sif a 'b c'").splitlines()
 
 
