@@ -149,6 +149,7 @@ class TrainerCommand(SettingsCommand):
             options = self.get_params(ctx)
             known = {word: each for each in options for word in (*each.opts, *each.secondary_opts)}
             meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
+            _check_negation(ctx, words, error.option_name, known)
             offers = _offers(words, error.option_name, meant, known)
             if not offers:
                 raise click.NoSuchOption(error.option_name, None, meant, ctx) from None
@@ -157,6 +158,20 @@ class TrainerCommand(SettingsCommand):
                 "the trainer's own arguments come after --",
                 [command(*ctx.command_path.split(), *offer) for offer in offers],
             ) from None
+
+
+def _check_negation(
+    ctx: click.Context, words: Sequence[str], option: str, known: Mapping[str, click.Parameter]
+) -> None:
+    """Raise UsageError for `--no-follow`: what has no such form is off unless it is given."""
+    positive = option.replace("--no-", "--", 1)
+    if option.startswith("--no-") and positive in known:
+        rest = [word for word in words if word not in (option, positive)]
+        raise UsageError(
+            f"{ctx.command_path} has no option {option}",
+            f"leave it out: without {positive} that is so",
+            command(*ctx.command_path.split(), *rest),
+        )
 
 
 def _show_trainers_help(ctx: click.Context) -> None:

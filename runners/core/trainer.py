@@ -36,8 +36,8 @@ class Trainer:
     `name` is for people and the default job name, `typed` is how it was named on the command line.
     A `program` is the image's; then `file` is one here that its arguments name, if any. `world` is
     what creates the process group of a recipe or its copy, where known, `seen_world` what the
-    source of a file seems to use instead of Horovod, for people only. `uses_recipes`: a file
-    imports what recipes share.
+    source of a file or a command seems to use, for people only. `uses_recipes`: a file imports what
+    recipes share; `imports` are the frameworks that it cannot do without.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Trainer:
     program: str = ""
     world: ProcessGroup | None = None
     seen_world: ProcessGroup | None = None
+    imports: tuple[str, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core import places
-from ..core.errors import NotFound, Refused, UsageError, nearest
+from ..core.errors import NotFound, Refused, UsageError, close, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
 from ..core.site import Profile
@@ -22,6 +22,7 @@ from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
 SECONDS, FILES = 3.0, 200_000
+OURS = ("runs", "studies")  # folders that runner makes
 SITES_OWN = "datasets"  # the key of a profile's `paths`
 
 
@@ -105,8 +106,10 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
             message, "it has not been downloaded", change(first=f"runner data fetch {text}")
         )
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
-    near = nearest(path.name, {*known, *beside, *catalogue.shipped()})
-    return NotFound(message, near, command("runner", "data", "fetch"))
+    names = {*known, *catalogue.shipped()}
+    # A folder that has about this name may be meant; all others are no datasets.
+    near = {name for name in beside if name not in OURS and close(path.name, [name])}
+    return NotFound(message, nearest(path.name, names | near), command("runner", "data", "fetch"))
 
 
 def _looked_at(name: str, path: Path, why: str) -> Dataset:

@@ -149,6 +149,7 @@ def _known(case: Case, log: DecisionLog) -> None:
             ChoiceId.IMAGE, str(image.path), f"no image was given: the Python of {what}", evidence
         )
     _framework(case, log)
+    _imports(case, log)
 
 
 def _kept(variables: Iterable[Variable], environment: Mapping[str, str], log: DecisionLog) -> None:
@@ -172,6 +173,19 @@ def _framework(case: Case, log: DecisionLog) -> None:
         log.refuse(what, image.how(f"{package}.version"), *remedy)
     elif frameworks and wanted not in frameworks:
         log.refuse(what, image.how("horovod.frameworks"))
+
+
+def _imports(case: Case, log: DecisionLog) -> None:
+    """Refuse a script that imports what its environment does not have; a variable may bring it."""
+    spec, image = case.spec, case.image
+    elsewhere = spec.modules or any(name == "PYTHONPATH" for name, _ in spec.env)
+    if spec.runtime is not RuntimeName.NONE or elsewhere:
+        return
+    for package in spec.trainer.imports:
+        if image.fact(f"{package}.version") == "none":
+            what = f"{spec.trainer.typed} imports {package}, which {image.path} does not have"
+            install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
+            log.refuse(what, image.how(f"{package}.version"), install)
 
 
 def _refused_by_others(

@@ -35,10 +35,15 @@ WORLDS = {
     "fsdp": ProcessGroup.TORCH,
 }
 EXCHANGE = re.compile(r'"--exchange", choices=.*\bdefault="(\w+)"')
+# What a script or command seems to exchange gradients by; mpi4py meets as Horovod over MPI does.
 SEEN = (
+    (r"horovod|mpi4py", ProcessGroup.HOROVOD),
     (r"torch\.distributed|init_process_group|DistributedDataParallel", ProcessGroup.TORCH),
+    (r"^\s*(import|from) (lightning|pytorch_lightning|accelerate|deepspeed)\b", ProcessGroup.TORCH),
     (r"MultiWorkerMirroredStrategy", ProcessGroup.TENSORFLOW),
 )
+TEXTS = (".py", ".sh")
+IMPORTED = re.compile(r"^(?:import|from) (torch|tensorflow)\b", re.MULTILINE)  # not in a `try`
 IN_IMAGES = re.compile(r"python[\d.]*|(ba)?sh|torchrun|accelerate|env")  # here or not
 
 
@@ -152,7 +157,13 @@ def _program(name: str, args: tuple[str, ...]) -> Trainer:
     file = own or next((Path(word).absolute() for word in args if Path(word).is_file()), None)
     module = PYTHON.fullmatch(name) and args[:1] == ("-m",) and args[1:2]
     title = module[0] if module else path.name
-    return Trainer(title, None, file, args, program=str(own or name), typed=name)
+    text = file.read_text(errors="replace") if file and file.suffix in TEXTS else ""
+    return Trainer(
+        *(title, None, file, args),
+        program=str(own or name),
+        typed=name,
+        seen_world=_seen_world("\n".join((text, *args))),
+    )
 
 
 def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
@@ -188,14 +199,12 @@ def _file(name: str, args: tuple[str, ...]) -> Trainer:
         typed=name,
         world=world,
         seen_world=_seen_world(source),
+        imports=tuple(dict.fromkeys(IMPORTED.findall(source))),
     )
 
 
 def _seen_world(source: str) -> ProcessGroup | None:
-    """Return what a script that does not mention Horovod seems to exchange gradients by."""
-    if "horovod" in source:
-        return None
-    return next((world for form, world in SEEN if re.search(form, source)), None)
+    return next((world for form, world in SEEN if re.search(form, source, re.MULTILINE)), None)
 
 
 def _folder(name: str, args: tuple[str, ...]) -> UsageError:

@@ -157,9 +157,11 @@ def _meeting(made: Plan) -> str:
     trainer = made.spec.trainer
     if trainer.world is ProcessGroup.NONE:
         return "one process"
-    others = trainer.world if trainer.world is not ProcessGroup.HOROVOD else None
-    if others or trainer.seen_world:
-        return str(others or trainer.seen_world)
+    world = trainer.world or trainer.seen_world
+    if world is None and trainer.module is None:
+        return ""  # a program, or a script that exchanges nothing as far as can be seen
+    if world not in (None, ProcessGroup.HOROVOD):
+        return str(world)
     if made.wireup.controller is not Controller.MPI:
         return "Gloo" if made.wireup.controller is Controller.GLOO else "without Horovod"
     if made.launching.launcher is not LauncherName.SRUN:

@@ -68,7 +68,10 @@ def test_forms_of_resources(resources: Resources, begins: str) -> None:
     ("from torch.nn.parallel import DistributedDataParallel\n", ", torch.distributed"),
     ("s = tf.distribute.MultiWorkerMirroredStrategy()\n", ", tf.distribute"),
     ("import horovod.torch as hvd\nimport torch.distributed\n", ", MPI over PMIx"),
-    ("import torch\n", ", MPI over PMIx"),
+    ("import mpi4py.MPI\n", ", MPI over PMIx"),
+    ("import lightning as L\nL.Trainer(devices=1)\n", ", torch.distributed"),
+    ("import lightning\nimport horovod.torch\n", ", MPI over PMIx"),
+    ("import torch\n", ", horovod_cpu.sif"),
 )
 def test_a_script_without_horovod_is_not_said_to_meet_by_its_mpi(
     tmp_path: Path, source: str, ends: str
@@ -105,3 +108,16 @@ def test_help_has_each_command_once_below_a_heading() -> None:
     assert text.index("\nTrain:") < text.index("\n  launch ") < text.index("\nRuns:")
     for name in COMMANDS:
         assert text.count(f"\n  {name} ") == 1
+
+
+@each(
+    (("bash", "-c", "hostname"), ", horovod_cpu.sif"),
+    (("bash", "-c", "python3 -m horovod.runner"), ", MPI over PMIx"),
+    (("python3", "-m", "pkg.train"), ", horovod_cpu.sif"),
+    (("torch_mnist",), ", MPI over PMIx"),
+)
+def test_a_program_is_not_said_to_use_mpi(words: tuple[str, ...], ends: str) -> None:
+    trainer, _ = trainers.find(words[0], words[1:])
+    made = plan(TWO)
+    made = replace(made, spec=replace(made.spec, trainer=trainer))
+    assert plan_view.line(made).endswith(ends)

@@ -170,3 +170,12 @@ def test_the_words_that_are_guessed_name_commands_of_ours() -> None:
     for name, words in MEANT.items():
         assert name.split()[0] in COMMANDS
         assert not set(words) & set(COMMANDS)
+
+
+@each(
+    (["launch", "--no-follow", "t.py"], "runner launch t.py"),
+    (["launch", "t.py", "--no-wait", "-N", "2"], "runner launch t.py -N 2"),
+)
+def test_what_is_off_by_itself_is_left_out(typed: list[str], offered: str) -> None:
+    (first,) = refused(*typed).remedies
+    assert str(first) == offered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -232,3 +233,18 @@ def test_superblock(tmp_path: Path) -> None:
     found = pack.read_squashfs(make_squashfs(tmp_path / "a.sqsh"))
     assert found == pack.Squashfs(7, 200, "gzip")
     assert struct.calcsize("<4s") == len(pack.MAGIC)
+
+
+def test_a_mistyped_name_offers_datasets_and_no_folder_of_ours(here: Path) -> None:
+    for name in ("runs", "studies", "digits-of-mine", "src"):
+        (here / name).mkdir()
+        (here / name / "file").touch()
+    for text, offered in (
+        ("digit", "digits-of-mine"),
+        ("run", "mnist"),
+        ("digits-of-min", "digits-of-mine"),
+    ):
+        with pytest.raises(NotFound) as caught:
+            find.one(text, None, {})
+        assert offered in caught.value.evidence
+        assert not {"runs", "studies", "src"} & set(re.split("[ ,?]+", caught.value.evidence))

@@ -37,9 +37,9 @@ def accepted(flags: dict[str, Any], trainer: str = "train.py", **more: Any) -> P
 
 
 @each(
-    ("train.py", "import torch\n", True, True),
+    ("train.py", "import numpy\n", True, True),
     ("train.py", 'print(os.environ["OUTPUT_DIR"])\n', True, False),
-    ("train.py", "import torch\n", False, False),
+    ("train.py", "import numpy\n", False, False),
     ("train.py", "from recipes import options\n", True, False),
     ("./train.sh", "#!/bin/sh\n", True, False),
 )
@@ -101,3 +101,23 @@ def test_what_was_forced_has_the_commands_that_work_instead(folder: Path) -> Non
     assert {"--nodes 1", "--launcher local"} <= set(
         map(" ".join, zip(str(remedy).split(), str(remedy).split()[1:]))
     )
+
+
+@each(
+    ("import torch\n", True),
+    ("from torch import nn\n", True),
+    ("import tensorflow as tf\n", True),
+    ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", False),
+    ("import torchlight\n", False),
+)
+def test_a_script_that_imports_what_its_environment_lacks_is_refused(
+    source: str, refused: bool
+) -> None:
+    Path("train.py").write_text(source)
+    made = accepted(HERE, force=True)
+    assert any("train.py imports " in each.what for each in made.refusals) is refused
+
+
+def test_modules_may_bring_what_an_environment_lacks() -> None:
+    Path("train.py").write_text("import torch\n")
+    assert not accepted({**HERE, "env": ["PYTHONPATH=/apps/torch"]}, force=True).refusals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,7 @@ from runners.core.errors import UsageError
 from runners.core.model import BindMount, ImageInfo, JobSpec
 from runners.core.trainer import Trainer
 from runners.settings import config, request
+from runners.settings.table import SETTINGS
 
 from ..tables import each
 
@@ -131,3 +132,28 @@ def test_what_was_not_typed_has_a_reason() -> None:
         "cpus-per-task": "the trainer's preset",
         "controller": "from runner.toml",
     }
+
+
+class Asked(config.Config):
+    """Settings that note which of them were asked for."""
+
+    names: ClassVar[set[str]] = set()
+
+    def get(self, name: str) -> Any:
+        self.names.add(name)
+        return super().get(name)
+
+
+# Read before there is a request: by launching/ (image, data, site) and by cli/ (stall-after).
+READ_ELSEWHERE = {"image", "data", "site", "stall-after"}
+
+
+def test_each_setting_of_the_table_becomes_part_of_the_request() -> None:
+    """A row of the table alone makes an option that is accepted and dropped.
+
+    It goes into `Resources` (core/model.py) if it is the scheduler's, else into `job_spec`.
+    """
+    merged = config.merge([config.ConfigLayer(DEFAULT, config.DEFAULTS)])
+    asked = Asked(merged.values, merged.given)
+    of_settings(asked)
+    assert set(SETTINGS) - asked.names == READ_ELSEWHERE
