@@ -12,7 +12,7 @@ import pytest
 from runners.data import catalogue
 
 from . import servers
-from .conftest import Done, Login, ended, on_cluster, succeeded
+from .conftest import UNPACKED, Done, Login, ended, on_cluster, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -100,47 +100,100 @@ def test_fetch_past_faults(login: Login) -> None:
         server.kill()
 
 
+# Without the network's functions. The SHA-256 that Keras wants is said and not compared: the files
+# are smaller ones than the real.
 DOWNLOADS = """
 import os, urllib.request
 urllib.request.urlopen = urllib.request.urlretrieve = None
 if "KERAS_HOME" in os.environ:
     import keras
-    (x, _), (y, _) = keras.datasets.fashion_mnist.load_data()
+    from keras.src.datasets import imdb, mnist
+    def plain(fname, origin, file_hash, get=mnist.get_file):
+        print("wants", fname, file_hash)
+        return get(fname, origin=origin)
+    imdb.get_file = mnist.get_file = plain
+    read = getattr(keras.datasets, os.environ["DATASET"])
+    (x, _), (y, _) = read.load_data()
 else:
     from torchvision import datasets
     x = datasets.FashionMNIST("/data", train=True, download=True)
     y = datasets.FashionMNIST("/data", train=False, download=True)
-print("pictures", len(x), len(y))
+print("samples", len(x), len(y))
 """
+# Small files of the names and forms of the real ones.
+NPZ = """
+import numpy as np
+draw = np.random.default_rng(1)
+labels = {"y_train": draw.integers(0, 2, 40), "y_test": draw.integers(0, 2, 8)}
+shapes = {"x_train": 40, "x_test": 8}
+pictures = {name: np.zeros((count, 28, 28), np.uint8) for name, count in shapes.items()}
+np.savez("www/mnist.npz", **pictures, **labels)
+words = {}
+for name, count in shapes.items():
+    words[name] = np.empty(count, object)
+    words[name][:] = [list(map(int, draw.integers(1, 99, 5 + k))) for k in range(count)]
+np.savez("www/imdb.npz", **words, **labels)
+"""
+FETCHED = ("fashion-mnist", "mnist-npz", "imdb")
 
 
-def test_scripts_that_download_find_what_was_fetched(login: Login) -> None:
-    """torchvision's datasets and Keras's, of files that lie where those of a shipped one do."""
+def like_the_shipped(login: Login, host: str) -> str:
+    """Return a runner.toml in which the datasets' own files of `www` lie where the real ones do."""
+    lines = []
+    for name in FETCHED:
+        for source in catalogue.shipped()[name].files:
+            sha = login.sh(f"sha256sum www/{source.name}").split()[0]
+            lines += [f"[[datasets.{name}.files]]", f"urls = ['http://{host}/ok/{source.name}']"]
+            lines += [f"sha256 = '{sha}'", f"keep = {list(source.keep)}"]
+            lines += [f"unpack = {list(source.unpack)}"]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def fetched(login: Login) -> str:
+    """The folder of datasets that were fetched from a server of the test's own."""
     login.runner("data", "synth", "mnist", "www", "--samples", "50")
     login.sh("cd www && gzip *-ubyte")
+    login.sh(f"apptainer exec {UNPACKED} python3 {login.write('npz.py', NPZ)}")
     server = servers.start(
         login, "web", "env PYTHONPATH=/opt/kit python3 -u -m tests.faulty www",
         "sed -n 's/^port //p' web.log",
     )  # fmt: skip
+    own = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
     try:
-        lines = []
-        for source in catalogue.shipped()["fashion-mnist"].files:
-            url, sha = f"http://{server.host}/ok/{source.name}", f"www/{source.name}"
-            lines += ["[[datasets.clothes.files]]", f"urls = ['{url}']"]
-            lines += [f"sha256 = '{login.sh(f'sha256sum {sha}').split()[0]}'"]
-            lines += [f"keep = {list(source.keep)}", f"unpack = {list(source.unpack)}"]
-        login.write("runner.toml", "\n".join(lines))
-        own = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
-        succeeded(login.runner("data", "fetch", "clothes", env=own))
+        login.write("runner.toml", like_the_shipped(login, server.host))
+        for name in FETCHED:
+            succeeded(login.runner("data", "fetch", name, env=own))
     finally:
         server.kill()
-    script, there = login.write("loads.py", DOWNLOADS), f"{login.folder}/scratch/data/clothes"
-    alone = ("-N", "1", *WITHOUT_HOROVOD[2:])
-    by_torch = login.launch(*alone, "--data", there, script)
-    assert by_torch.stdout.count("pictures 50 10") == 1, by_torch.stdout + by_torch.stderr
-    keras = ("--bind", f"{there}:/keras", "--env", "KERAS_HOME=/keras")
-    by_keras = login.launch(*alone, *keras, script)
-    assert by_keras.stdout.count("pictures 50 10") == 1, by_keras.stdout + by_keras.stderr
+    return f"{login.folder}/scratch/data"
+
+
+ALONE = ("-N", "1", *WITHOUT_HOROVOD[2:])
+
+
+def test_scripts_that_download_find_what_was_fetched(login: Login, fetched: str) -> None:
+    """torchvision's datasets and Keras's, of files that lie where those of a shipped one do."""
+    script = login.write("loads.py", DOWNLOADS)
+    by_torch = login.launch(*ALONE, "--data", f"{fetched}/fashion-mnist", script)
+    assert by_torch.stdout.count("samples 50 10") == 1, by_torch.stdout + by_torch.stderr
+    for name, dataset, said in (
+        ("fashion-mnist", "fashion_mnist", "samples 50 10"),
+        ("mnist-npz", "mnist", "samples 40 8"),
+        ("imdb", "imdb", "samples 40 8"),
+    ):
+        keras = ("--bind", f"{fetched}/{name}:/keras", "--env", "KERAS_HOME=/keras")
+        done = login.launch(*ALONE, *keras, "--env", f"DATASET={dataset}", script)
+        assert done.stdout.count(said) == 1, done.stdout + done.stderr
+        if name != "fashion-mnist":  # of which Keras compares nothing
+            (source,) = catalogue.shipped()[name].files
+            assert f"wants {source.name} {source.sha256}" in done.stdout
+
+
+def test_trainers_read_mnist_npz(login: Login, fetched: str) -> None:
+    data = ("--data", f"{fetched}/mnist-npz", "torch_mnist", "--", "--epochs", "1")
+    done = succeeded(login.launch("-N", "2", "--follow", "--all", *data, "--batch-size", "4"))
+    assert "/data, 40 to learn from, 8 to test with" in done.stdout
 
 
 def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> None:
