@@ -30,6 +30,7 @@ SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 CENTER = 224 / 256  # share of the shorter side that is tested on
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 CIFAR_SIZE, CIFAR_CLASSES, PADDING = 32, 10, 4
+CIFAR_BLOCKS = {"resnet20": 3, "resnet110": 18}  # of two layers, in each of the three stages
 CIFAR_FOLDERS = {"cifar-10-batches-bin": ".bin", "cifar-10-batches-py": ""}
 CIFAR_TRAIN, CIFAR_TEST = [f"data_batch_{number}" for number in range(1, 6)], ["test_batch"]
 # All that CIFAR-10's pickles need, by the names that old and new numpy write.
@@ -237,7 +238,7 @@ class InMemory:
 
 def check(args: Namespace) -> Namespace:
     """Complete the settings of a ResNet. Raises `UserError` for what does not go together."""
-    cifar = args.model == "resnet20"
+    cifar = args.model in CIFAR_BLOCKS
     if cifar and args.image_size:
         raise UserError("--image-size is for resnet50: CIFAR-10 has 32 x 32 pixels")
     if not (args.data or args.synthetic):
@@ -253,7 +254,7 @@ def load(args: Namespace, world: Ranks) -> ImageSet | None:
     """Return the dataset of a ResNet, None for synthetic images. Collective."""
     if args.synthetic:
         return None
-    if args.model == "resnet20":
+    if args.model in CIFAR_BLOCKS:
         return together(world, lambda: load_cifar10(args.data, args.seed))
 
     def listed() -> ImageSet | None:  # one rank lists the files, for all

@@ -1,8 +1,9 @@
-"""Train ResNet-50 on ImageNet or ResNet-20 on CIFAR-10, with TensorFlow and Horovod.
+"""Train ResNet-50 on ImageNet, ResNet-20 or -110 on CIFAR-10, with TensorFlow and Horovod.
 
 Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG;
-with `--model resnet20` CIFAR-10. With `--synthetic` random images, made once on the device, measure
-the speed: result.json has it without the first epoch, and `runner scale` its confidence interval.
+with `--model resnet20` or `resnet110` CIFAR-10. With `--synthetic` random images, made once on the
+device, measure the speed: result.json has it without the first epoch, and `runner scale` its
+confidence interval.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 tf_resnet -- --epochs 5 --synthetic
@@ -45,7 +46,8 @@ def parser() -> options.Parser:
     """Define the options of this trainer beside those of all."""
     parser = options.Parser("tf_resnet", "Train a ResNet on images.")
     add = parser.add_argument
-    add("--model", choices=("resnet50", "resnet20"), default="resnet50", help="20: for CIFAR-10")
+    models = ("resnet50", "resnet20", "resnet110")
+    add("--model", choices=models, default="resnet50", help="20 and 110: for CIFAR-10")
     add("--synthetic", action="store_true", help="measure the speed with random images")
     add("--image-size", type=options.at_least(1), help="pixels, for resnet50; default 224")
     add("--epochs", type=options.at_least(1), default=90, help="passes over the training set")
@@ -70,7 +72,9 @@ def parser() -> options.Parser:
 def build_model(name: str, classes: int, size: int) -> tf.keras.Model:
     """Build a ResNet for normalized images (count, size, size, 3)."""
     large = name == "resnet50"
-    stages = ((64, 3), (128, 4), (256, 6), (512, 3)) if large else ((16, 3), (32, 3), (64, 3))
+    stages = [(64, 3), (128, 4), (256, 6), (512, 3)]
+    if not large:
+        stages = [(width, images.CIFAR_BLOCKS[name]) for width in (16, 32, 64)]
     image = layers.Input((size, size, 3))
     if large:
         x = layers.ReLU()(normalized(image, 64, 7, stride=2))

@@ -1,8 +1,9 @@
-"""Train ResNet-50 on ImageNet or ResNet-20 on CIFAR-10, with PyTorch and Horovod or DDP.
+"""Train ResNet-50 on ImageNet, ResNet-20 or -110 on CIFAR-10, with PyTorch and Horovod or DDP.
 
 Data: with `--data DIR` (or DATA_DIR) an ImageNet folder, train/CLASS/*.JPEG and val/CLASS/*.JPEG;
-with `--model resnet20` CIFAR-10. With `--synthetic` random images, made once on the device, measure
-the speed: result.json has it without the first epoch, and `runner scale` its confidence interval.
+with `--model resnet20` or `resnet110` CIFAR-10. With `--synthetic` random images, made once on the
+device, measure the speed: result.json has it without the first epoch, and `runner scale` its
+confidence interval.
 
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 torch_resnet -- --epochs 5 --synthetic
@@ -46,7 +47,8 @@ def parser() -> options.Parser:
     parser = options.Parser("torch_resnet", "Train a ResNet on images.")
     add = parser.add_argument
     add("--exchange", choices=("horovod", "ddp"), default="horovod", help="averages the gradients")
-    add("--model", choices=("resnet50", "resnet20"), default="resnet50", help="20: for CIFAR-10")
+    models = ("resnet50", "resnet20", "resnet110")
+    add("--model", choices=models, default="resnet50", help="20 and 110: for CIFAR-10")
     add("--synthetic", action="store_true", help="measure the speed with random images")
     add("--image-size", type=options.at_least(1), help="pixels, for resnet50; default 224")
     add("--epochs", type=options.at_least(1), default=90, help="passes over the training set")
@@ -103,7 +105,9 @@ class ResNet(nn.Module):  # type: ignore[misc]  # as above
     def __init__(self, name: str, classes: int) -> None:
         super().__init__()
         large = name == "resnet50"
-        stages = ((64, 3), (128, 4), (256, 6), (512, 3)) if large else ((16, 3), (32, 3), (64, 3))
+        stages = [(64, 3), (128, 4), (256, 6), (512, 3)]
+        if not large:
+            stages = [(width, images.CIFAR_BLOCKS[name]) for width in (16, 32, 64)]
         inputs = stages[0][0]
         self.conv1 = convolution(3, inputs, 7, 2) if large else convolution(3, inputs, 3, 1)
         self.bn1, self.relu = nn.BatchNorm2d(inputs), nn.ReLU(inplace=True)

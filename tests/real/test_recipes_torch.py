@@ -182,12 +182,33 @@ def test_a_resnet_learns_from_folders_and_leaves_all_records(login: Login) -> No
     assert any("convolution" in event.get("name", "") for event in trace["traceEvents"])
 
 
-def test_a_resnet_learns_from_cifar10(login: Login) -> None:
+@pytest.mark.parametrize("model", ["resnet20", "resnet110"])
+def test_a_resnet_learns_from_cifar10(login: Login, model: str) -> None:
     synthetic(login, "cifar10", "--samples", "50")
-    small = ["--model", "resnet20", "--batch-size", "4", "--epochs", "1", "--precision", "bf16"]
+    small = ["--model", model, "--batch-size", "4", "--epochs", "1", "--precision", "bf16"]
     result = train(login, 2, "torch_resnet", "--data", "cifar10", *small, "--fp16-allreduce")
     assert result["steps"] == 50 // 8
     assert result["arguments"]["image_size"] == 32
+
+
+# Those of blocks and the first are 3 x 3; 1 x 1 are the shortcuts, which He et al. do not count.
+LAYERS = """
+import os, sys
+os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
+sys.argv[1:] = []
+from recipes import tf_resnet, torch_resnet
+for name in ("resnet20", "resnet110"):
+    shapes = [tuple(w.shape)[2:] for w in torch_resnet.ResNet(name, 10).parameters()]
+    keras = tf_resnet.build_model(name, 10, 32)
+    others = [tuple(w.shape)[:2] for w in keras.trainable_variables]
+    print(name, *(all.count((3, 3)) + 1 for all in (shapes, others)))
+"""
+
+
+def test_the_resnets_for_cifar10_have_their_layers(login: Login) -> None:
+    said = succeeded(ranks(login, 1, "-c", LAYERS)).stdout
+    assert "resnet20 20 20" in said
+    assert "resnet110 110 110" in said
 
 
 def test_synthetic_images_measure_speed(login: Login) -> None:
