@@ -166,15 +166,18 @@ class Profiler:
     def __init__(self, folder: str, first: int, last: int) -> None:
         self.folder, self.first, self.last = folder, first, last
         self.done, self.running = 0, False
+        self.mark: Any = None
         self._start_if_next()
 
     def step(self) -> None:
         self.done += 1
+        self._end_mark()
         if self.running and self.done == self.last:
             self.stop()
         self._start_if_next()
 
     def stop(self) -> None:
+        self._end_mark()
         if self.running:
             tf.profiler.experimental.stop()
         self.running = False
@@ -183,6 +186,14 @@ class Profiler:
         if self.done + 1 == self.first:
             tf.profiler.experimental.start(self.folder)
             self.running = True
+        if self.running:  # by these marks the profile has a time for each step
+            self.mark = tf.profiler.experimental.Trace("train", step_num=self.done + 1, _r=1)
+            self.mark.__enter__()
+
+    def _end_mark(self) -> None:
+        if self.mark is not None:
+            self.mark.__exit__(None, None, None)
+            self.mark = None
 
 
 def read_ahead(args: Namespace, dataset: Any, keys: Iterable[Any]) -> Iterator[Any]:

@@ -68,10 +68,20 @@ def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
     """
     if names:
         return [find.find(name, runs_dir) for name in names]
-    runs = [run for run in find.all_runs(runs_dir) if run[0].tensorboard.is_dir()]
+    runs = [run for run in find.all_runs(runs_dir) if _has_written(run[0])]
     if not runs:
         raise NotFound(f"no run in {runs_dir} has written for TensorBoard", "", "--runs-dir DIR")
     return runs[-1:]
+
+
+def _has_written(run: JobPaths) -> bool:
+    return run.tensorboard.is_dir() or bool(_profiles(run))
+
+
+def _profiles(run: JobPaths) -> list[Path]:
+    """Return the folders of TensorFlow's profiles, one for each rank and each time."""
+    folders = (run.tensorboard, run.profile)
+    return sorted(found for each in folders for found in each.glob("**/plugins/profile/*"))
 
 
 def _is_server(job: Job) -> bool:
@@ -97,7 +107,7 @@ def _for_one_task(flags: Mapping[str, Any], first: Job) -> dict[str, Any]:
 
 def _seeing(plan: Plan, shown: Sequence[JobPaths]) -> Plan:
     """Bind the folders of runs into a plan, and warn of runs without events."""
-    silent = [run.root.name for run in shown if not run.tensorboard.is_dir()]
+    silent = [run.root.name for run in shown if not _has_written(run)]
     cautions = [
         Caution(f"{name} has written nothing for TensorBoard so far", (advice(WRITER),))
         for name in silent
@@ -133,7 +143,16 @@ def serve(made: ServerDraft) -> Job:
         boards.mkdir()
     for run in made.runs:  # one that has written nothing yet may do so later
         (boards / run.root.name).symlink_to(run.tensorboard)
+        _link_profiles(run, boards / f"{run.root.name}-profile")
     return job
+
+
+def _link_profiles(run: JobPaths, board: Path) -> None:
+    """Link each profile at the end of real folders: its plugin looks behind no links for them."""
+    for profile in _profiles(run):
+        link = board / profile.relative_to(run.root)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(profile)
 
 
 def login(site: Site) -> str:

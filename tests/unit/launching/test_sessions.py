@@ -106,8 +106,21 @@ def test_tensorboard_shows_the_last_run_that_has_written() -> None:
     for name in ("a-1", "a-2"):
         JobPaths(Path("runs", name)).tensorboard.mkdir()
     assert [paths.root.name for paths, _ in servers.runs_to_show((), Path("runs"))] == ["a-2"]
+    profile_of(JobPaths(Path("runs", "a-3")))
+    assert [paths.root.name for paths, _ in servers.runs_to_show((), Path("runs"))] == ["a-3"]
     named = servers.runs_to_show(("a-3", "a-1"), Path("runs"))
     assert [paths.root.name for paths, _ in named] == ["a-3", "a-1"]
+
+
+def profile_of(run: JobPaths) -> None:
+    (run.profile / "rank-0" / "plugins" / "profile" / "2026_11_28").mkdir(parents=True)
+
+
+def test_a_profile_of_tensorflows_is_something_to_show(folder: Path) -> None:
+    first = run("a-1", image=str(folder / "sandbox"))
+    profile_of(first)
+    said = [each.what for each in tensorboard("a-1", scheduler="pbs").job.plan.warnings]
+    assert not [what for what in said if "has written nothing" in what]
 
 
 def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> None:
