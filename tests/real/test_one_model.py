@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .built import build
-from .conftest import IMAGE, UNPACKED, Done, Login, ended, succeeded
+from .conftest import UNPACKED, Done, Login, ended, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -144,20 +143,6 @@ def test_right_trainings_are_no_alarm(place: Login, name: str) -> None:
     assert ("weights not checked: " if result == "not-checked" else "weights") in last or (
         result == "copies" and "copies of one training" in last
     )
-
-
-@pytest.mark.slow
-def test_deepspeed_in_a_derived_image(place: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it runs on CPUs it compiles a part of its own at the first start."""
-    image, wanted = f"{place.folder}/deepspeed.sif", place.write("extra.txt", "deepspeed")
-    monkeypatch.setenv("RUNNER_PACK_LEVEL", "1")
-    build("--from", IMAGE, "--requirements", wanted, "-o", image, seconds=1200)
-    for name, said in (
-        ("zero_stage_0", "weights equal on all ranks (after 12 steps)"),
-        ("zero_stages_1_to_3", "weights not checked: "),
-    ):
-        done = succeeded(two_ranks(place, "none", TORCH, name, image=image))
-        assert f"runner: {said}" in done.stdout
 
 
 SMALL = "--synthetic --model resnet20 --batch-size 2"
