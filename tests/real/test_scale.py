@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from runners.scale.references import references
 
 from . import browser
 from .conftest import UNPACKED, Login, ended, succeeded
@@ -42,6 +45,7 @@ if hvd.rank() == 0:
 hvd.shutdown()
 """
 STUDY = ["--nodes", "1,2", "--repeats", "2", "--vary", "controller=gloo,mpi", "--study", "st"]
+REFERENCES = ("neuron-pytorch", "thetagpu-horovod-mnist")  # of the tutorials, drawn beside
 MEASURE = (Path(__file__).parent / "page.js").read_text(encoding="utf-8").partition("\n")[2]
 
 
@@ -77,7 +81,8 @@ def test_without_the_extra_packages_there_are_tables_and_no_figures(
 def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
     login: Login, extra: str, tmp_path: Path
 ) -> None:
-    words = [*STUDY, login.write("train.py", MEASURED)]
+    beside = [f"--reference={name}" for name in REFERENCES]
+    words = [*STUDY, *beside, login.write("train.py", MEASURED)]
     left = scale(login, extra, *words, limit="timeout --preserve-status -s INT 10")
     ended(left, 130, "runner scale --continue st")
     killed = scale(login, extra, *words, limit="timeout -s KILL 4")
@@ -93,7 +98,11 @@ def test_an_interrupted_study_goes_on_and_runs_nothing_twice(
     assert "submitted" not in again.stderr
     assert ids(login, "st") == ran
     _numbers(login)
-    _page(login.sh("cat st/index.html"), tmp_path)
+    page = login.sh("cat st/index.html")
+    for published in references(REFERENCES):
+        assert published.title in html.unescape(page)
+        assert published.title in login.sh("cat st/scaling.svg")
+    _page(page, tmp_path)
 
 
 def _numbers(login: Login) -> None:
