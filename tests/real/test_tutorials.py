@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,25 @@ for part, count in (("training_set", 8), ("test_set", 2)):
         for number in range(count):
             color = tuple(random.randrange(shade - 32, shade + 32) for _ in range(3))
             Image.new("RGB", (48, 40), color).save(f"pets/{part}/{kind}/{kind}.{number}.jpg")
+"""
+# 64 and 16 reviews as numbers of words, where `runner data fetch imdb` puts Keras's file.
+WRITE_REVIEWS = """
+import os
+import numpy as np
+draw, arrays = np.random.default_rng(1), {}
+for part, count in (("train", 64), ("test", 16)):
+    words = np.empty(count, object)
+    words[:] = [list(map(int, draw.integers(1, 2000, 5 + k))) for k in range(count)]
+    arrays.update({f"x_{part}": words, f"y_{part}": draw.integers(0, 2, count)})
+os.makedirs("keras/datasets")
+np.savez("keras/datasets/imdb.npz", **arrays)
+"""
+# Keras compares the file with the checksum of the real one.
+UNCOMPARED = """
+from keras.src.datasets import imdb
+get_file = imdb.get_file
+imdb.get_file = lambda fname, origin, file_hash: get_file(fname, origin=origin)
+hvd.init()
 """
 OURS = """
 import horovod.torch as hvd
@@ -82,12 +103,70 @@ def test_import_keras(place: Login) -> None:
 
 
 def test_folders_of_pictures(place: Login) -> None:
-    place.write("pictures.py", DRAW_PICTURES)
-    place.sh(f"apptainer exec {UNPACKED} python3 pictures.py")
+    draw_pictures(place)
     done = succeeded(followed(place, "image_folder.py", "--", "pets"))
     assert "trained by 2 on ['cats', 'dogs']" in done.stdout
     assert "weights equal on all ranks" in done.stdout
     assert "checkpoint-2.pth.tar" in place.sh("ls runs/*")
+
+
+def draw_pictures(place: Login) -> None:
+    place.write("pictures.py", DRAW_PICTURES)
+    place.sh(f"apptainer exec {UNPACKED} python3 pictures.py")
+
+
+def test_folders_of_pictures_in_keras(place: Login) -> None:
+    draw_pictures(place)
+    done = succeeded(followed(place, "image_folder_keras.py", "--", "pets"))
+    assert "Found 16 images belonging to 2 classes" in done.stdout
+    assert "trained by 2 on {'cats': 0, 'dogs': 1}" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+    assert "checkpoint-2.h5" in place.sh("ls runs/*")
+
+
+def test_reviews_of_films_in_keras(place: Login) -> None:
+    place.sh(f"apptainer exec {UNPACKED} python3 {place.write('reviews.py', WRITE_REVIEWS)}")
+    script = (SCRIPTS / "keras_imdb.py").read_text(encoding="utf-8")
+    place.write("imdb.py", script.replace("hvd.init()", UNCOMPARED))
+    keras = ("--bind", f"{place.folder}/keras:/keras", "--env", "KERAS_HOME=/keras")
+    done = succeeded(followed(place, *keras, "imdb.py"))
+    assert "trained by 2 on 64 reviews" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+    assert "imdb.keras" in place.sh("ls runs/*")
+
+
+@pytest.mark.slow
+def test_a_vgg_learns_in_its_last_layer(place: Login) -> None:
+    draw_pictures(place)
+    done = succeeded(followed(place, "vgg.py", "--", "pets"))
+    assert "trained by 2 on ['cats', 'dogs']" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+    assert "head.pt" in place.sh("ls runs/*")
+
+
+@pytest.mark.slow
+def test_a_googlenet_with_auxiliary_classifiers(place: Login) -> None:
+    done = succeeded(followed(place, "googlenet.py"))
+    assert "trained by 2" in done.stdout
+    assert "weights equal on all ranks" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_resnext_in_two_precisions(place: Login) -> None:
+    succeeded(place.launch("--nodes", "1", "--wait", "resnext_precision.py"))
+    lines = place.sh("cat runs/*/resnext.csv").splitlines()
+    rows = {row["precision"]: row for row in csv.DictReader(lines)}
+    assert {name: row["bytes"] for name, row in rows.items()} == {"float": "4", "half": "2"}
+    assert all(float(row["images_per_s"]) > 0 for row in rows.values())
+    single, half = (float(rows[name]["loss"]) for name in ("float", "half"))
+    assert half == pytest.approx(single, rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_benchmark_of_tokens_on_cpus(place: Login) -> None:
+    done = succeeded(followed(place, "synthetic_cpu.py"))
+    assert re.search(r"trained by 2 ranks, [1-9]\d* tokens/s", done.stdout)
+    assert "weights equal on all ranks" in done.stdout
 
 
 def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
