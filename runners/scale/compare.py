@@ -13,6 +13,7 @@ from typing import Any
 from ..core import job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
+from ..core.model import Controller
 from ..core.plan_record import PlanRecord
 from ..core.progress import Listener
 from ..explain import read_facts
@@ -34,6 +35,7 @@ MEASURED = (
     "steady_epoch_seconds",
     "startup_seconds",
 )
+TIMES = 10  # from which on a measurement is so many times another
 OBJECTS = ("versions", "arguments")  # of result.json: settings by their names
 SETTINGS = ("trainer", "world_size", "hosts", "device", "threads", "controller")
 
@@ -99,7 +101,7 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     settings = {
         "image": job.image,
         "image digest": _digest(job).partition(":")[2][:12],
-        **_decided(plan),
+        **_decided(plan, result),
         **{name: result[name] for name in SETTINGS if name in result},
         **{f"version of {name}": text for name, text in (result.get("versions") or {}).items()},
         **_arguments(paths, job, plan, result),
@@ -112,15 +114,19 @@ def of_run(paths: JobPaths, job: Job, status: Status) -> Compared:
     return Compared(paths.root.name, _known(settings), _known(measured), used, bool(result), odd)
 
 
-def _decided(plan: PlanRecord) -> Facts:
-    """Return decisions; the others follow from these, from the image, or are in the result."""
+def _decided(plan: PlanRecord, result: Mapping[str, Any]) -> Facts:
+    """Return decisions; the others follow from these, from the image, or are in the result.
+
+    Which PMI srun offered matters to ranks of MPI alone.
+    """
     if plan.launching is None:
         return {}
+    controller = result.get("controller", plan.controller)
     return {
         "scheduler": plan.launching.scheduler.value,
         "runtime": plan.launching.runtime.value,
         "launcher": plan.launching.launcher.value,
-        "mpi": plan.mpi,
+        "mpi": plan.mpi if controller == Controller.MPI else None,
         "data-plane": plan.gpus.data_plane.value,
         "cpus-per-task": plan.resources.cpus_per_task if plan.resources else None,
     }
@@ -177,12 +183,28 @@ def differing(runs: Sequence[Compared]) -> list[str]:
     return differing
 
 
-def change(value: Any, first: Any) -> str:
-    """Return how far a measurement is from the first run's: `+12 %`; empty if that says nothing.
+def change(name: str, value: Any, best: Any) -> str:
+    """Return how far a measurement is from the best run's: `+12 %`; empty if that says nothing.
 
-    Less than half a per cent says nothing, nor do counts, which are whole numbers.
+    A share, such as an accuracy, is so many points away, and what is ten times as much so many
+    times. Less than half a per cent or a tenth of a point says nothing, nor do counts, which are
+    whole numbers.
     """
-    if not (isinstance(value, float) and isinstance(first, float) and first):
+    if not (isinstance(value, float) and isinstance(best, float)):
         return ""
-    share = 100 * (value - first) / abs(first)
-    return "" if abs(share) < 0.5 else f"{share:+.0f} %"
+    if hundred := _is_share(name, value, best):
+        points = hundred * (value - best)
+        return "" if abs(points) < 0.05 else f"{points:+.1f} points"
+    if not best:
+        return ""
+    if value / best >= TIMES:
+        return f"{value / best:,.0f} times"
+    share = 100 * (value - best) / abs(best)
+    return "" if abs(share) < 0.5 or abs(share) >= 100 * TIMES else f"{share:+.0f} %"
+
+
+def _is_share(name: str, *values: float) -> int:
+    """Return 100 for shares of one, 1 for those of a hundred, 0 for other measurements."""
+    if name.endswith("_percent"):
+        return 1
+    return 100 * ("accuracy" in name and all(0 <= value <= 1 for value in values))

@@ -76,7 +76,7 @@ def _table(
     first = ordered[0].numbers
     rows = [
         [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
-        + [_measured(each.numbers.get(name), first.get(name)) for name in reached]
+        + [_measured(name, each.numbers.get(name), first.get(name)) for name in reached]
         for each in ordered
     ]
     headers = ["run", *settings, *reached]
@@ -90,5 +90,5 @@ def _table(
         printer.table(rows, headers, spare)
 
 
-def _measured(value: Any, first: Any) -> str:
-    return f"{printer.text(value)} {compare.change(value, first)}".rstrip()
+def _measured(name: str, value: Any, first: Any) -> str:
+    return f"{printer.text(value)} {compare.change(name, value, first)}".rstrip()

@@ -73,15 +73,39 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
 
 
 @each(
-    (112.0, 100.0, "+12 %"),
-    (50.0, 100.0, "-50 %"),
-    (100.1, 100.0, ""),
-    (1.0, 0.0, ""),
-    (8, 4, ""),
-    ("a", 1.0, ""),
+    ("rate", 112.0, 100.0, "+12 %"),
+    ("rate", 50.0, 100.0, "-50 %"),
+    ("rate", 100.1, 100.0, ""),
+    ("loss", 482.0, 0.0585, "8,239 times"),
+    ("loss", 0.0585, 482.0, "-100 %"),
+    ("loss", -1.0, 0.001, ""),
+    ("accuracy", 0.8, 0.97, "-17.0 points"),
+    ("accuracy", 0.9701, 0.97, ""),
+    ("accuracy", 80.0, 97.0, "-18 %"),
+    ("gpu_use_percent", 45.0, 90.0, "-45.0 points"),
+    ("loss", 1.0, 0.0, ""),
+    ("steps", 8, 4, ""),
+    ("loss", "a", 1.0, ""),
 )
-def test_changes(value: object, first: object, shown: str) -> None:
-    assert compare.change(value, first) == shown
+def test_changes(name: str, value: object, first: object, shown: str) -> None:
+    assert compare.change(name, value, first) == shown
+
+
+@each(
+    ("mpi", {}, True),
+    ("mpi", {"controller": "none"}, False),  # a trainer of DDP's
+    ("none", {}, False),
+)
+def test_the_pmi_is_told_of_ranks_of_mpi_alone(
+    tmp_path: Path, controller: str, result: dict[str, str], told: bool
+) -> None:
+    launching = {"scheduler": "slurm", "runtime": "apptainer", "launcher": "srun"}
+    decided = {"launching": launching, "wireup": {"controller": controller, "mpi": "pmix"}}
+    paths, job = a_run(tmp_path / "train-1")
+    paths.plan.write_text(json.dumps({"version": plan_record.VERSION, **decided}))
+    paths.result.write_text(json.dumps({"loss": 0.1, **result}))
+    compared = compare.of_run(paths, job, Status(JobState.COMPLETED))
+    assert ("mpi" in compared.settings) is told
 
 
 def test_runs_are_ordered_by_what_they_reached_and_keep_the_order_in_which_they_were_named(
