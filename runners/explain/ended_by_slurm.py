@@ -242,20 +242,36 @@ def folder_deleted(facts: Facts) -> Explanation | None:
     return _ended(facts, cause, AGAIN, because=because)
 
 
+def never_began(facts: Facts) -> Explanation | None:
+    """The scheduler does not know the job, and its script did not begin.
+
+    NOTE: slurmctld that is killed in the second of a submission has not saved it (24.11).
+    """
+    if facts.paths.starts.exists() or facts.log.last:
+        return None
+    cause = (
+        "the scheduler does not know the job, and its script never began: it was lost when the "
+        "scheduler was restarted just after the submission, or was cancelled while it waited"
+    )
+    because = "the run's folder has no start and no log, and the scheduler no record of the job"
+    return finding(cause, (facts.reason,), AGAIN, Certainty.LIKELY, because)
+
+
 def no_word(facts: Facts) -> Explanation:
-    """The scheduler has forgotten the job, and it left no record."""
+    """The scheduler has forgotten the job, and it left no record; its history was asked too."""
     cause = (
         "the scheduler has forgotten the job, and its script could not record its end: it was "
         "killed, its node was lost, or the run's folder was not writable"
     )
-    fix, shown = command("sacct", "-j", _of_slurm(facts)), (facts.reason, *facts.log.last[-3:])
-    return finding(cause, shown, fix, Certainty.UNSURE, "only the ranks' log is left")
+    shown = (facts.reason, *facts.log.last[-3:])
+    return finding(cause, shown, go_on(facts), Certainty.UNSURE, "only the ranks' log is left")
 
 
 # What a message of Slurm's own tells better comes before these.
 NOT_STARTED = (
     Signature("no-step", no_step, state=JobState.FAILED),
     Signature("run-folder-deleted", folder_deleted, state=JobState.UNKNOWN),
+    Signature("never-began", never_began, state=JobState.UNKNOWN),
     Signature("no-record", no_word, state=JobState.UNKNOWN),
 )
 SIGNATURES = (

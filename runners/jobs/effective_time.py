@@ -46,12 +46,16 @@ class TimeSpent:
 
 @dataclass(frozen=True)
 class Start:
-    """One start of the job's script, and the steps that were done in it: (time, step)."""
+    """One start of the job's script, and the steps that were done in it: (time, step).
+
+    `nodes` are Slurm's, "" of other schedulers.
+    """
 
     began: float
     ended: float
     steps: tuple[tuple[float, int], ...] = ()
     resumed: tuple[float, int] | None = None
+    nodes: str = ""
 
 
 def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
@@ -60,13 +64,18 @@ def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
     Raises SystemFault for records that cannot be read.
     """
     try:
-        starts = list(_starts(_lines(paths.starts), _lines(paths.metrics)))
+        starts = starts_of(paths)
         time_spent = spent(job.submitted, starts) if starts else None
         if time_spent is not None:
             in_words(time_spent)  # a record of another user's may have numbers that are no times
         return time_spent
     except (OSError, *DAMAGED) as error:
         raise SystemFault(f"cannot read {paths.starts} and {paths.metrics}", str(error)) from None
+
+
+def starts_of(paths: JobPaths) -> list[Start]:
+    """Return the starts of a job's script; raises OSError, and DAMAGED for odd records."""
+    return list(_starts(_lines(paths.starts), _lines(paths.metrics)))
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -79,7 +88,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 def _starts(records: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]]) -> Iterator[Start]:
     """Yield the starts. One that was killed hard has no end: it lasted to its last line or more."""
     done = [line for line in map(_timed, lines) if line]
-    began = [float(one["began"]) for one in records if "began" in one]
+    starts = [one for one in records if "began" in one]
+    began = [float(one["began"]) for one in starts]
     ends = [float(one["ended"]) for one in records if "ended" in one]
     for place, first in enumerate(began):
         last = began[place + 1] if place + 1 < len(began) else float("inf")
@@ -88,7 +98,8 @@ def _starts(records: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]]) 
         ended = next((end for end in ends if first <= end <= last), max([first, *times]))
         steps = tuple((when, step) for kind, when, step in inside if kind != "resume")
         resumed = [(when, step) for kind, when, step in inside if kind == "resume"]
-        yield Start(first, ended, steps, resumed[0] if resumed else None)
+        nodes = str(starts[place].get("nodes", ""))
+        yield Start(first, ended, steps, resumed[0] if resumed else None, nodes)
 
 
 def _timed(line: dict[str, Any]) -> tuple[str, float, int] | None:

@@ -16,6 +16,7 @@ from ..core.model import SchedulerName
 from ..core.progress import Listener
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
+from . import effective_time
 from .find import Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -84,7 +85,7 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
     if job.state:
         code = EXIT_STOPPED if job.state == JobState.STOPPED.name else code
         now = Status(JobState[job.state], job.reason, code, job.restart, job.nodes, job.elapsed)
-        return _timed(now, record)
+        return _completed(paths, now)
     if code is not None and (answer is None or answer.state == JobState.UNKNOWN):
         answer = Status(_state_of(code))
     elif code == 0 and job.requeue_limit and answer:
@@ -100,14 +101,27 @@ def _status(paths: JobPaths, job: Job, answer: Status | None) -> Status:
         if now.state in (JobState.FAILED, JobState.STOPPED) and _was_cancelled(paths):
             now = now._replace(state=JobState.CANCELLED, reason="")
         _keep(paths, job, now)
-    return _timed(now, record)
+        return _completed(paths, now)
+    return now
 
 
-def _timed(now: Status, record: dict[str, float]) -> Status:
-    """Return how long the script ran, where the scheduler does not say."""
-    if now.elapsed is not None or "began" not in record:
+def _completed(paths: JobPaths, now: Status) -> Status:
+    """Return the status of a job that has ended, with what its script has recorded of its starts.
+
+    A scheduler tells of the last start alone, and of no nodes where nobody followed the job.
+    """
+    try:
+        starts = effective_time.starts_of(paths)
+    except (OSError, *files.DAMAGED):
         return now
-    return now._replace(elapsed=max(0.0, record["time"] - record["began"]))
+    if not starts:
+        return now
+    *earlier, last = [max(0.0, start.ended - start.began) for start in starts]
+    return now._replace(
+        restart=max(now.restart, len(earlier)),
+        nodes=now.nodes or starts[-1].nodes,
+        elapsed=sum(earlier) + (last if now.elapsed is None else now.elapsed),
+    )
 
 
 def _keep(paths: JobPaths, job: Job, now: Status) -> None:

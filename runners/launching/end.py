@@ -150,11 +150,26 @@ def result(paths: JobPaths, job: Job) -> dict[str, Any]:
     """Return what the trainer wrote in result.json; raise NotFound when it wrote none."""
     value, odd = job_record.result(paths)
     if value is None:
-        ended = job_status.status(paths, job).state == JobState.COMPLETED
+        status = job_status.status(paths, job)
+        ended = status.state == JobState.COMPLETED
         why = odd or (NO_RESULT if ended else f"{paths.result} does not exist")
+        if failed := failure(paths, job, status):
+            raise NotFound(f"job {job.id} has no result: it {failed}", why, explained_by(job))
         remedy = f"runner status {job.id}, runner logs {job.id}"
         raise NotFound(f"job {job.id} has no result", why, remedy)
     return value
+
+
+def failure(paths: JobPaths, job: Job, status: Status) -> str:
+    """Return how a job ended, as `failed (exit code 95)`; "" for one that did not fail."""
+    if not status.state.ended or status.state in (JobState.COMPLETED, JobState.STOPPED):
+        return ""
+    words = "failed" if status.state == JobState.FAILED else f"ended: {status.state.value}"
+    return f"{words} (exit code {exit_code(paths, job, status)})"
+
+
+def explained_by(job: Job) -> str:
+    return f"runner explain {job.id}"
 
 
 def resume_command(paths: JobPaths, job: Job) -> str:

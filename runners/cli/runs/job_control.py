@@ -83,3 +83,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     paths, job_record = meant[0]
     result = end.result(paths, job_record)
     printer.print_json(result) if as_json else printer.result_table(job_end.without_use(result))
+    (status,) = job_status.last_known(meant, printer.Console())
+    if failed := end.failure(paths, job_record, status):
+        printer.tell(f"job {job_record.id} {failed}: these are not the results of a whole training")
+        click.echo(f"  try: {end.explained_by(job_record)}", err=True)

@@ -774,3 +774,18 @@ def test_what_nccl_says_as_information_can_be_the_cause(tmp_path: Path) -> None:
     problem = problems.of_process(1, [error])
     leave(paths, 0, 1.0, problem, 1, host="n1")
     assert explain(paths, job, FAILED).name == "nccl-no-interface"
+
+
+def test_a_job_that_slurm_has_lost_is_launched_again(tmp_path: Path) -> None:
+    """Without a start in its folder it never ran; sacct was asked before, and knows nothing."""
+    paths, job = made(tmp_path, "")
+    paths.log.unlink(missing_ok=True)
+    lost = explain(paths, job, Status(JobState.UNKNOWN, job_status.FORGOTTEN))
+    assert (lost.name, lost.certainty.value) == ("never-began", "likely"), lost
+    assert "never began" in lost.cause
+    paths.starts.write_text('{"began": 1.0}\n')
+    killed = explain(paths, job, Status(JobState.UNKNOWN, job_status.FORGOTTEN))
+    assert killed.name == "no-record"
+    for why in (lost, killed):
+        assert why.fix is not None
+        assert "sacct" not in why.fix.text

@@ -16,7 +16,7 @@ from runners.core.shell import Result
 from runners.jobs import job_status, wording
 
 from ..listener import Told
-from ..runs import a_run, squeue_says
+from ..runs import a_run, ends, squeue_says
 
 
 def comes_back(folder: Path, **facts: object) -> tuple[JobPaths, Job]:
@@ -150,6 +150,7 @@ def test_history_is_asked_once_for_all_that_were_forgotten(
     monkeypatch.setattr(shell, "run", run)
     runs = [a_run(tmp_path / id, id=id) for id in ("40", "41", "42")]
     runs[0][0].exit.write_text('{"exit_code": 0, "time": 12, "began": 2.5}')
+    runs[0][0].starts.write_text('{"began": 2.5}\n{"ended": 12}\n')
     found = job_status.statuses(runs)
     assert [status.state.name for status in found] == ["COMPLETED", "NODE_FAIL", "UNKNOWN"]
     assert (found[0].elapsed, found[1].elapsed, found[1].nodes) == (9.5, 9, "n1")
@@ -207,3 +208,29 @@ def test_a_scheduler_is_asked_less_and_less_often(
     assert sum(when < 1800 for when in asked) < 75
     assert sum(1800 <= when < 2400 for when in asked) < 90
     assert clock[0] < 2401
+
+
+STARTS = """\
+{"began": 100.0, "nodes": "n[1-2]"}
+{"ended": 160.0}
+{"began": 300.0, "nodes": "n[3-4]"}
+{"ended": 340.0}
+"""
+
+
+@pytest.mark.parametrize("elapsed", [None, 41.0])
+def test_a_finished_job_is_told_by_what_it_recorded_of_all_its_starts(
+    tmp_path: Path, elapsed: float | None
+) -> None:
+    """Slurm knows the last start alone, and nobody may have asked it."""
+    paths, job = a_run(tmp_path / "train-1", state="COMPLETED", elapsed=elapsed)
+    ends(paths, 0)
+    paths.starts.write_text(STARTS)
+    status = job_status.status(paths, job)
+    assert (status.restart, status.nodes) == (1, "n[3-4]")
+    assert status.elapsed == 60 + (elapsed or 40)
+    seen, job = a_run(tmp_path / "train-2", state="FAILED", restart=3, nodes="n9", elapsed=7.0)
+    ends(seen, 1)
+    seen.starts.write_text('{"began": 100.0}\n{"ended": 107.5}\n')
+    status = job_status.status(seen, job)
+    assert (status.restart, status.nodes, status.elapsed) == (3, "n9", 7.0)

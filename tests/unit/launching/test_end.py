@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from runners.core.job_record import JobPaths, JobState, Status
 from runners.launching import end
 
 from ..failures import leave, words
-from ..runs import a_run
+from ..in_process import runner
+from ..runs import a_run, ends
 from ..tables import each
 
 DONE = Status(JobState.COMPLETED)
@@ -129,3 +131,34 @@ def test_where_a_profile_and_a_timeline_are(tmp_path: Path) -> None:
     profile, timeline = end.traces(paths)
     assert profile.startswith(f"profile: {tmp_path}/profile (")
     assert timeline.startswith(f"timeline: {tmp_path}/t.json (")
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "said"),
+    [
+        ("FAILED", 95, "failed (exit code 95)"),
+        ("TIMEOUT", 143, "ended: time limit (exit code 83)"),
+        ("COMPLETED", 0, ""),
+        ("STOPPED", 91, ""),
+    ],
+)
+def test_the_result_of_a_job_that_failed_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: str,
+    code: int,
+    said: str,
+) -> None:
+    paths, _ = a_run(tmp_path / "train-1", state=state)
+    ends(paths, code)
+    paths.result.write_text('{"loss": 0.5}')
+    done = runner(monkeypatch, capsys, "result", str(paths.root), "--json")
+    assert json.loads(done.stdout) == {"loss": 0.5}
+    assert said in done.stderr
+    assert ("try: runner explain 42" in done.stderr) is bool(said)
+    paths.result.unlink()
+    done = runner(monkeypatch, capsys, "result", str(paths.root))
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert ("runner explain 42" in done.stderr) is bool(said)
