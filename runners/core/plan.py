@@ -229,13 +229,15 @@ class Interruption:
 
     With `requeue` it is requeued, `requeue_limit` times at most; None leaves that to the site. The
     ranks are signalled `signal` seconds before the limit, None is not at all.
-    `slurm_restarts_preempted` is whether Slurm restarts preempted jobs itself, beside them.
+    `slurm_restarts_preempted` is whether Slurm restarts preempted jobs itself, beside them. A step
+    that has not ended `step_end_seconds` after a rank has failed is ended; 0 leaves it alone.
     """
 
     requeue: bool | None = None
     signal: int | None = None
     requeue_limit: int = 0
     slurm_restarts_preempted: bool = False
+    step_end_seconds: int = 0
 
 
 @dataclass(frozen=True)

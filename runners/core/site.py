@@ -143,7 +143,8 @@ class Profile:
     """One site, inheritance done. `launch` are settings as in runner.toml; `env` host variables,
     `env_several_nodes` more of them for jobs over several nodes.
 
-    `login` is the host for tunnels.
+    `login` is the host for tunnels. A job's step is ended by its script when a rank has failed and
+    nothing has happened for `step_end_seconds`, 0 for never.
     `runtime_args` goes by runtime. `module_use` are folders for `module use`, before any module is
     loaded. `gpu_order` is CUDA_VISIBLE_DEVICES for a rank in a job that has all GPUs of its nodes,
     so that GPUs follow the ranks' CPUs. `rendered` names the parts (scheduler, runtime, launcher)
@@ -165,6 +166,7 @@ class Profile:
     images: Prebuilt = Prebuilt()
     host_mpi: Optional[HostMpi] = None  # noqa: UP045 - as above
     login: str = ""
+    step_end_seconds: Count = 300
     paths: dict[str, str] = field(default_factory=dict)
     runtime_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
     module_use: tuple[str, ...] = ()

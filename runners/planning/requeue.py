@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..core.model import AGENTS, ImageAccess, JobSpec, LauncherName, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId, Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
+from ..core.site import Profile
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
@@ -17,6 +18,7 @@ CHOICES = (ChoiceId.REQUEUE, ChoiceId.SIGNAL)
 RESUME = "RESUME"  # the variable by which a trainer goes on
 LIMIT = 10  # restarts; also of those that Slurm makes itself, which it counts too
 SECONDS = 120  # to end a step and to write a checkpoint; Slurm may warn a minute earlier
+STEP_END_SECONDS = Profile.step_end_seconds
 RESTARTS_PREEMPTED = (24, 11)  # the first known to do so when the script has ended; 22.05 does not
 # Ran with Open MPI 5 on the host: a preempted job's mpirun lost its daemon, and ended with 0.
 NOT_ALONG: Mapping[LauncherName, str] = {
@@ -29,25 +31,38 @@ NOT_ALONG: Mapping[LauncherName, str] = {
 def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog) -> Interruption:
     """Choose when the ranks are warned, and how often the job may come back."""
     spec, preempted = case.spec, slurm_restarts_preempted(case.site.slurm_version)
+    ends = step_end_seconds(case, launching)
     if not (spec.requeue or spec.signal is not None):
-        return Interruption(spec.requeue, slurm_restarts_preempted=preempted)
+        return Interruption(spec.requeue, slurm_restarts_preempted=preempted, step_end_seconds=ends)
     _possible(spec, launching, log)
     limit = (spec.requeue_limit or LIMIT) if spec.requeue else 0
     if spec.requeue:
         _requeued(limit, launching.scheduler, log)
     if not capabilities(launching.scheduler).warns:
-        return Interruption(spec.requeue, None, limit, preempted)
+        return Interruption(spec.requeue, None, limit, preempted, ends)
     _signals_reach_only_ranks(case, launching.runtime, staging, log)
     reason = "time to finish a step and save" if spec.signal is None else case.why(ChoiceId.SIGNAL)
     evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
     seconds = log.choose(ChoiceId.SIGNAL, _seconds(spec), reason, evidence)
-    return Interruption(spec.requeue, seconds, limit, preempted)
+    return Interruption(spec.requeue, seconds, limit, preempted, ends)
 
 
 def variables(interruption: Interruption) -> tuple[Variable, ...]:
     """Return the variable by which a packaged trainer resumes."""
     resumes = Variable(RESUME, "auto", "a requeued job resumes", where=Where.CONTAINER)
     return (resumes,) if interruption.requeue_limit else ()
+
+
+def step_end_seconds(case: Case, launching: Launching) -> int:
+    """Return when the script ends a step after a rank has failed; 0 where srun is told not to.
+
+    An agent such as torchrun may restart its ranks, and ends by itself.
+    """
+    by_srun = launching.launcher is LauncherName.SRUN and capabilities(launching.scheduler).warns
+    goes_on = any(arg.startswith(("--kill-on-bad-exit", "-K")) for arg in case.spec.srun_args)
+    if not by_srun or goes_on:
+        return 0
+    return case.site.profile.step_end_seconds if case.site.profile else STEP_END_SECONDS
 
 
 def slurm_restarts_preempted(version: str) -> bool:

@@ -66,12 +66,13 @@ if [ -n "$SLURM_RESTART_COUNT" ] && grep -qs '"exit_code": 0,' "$run/exit.json";
 START = """\
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 began=$(date +%s.%3N)  # what is lost before the first step is counted from here
-printf '{"began": %s}\\n' "$began" >> "$run/starts.jsonl"
+printf '{"began": %s, "nodes": "%s"}\\n' "$began" "$SLURM_JOB_NODELIST" >> "$run/starts.jsonl"
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || """
 START += f'echo "{run_files.START}$((SLURM_RESTART_COUNT + 1))"'
 SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
+WHILE_IT_WAITS = SLURM_TELLS_THE_RANKS.replace(" :", " warned=yes")
 # NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.
 TOLD_TO_END = "trap 'exit 143' TERM"
 WARNED = """\
@@ -82,9 +83,31 @@ trap warn USR1
 trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too"""
 RELAYED = """\
 ranks=$!
+{watch}\
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+{watched}\
 ranks= ranks_run=
 exit "$code\""""
+# NOTE: srun waits for a node whose slurmstepd was killed until the time limit (24.11). What is
+# written meanwhile, such as a checkpoint, a log or metrics, is a sign of ranks that go on.
+STUCK = """\
+# Once a rank has failed, the step has ended soon, unless the slurmstepd of a node is gone. Where
+# nothing is written below the run's folder for {seconds} s, it is ended here.
+stuck() {{
+  ls "$run"/failures/* > /dev/null 2>&1 &&
+    new=$(find "$run" -type f -newermt '{seconds} seconds ago' -print -quit) && [ -z "$new" ]
+}}
+"""
+WATCH = """\
+{{ until stuck; do sleep {pause} > /dev/null 2>&1; done
+  echo "runner: a rank has failed, and its step does not end: the script ends it"
+  kill "$ranks"; sleep {pause}; kill -KILL "$ranks"; }} &
+watch=$!
+"""
+WATCHED = """\
+{ kill "$watch"; wait "$watch"; } 2> /dev/null
+"""
+LONGEST_PAUSE = 30
 
 
 def opening(plan: Plan) -> list[str]:
@@ -100,10 +123,14 @@ def opening(plan: Plan) -> list[str]:
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
     text += RECORD.format(stopped=EXIT_STOPPED, again=again, tidy=_tidy(plan))
     text += (ENDED_WELL if requeues else "") + START
+    seconds = plan.interruption.step_end_seconds
     if plan.interruption.signal is not None:
         text += "\n" + WARNED.format(stopped=EXIT_STOPPED)
+    elif seconds:
+        text += f"\nwarned=\n{WHILE_IT_WAITS}"
     else:
         text += "\n" + (SLURM_TELLS_THE_RANKS if scheduler.signals_ranks else TOLD_TO_END)
+    text += "\n" + STUCK.format(seconds=seconds) if seconds else ""
     return text.splitlines()
 
 
@@ -115,6 +142,9 @@ def _tidy(plan: Plan) -> str:
 
 def around(plan: Plan, command: str) -> list[str]:
     """Return the lines that start the ranks and wait for them."""
-    if plan.interruption.signal is None:
+    seconds = plan.interruption.step_end_seconds
+    if plan.interruption.signal is None and not seconds:
         return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
-    return ["ranks_run=yes", f"{command} &", *RELAYED.splitlines()]
+    watch = WATCH.format(pause=min(seconds, LONGEST_PAUSE)) if seconds else ""
+    text = RELAYED.format(watch=watch, watched=WATCHED if seconds else "")
+    return ["ranks_run=yes", f"{command} &", *text.splitlines()]

@@ -50,7 +50,7 @@ finish() {
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 began=$(date +%s.%3N)  # what is lost before the first step is counted from here
-printf '{"began": %s}\n' "$began" >> "$run/starts.jsonl"
+printf '{"began": %s, "nodes": "%s"}\n' "$began" "$SLURM_JOB_NODELIST" >> "$run/starts.jsonl"
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"

@@ -40,11 +40,18 @@ finish() {
 }
 rm -rf "$run/failures" "$run/exit.json" "$run/result.json" "$run/stopped.json"
 began=$(date +%s.%3N)  # what is lost before the first step is counted from here
-printf '{"began": %s}\n' "$began" >> "$run/starts.jsonl"
+printf '{"began": %s, "nodes": "%s"}\n' "$began" "$SLURM_JOB_NODELIST" >> "$run/starts.jsonl"
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || echo "runner: start $((SLURM_RESTART_COUNT + 1))"
-trap : TERM  # Slurm sends it to the ranks too; their end is the job's
+warned=
+trap warned=yes TERM  # Slurm sends it to the ranks too; their end is the job's
+# Once a rank has failed, the step has ended soon, unless the slurmstepd of a node is gone. Where
+# nothing is written below the run's folder for 300 s, it is ended here.
+stuck() {
+  ls "$run"/failures/* > /dev/null 2>&1 &&
+    new=$(find "$run" -type f -newermt '300 seconds ago' -print -quit) && [ -z "$new" ]
+}
 
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE LD_PRELOAD
 unset BASH_ENV ENV
@@ -64,6 +71,13 @@ ranks_run=yes
 srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
   '--container-image=registry.example.org#ada/hvd:1' --container-mounts=/scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 "--container-workdir=$PWD" --container-env=PYTHONNOUSERSITE,OUTPUT_DIR,SEED \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
-  -m recipes.torch_mnist --epochs 5
-code=$? ranks_run=
+  -m recipes.torch_mnist --epochs 5 &
+ranks=$!
+{ until stuck; do sleep 30 > /dev/null 2>&1; done
+  echo "runner: a rank has failed, and its step does not end: the script ends it"
+  kill "$ranks"; sleep 30; kill -KILL "$ranks"; } &
+watch=$!
+until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+{ kill "$watch"; wait "$watch"; } 2> /dev/null
+ranks= ranks_run=
 exit "$code"
