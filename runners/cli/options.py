@@ -41,7 +41,8 @@ def ranks(chosen: tuple[int, ...], all_ranks: bool) -> frozenset[int] | None:
 
 
 def folder(runs_dir: str | None) -> Path:
-    return Path(config.load({"runs-dir": runs_dir}, os.environ).get("runs-dir")).absolute()
+    settings = config.load({"runs-dir": runs_dir}, os.environ, strict=False)
+    return Path(settings.get("runs-dir")).absolute()
 
 
 def find(job: str | None, runs_dir: str | None) -> tuple[JobPaths, Job]:

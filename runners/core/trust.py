@@ -24,6 +24,10 @@ MAX_LINKS = 40  # of one path, as Linux has it (path_resolution(7))
 LARGEST_FILE = 16 << 20
 
 
+class Untrusted(UsageError):
+    """Other users could have written a file that nobody named."""
+
+
 @dataclass(frozen=True)
 class PathStep:
     """One folder, link or file on the way to a file."""
@@ -115,7 +119,7 @@ def _check(
             remedies = [trust]
             if step.status.st_uid == os.geteuid():
                 remedies.insert(0, command("chmod", "o-w", step.path))
-            raise UsageError(f"{path}: other users could have written it", fault, remedies)
+            raise Untrusted(f"{path}: other users could have written it", fault, remedies)
     for step in steps[-2:]:
         others = _other_members(step.status)
         if others and not _is_trusted(step.path, end.path, trusted):

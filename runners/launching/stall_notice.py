@@ -122,7 +122,9 @@ class Stalls:
 
 def limit(after: float | None = None) -> float:
     """Return after how many seconds without progress a job has stalled: a flag's, or a setting."""
-    return float(after or config.load({}, os.environ).get("stall-after") or stalls.SECONDS)
+    return float(
+        after or config.load({}, os.environ, strict=False).get("stall-after") or stalls.SECONDS
+    )
 
 
 def of_job(paths: JobPaths, job: Job) -> Stall | None:

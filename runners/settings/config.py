@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,12 +151,17 @@ def load(
     env: Mapping[str, str],
     preset: ConfigLayer | None = None,
     profile: Profile | None = None,
+    strict: bool = True,
 ) -> Config:
-    """Return the settings in force here; raise UsageError for a file with unknown keys."""
+    """Return the settings in force here; raise UsageError for a file with unknown keys.
+
+    A command that is not `strict` launches nothing by them: a project's file of another user is
+    left out, with a warning, and does not stop it.
+    """
     mine = str(user_file(env))
     own = [
         check_table(path, table, USER if path == mine else PROJECT)
-        for path, table in tables(env, "launch")
+        for path, table in tables(env, "launch", strict)
     ]
     own += from_environment(env)
     own.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
@@ -203,15 +209,22 @@ def read_toml(path: Path, read: Callable[[], bytes] | None = None) -> dict[str, 
         raise UsageError(f"cannot read {path}", str(error)) from None
 
 
-def tables(env: Mapping[str, str], name: str) -> list[tuple[str, dict[str, Any]]]:
+def tables(
+    env: Mapping[str, str], name: str, strict: bool = True
+) -> list[tuple[str, dict[str, Any]]]:
     """Return a table of the user's file and of the project's, each with the file's name.
 
-    Raises UsageError for a file with anything beside TABLES, and for one of other users.
+    Raises UsageError for a file with anything beside TABLES, and `strict` for one of other users.
     """
     mine, project = user_file(env), Path(PROJECT_FILE)
     contents = {mine: read_toml(mine)} if mine.is_file() else {}
     if os.path.lexists(project):
-        contents[project] = read_trusted(project, env)
+        try:
+            contents[project] = read_trusted(project, env)
+        except trust.Untrusted as error:
+            if strict:
+                raise
+            warnings.warn(str(error).replace(": ", " is not read: ", 1), stacklevel=2)
     parsed = [
         (str(path), _tables_of(path, content).get(name)) for path, content in contents.items()
     ]

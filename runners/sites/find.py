@@ -47,7 +47,7 @@ def here(env: Mapping[str, str]) -> tuple[Profile | None, str]:
 
     With it goes what could not be asked, "" when all could.
     """
-    name = config.load({}, env).get("site")
+    name = config.load({}, env, strict=False).get("site")
     known, problem = ("", "") if name else cluster(env)
     return find(name, known, os.uname().nodename, env), problem
 

@@ -71,6 +71,10 @@ def test_settings_of_bobs_are_refused_until_ada_trusts_them(
         assert f"{shared}/runner.toml belongs to bob" in done.stderr
         assert f"try: runner config trust {shared}" in done.stderr
         assert "bobs" not in done.stdout + done.stderr
+    for words in (["list"], ["list", "--json"], ["sites"]):  # they launch nothing by it
+        done = succeeded(there(login, shared, *words))
+        assert f"{shared}/runner.toml belongs to bob" in done.stderr
+        assert f"try: runner config trust {shared}" in done.stderr
     try:
         assert there(login, shared, "config", "trust").returncode == 0
         assert "bobs" in there(login, shared, "config", "show").stdout

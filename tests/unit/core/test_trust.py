@@ -77,6 +77,13 @@ def test_a_file_of_another_user_is_refused(folder: Path, give_away: Shift) -> No
     refused(f"belongs to the user {OTHER}", str(folder))
 
 
+def test_it_does_not_stop_what_launches_nothing_by_it(folder: Path, give_away: Shift) -> None:
+    give_away(folder / "runner.toml")
+    with pytest.warns(UserWarning, match="runner.toml is not read: .*") as told:
+        assert config.load({}, os.environ, strict=False).get("nodes") == 1
+    assert f"try: runner config trust {folder}" in str(told[0].message)
+
+
 def test_a_link_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
     mine = (folder / "runner.toml").rename(folder / "mine.toml")
     (folder / "runner.toml").symlink_to(mine)
