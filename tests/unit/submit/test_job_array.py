@@ -73,7 +73,7 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     asked = sweep.variants("%1", ("base-lr=1,2",))
     drafts = submit.drafts_of(one, before, asked)
     assert alone(drafts[1]) == "runner launch --nodes 2 --wait torch_mnist -- --seed 7 --base-lr=2"
-    assert " --seed 7 --base-lr=2\n" in drafts[1].text
+    assert " --seed 7 --base-lr=2 &\n" in drafts[1].text
     (seventh,) = submit.drafts_of(one, before, SweepRequest([SweepRun(7)], None))
     assert alone(seventh) == (
         "runner launch --nodes 2 --env SLURM_ARRAY_TASK_ID=7 --wait torch_mnist -- --seed 7"
