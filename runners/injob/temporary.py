@@ -74,6 +74,9 @@ def enter(env: "MutableMapping[str, str]", run_dir: "str") -> "tuple[Temporary, 
     env[TMPDIR] = given if base == given and is_private(given) else folder.path or base
     if not is_private(env.get(BYTECODE, "")):
         env[BYTECODE] = os.path.join(folder.path or of_run, "pycache")
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        # Keras would read its settings and datasets, some of them pickles, in /tmp/.keras.
+        env.setdefault("KERAS_HOME", os.path.join(folder.path or of_run, "keras"))
     if hasattr(sys, "pycache_prefix"):  # for this process
         sys.pycache_prefix = env[BYTECODE]
     return folder, notes

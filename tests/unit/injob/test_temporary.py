@@ -92,6 +92,19 @@ def test_who_else_may_write_is_kept_out(tmp_path: Path, base: Path, mode: int) -
     assert temporary.is_private(str(inner)) is bool(mode & 0o1000)  # else it can be renamed
 
 
+def test_keras_has_a_private_home_where_the_users_is_not_writable(tmp_path: Path) -> None:
+    homes = {}
+    for home in (tmp_path, Path("/nowhere")):
+        env = {"HOME": str(home)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", str(home))
+            folder, _ = temporary.enter(env, str(tmp_path))
+        folder.leave()
+        homes[home] = env.get("KERAS_HOME", "")
+    assert homes[tmp_path] == ""
+    assert homes[Path("/nowhere")].startswith(folder.path)
+
+
 def test_a_path_too_long_for_sockets_is_not_taken(tmp_path: Path, base: Path) -> None:
     long = base / ("x" * 40)
     long.mkdir()
