@@ -133,6 +133,7 @@ def _leads(step: JobStep) -> bool:
 def activated(command: Command) -> Word | None:
     """Return the environment that a command activates: a name, or a folder."""
     first, *more = command.arguments or [literal("")]
+    more = [word for word in more if word.start[:1] != "-"]  # --stack, -n NAME
     sourced = command.name in ("source", ".") and first.text.endswith("/bin/activate")
     plain = command.name in (*CONDAS, "source", ".") and first.text == "activate"
     if more and (sourced or plain):

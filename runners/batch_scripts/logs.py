@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .draft import LaunchLine
 from .script import Script
-from .step import JobStep
+from .step import JobStep, Layer
 from .words import WHO_KNOWS, Word, compose
 
 NOWHERE = "/dev/null"
@@ -21,57 +21,71 @@ SIGNS = {
     "SLURM_ARRAY_TASK_ID": "%a",
 }
 OF_TASK = re.compile(r"%\d*[tnNs]")
+OF_RANKS = ("output-filename",)  # of mpirun and horovodrun: a folder with a file for each rank
 
 
 class Logs(NamedTuple):
-    """The files of a step's output and of its errors, those of the innermost place first."""
+    """The files of a step's output and of its errors, the innermost first, and those of its ranks.
+
+    `decided` is what decides whether they are written.
+    """
 
     outputs: Sequence[Word]
     errors: Sequence[Word]
+    of_ranks: Sequence[Word] = ()
+    decided: str = ""
 
 
 def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Add the log that a script writes where its directives send that of the job to nowhere."""
     logs, added = _logs(script, step), set[str]()
     if script.job.text("output") == NOWHERE:
-        draft.drop(*["output"] * bool(logs.outputs))
-        draft.drop(*["error"] * (script.job.text("error") == NOWHERE and any(logs)))
+        draft.drop(*["output"] * bool(logs.outputs or logs.of_ranks))
+        draft.drop(*["error"] * (script.job.text("error") == NOWHERE and any(logs[:3])))
         for name, words in (("output", logs.outputs), ("error", logs.errors)):
-            added |= _add(draft, script.job.scheduler, name, words[:1])
+            added |= _add(draft, script.job.scheduler, name, words[:1], logs.decided)
     if draft.text_of("output") == NOWHERE:
         text = f"--output {NOWHERE}: the script keeps no log; without it runner has one"
         draft.look_at(script.job.line_of("output"), text)
-    shown = [word for word in (*logs.outputs, *logs.errors) if word.text not in added]
+    shown = [word for words in logs[:3] for word in words if word.text not in added]
     kept = [(word.line, word.text) for word in shown if word not in _tee(script, step)]
     kept += [(step.line, " | ".join(step.command.pipe))] if step.command.pipe else []
     for line, text in kept:
         draft.leave_out(line, f"{text}: runner keeps the log")
 
 
-def _add(draft: LaunchLine, scheduler: str, name: str, files: Sequence[Word]) -> set[str]:
+def _add(
+    draft: LaunchLine, scheduler: str, name: str, files: Sequence[Word], decided: str
+) -> set[str]:
     """Add the option for a file that the scheduler can name; return the files that are added."""
     for file in files:
-        if (pattern := _pattern(file, scheduler)) is not None:
+        why = next((WHO_KNOWS[p.kind] for p in file.unknown if p.kind in WHO_KNOWS), "")
+        pattern = _pattern(file, scheduler)
+        if pattern is not None and not decided:
             draft.add(name, pattern)
             return {file.text}
-        if unknown := next((piece for piece in file.unknown if piece.kind in WHO_KNOWS), None):
-            draft.lose(file.line, f"the log {file.text}: {WHO_KNOWS[unknown.kind]}")
+        if why := f"{decided} decides this" if decided else why:
+            draft.lose(file.line, f"the log {file.text}: {why}")
     return set()
 
 
 def _logs(script: Script, step: JobStep) -> Logs:
     """Return the files of a step: those that srun writes, its redirections, tee's, and exec's."""
-    srun = step.starter if step.starter.name == "srun" else None
+    own = step.starter if step.starter.name == "srun" else Layer()
     before = script.content.commands[: step.command.order]
-    execs = [c for c in reversed(before) if c.text == "exec" and not c.within]
+    execs = [c for c in reversed(before) if c.text == "exec" and c.outputs and not c.within]
     inner = [command for command in step.inner if not command.within]
     commands = [*inner, step.command, *execs]
-    outputs = [*(srun.values("output") if srun else ()), *_tee(script, step)]
+    outputs = [*own.values("output"), *_tee(script, step)]
     outputs += [word for each in commands for word in each.outputs if word not in each.errors]
-    errors = srun.values("error") if srun else []
-    errors += [word for each in commands for word in each.errors]
-    kept = ([word for word in words if word.text != NOWHERE] for words in (outputs, errors))
-    return Logs(*kept)
+    errors = [*own.values("error"), *(word for each in commands for word in each.errors)]
+    others = [c for exec_ in execs for c in exec_.conditions if c not in step.command.conditions]
+    ranks = [word for each in (step.starter, step.launcher) for word in each.values(*OF_RANKS)]
+    return Logs(_kept(outputs), _kept(errors), ranks, "".join(others[:1]))
+
+
+def _kept(files: Iterable[Word]) -> list[Word]:
+    return [file for file in files if file.text != NOWHERE]
 
 
 def _tee(script: Script, step: JobStep) -> list[Word]:

@@ -59,7 +59,7 @@ def test_a_dockerfile_is_converted_built_and_run(yard: Yard) -> None:
         done = succeeded(yard.runner("convert", "project/Dockerfile", "-o", "project/my.def"))
         lost = [line.split(":")[0].strip() for line in done.stderr.splitlines()[1:-1]]
         assert done.stderr.endswith("wrote project/my.def; next: runner build project/my.def\n")
-        assert lost == ["line 2", "line 22", "line 32", "line 33"]
+        assert lost == ["line 2", "line 19", "line 32", "line 33"]
         succeeded(
             yard.build("project/my.def", "-o", "converted.sif", "--build-arg", "COLOR=light green")
         )
