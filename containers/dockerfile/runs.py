@@ -44,7 +44,8 @@ USER_INSTALL = re.compile(
 )
 # A framework's version, as pip, conda and names of images have it.
 FRAMEWORK = re.compile(
-    r"\b(pytorch|torch|tensorflow)(?:-gpu|-cpu)?(?:/\w+)?\s*(==|~=|<=?|=|:)\s*v?(\d+(?:\.\d+)+)"
+    r"\b(pytorch|torch|tensorflow)(?:-gpu|-cpu)?(?:/\w+)?\s*(?:>=?\s*[\d.]+\s*,\s*)?"
+    r"(==|~=|<=?|=|:)\s*v?(\d+(?:\.\d+)+)"
 )
 NEWEST = {"torch": (2, 1), "tensorflow": (2, 16)}  # which Horovod 0.28.1 (June 2023) does not know
 CALENDAR = 15  # NVIDIA's images have a year and month
@@ -158,13 +159,17 @@ class Runs(Copies):
             why.append("there is no cmake")
         if "--no-build-isolation" not in before:
             why.append("pip's build isolation hides the framework from it (--no-build-isolation)")
-        if too_new := self._too_new(before):
+        too_new = self._too_new(before)
+        fails = "it fails" if why or too_new else "it may fail"
+        if too_new is None:
+            too_new = "torch 2.1 or newer, TensorFlow 2.16 or newer"
+        if too_new:
             why.append(f"Horovod 0.28.1, the last release, does not compile with {too_new}")
         after = "Leave the line out, and afterwards: runner build --from my.sif --horovod"
-        return f"it fails: {'; '.join(why)}. {after}" if why else ""
+        return f"{fails}: {'; '.join(why)}. {after}" if why else ""
 
-    def _too_new(self, text: str) -> str:
-        """Return the frameworks that Horovod 0.28.1 does not know; those by name if none is."""
+    def _too_new(self, text: str) -> str | None:
+        """Return the frameworks that Horovod 0.28.1 does not know, None for no version."""
         known = self.known()
         plain_text = PLACEHOLDER.sub(lambda found: known.get(found[1], ""), text)
         named = FRAMEWORK.findall(f"{self.stage.base}\n{substitute(plain_text, _of(known))}")
@@ -174,8 +179,7 @@ class Runs(Copies):
             if int(text.split(".")[0]) < CALENDAR
         ]
         new = [f"{n} {t}" for n, t, v, sign in versions if v >= NEWEST[n] and "<" not in sign]
-        none_is_known = "torch 2.1 or newer, TensorFlow 2.16 or newer"
-        return " and ".join(dict.fromkeys(new)) if versions else none_is_known
+        return " and ".join(dict.fromkeys(new)) if versions else None
 
 
 def _of(known: Mapping[str, str]) -> Resolve:
