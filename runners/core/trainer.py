@@ -53,6 +53,16 @@ class Trainer:
     imports: tuple[str, ...] = ()
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it is one process, which trains no network."""
+        return self.world is ProcessGroup.NONE
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether it can be several processes; a session is none."""
+        return bool(self.command) and not self.is_alone
+
+    @property
     def command(self) -> tuple[str, ...]:
         """The words of the command on each rank; none where a session stands in its place."""
         file = self.program or self.file

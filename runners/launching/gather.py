@@ -55,7 +55,7 @@ def plan(
         name = default_trainer.of(_image_alone(flags, here, dry_run, listener))
         listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
     unknown = Trainer(name, None, None, words, program=name, typed=name), None
-    resolved, preset = problems.of(trainers.find, name, words, instead=unknown)
+    resolved, preset = problems.of(trainers.find, name, words, one_of_many, instead=unknown)
     made = plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many)
     return made if trainer else default_trainer.fitted(made)
 
@@ -82,7 +82,7 @@ def plan_for(
     if not dry_run:
         problems.of(only_here, here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
-    resources = request.resources(settings, bool(trainer.command), problems)
+    resources = request.resources(settings, trainer.has_ranks, problems)
     named = named_image.find(settings, resources, here, dry_run, listener, problems)
     image, runtime = named.image, named.runtime
     data = problems.of(_data, settings, here.profile, instead=())

@@ -57,11 +57,23 @@ def ranks(
     case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
 ) -> RankResources:
     """Return what is asked for, with the nodes and ranks of a surrounding job."""
-    if not capabilities(scheduler).within_job:
-        return RankResources(resources)
-    resources = _its_tasks(case, _all_nodes(case, resources, log), log)
-    _inside(resources.nodes, case.site, log)
+    within_job = capabilities(scheduler).within_job
+    if case.spec.trainer.is_alone:
+        resources = _one_rank(case, resources, log)
+    elif within_job:
+        resources = _its_tasks(case, _all_nodes(case, resources, log), log)
+    if within_job:
+        _inside(resources.nodes, case.site, log)
     return RankResources(resources)
+
+
+def _one_rank(case: Case, resources: Resources, log: DecisionLog) -> Resources:
+    """Leave out the ranks of a node that a site's profile has for trainers."""
+    typed = not case.is_unasked(ChoiceId.NTASKS_PER_NODE)
+    if resources.ntasks_per_node in (None, 1) or typed:
+        return resources
+    log.choose(ChoiceId.NTASKS_PER_NODE, 1, f"{case.spec.trainer.name} is one process")
+    return replace(resources, ntasks_per_node=1)
 
 
 def _all_nodes(case: Case, resources: Resources, log: DecisionLog) -> Resources:

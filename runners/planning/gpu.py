@@ -171,6 +171,8 @@ def _carrier(
     image, trainer = case.image, case.spec.trainer
     operations = image.listed("horovod.operations")
     world = trainer.world or trainer.seen_world
+    if trainer.is_alone:
+        return DataPlane(controller.value), "one process exchanges none", ""
     if world in (ProcessGroup.TORCH, ProcessGroup.TENSORFLOW):
         if vendor:
             _one_rank_for_a_gpu(case, resources, log)

@@ -35,7 +35,7 @@ def choose(
     Refuses nodes without GPUs where others have some.
     """
     vendor = of_image(case.image)
-    if vendor is None or gpus.settled(case.spec, resources):
+    if vendor is None or case.spec.trainer.is_alone or gpus.settled(case.spec, resources):
         return resources
     nodes = gpu_nodes.of_job(case.site, resources, scheduler, vendor)
     if nodes and nodes.with_gpus:

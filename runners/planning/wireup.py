@@ -55,7 +55,7 @@ def _controller(
     if requested is None and spec.trainer.world in (ProcessGroup.TORCH, ProcessGroup.TENSORFLOW):
         reason = f"{spec.trainer.name} exchanges gradients by {spec.trainer.world}"
         return Controller.NONE, reason, ""
-    if requested is None and spec.trainer.world is ProcessGroup.NONE:
+    if requested is None and spec.trainer.is_alone:
         return Controller.NONE, f"{spec.trainer.name} is one process, which trains no network", ""
     if requested is not None:
         if controllers and requested not in (*controllers, Controller.NONE):
@@ -248,7 +248,7 @@ def gate(
 ) -> None:
     """Say what the gate checks of several ranks, and what initializes their process group."""
     size, spec = resources.tasks, case.spec
-    if spec.trainer.world is ProcessGroup.NONE:
+    if spec.trainer.is_alone:
         _refuse_several(case, size, log)
     else:
         _refuse_another_world(case, launching.launcher, controller, log)

@@ -79,8 +79,10 @@ def _presets() -> dict[str, Path]:
     return {path.stem: path for path in paths}
 
 
-def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer | None]:
-    """Return the trainer and its preset as a layer of settings.
+def find(
+    name: str, args: tuple[str, ...], swept: bool = False
+) -> tuple[Trainer, config.ConfigLayer | None]:
+    """Return the trainer and its preset as a layer of settings; each run of a sweep adds arguments.
 
     Raises NotFound, with the nearest names, when there is neither such a recipe nor such a file,
     UsageError for arguments that a recipe would refuse.
@@ -97,7 +99,7 @@ def find(name: str, args: tuple[str, ...]) -> tuple[Trainer, config.ConfigLayer 
     path = _presets().get(name)
     if path is None:
         raise _unknown(name, args)
-    check_arguments(name, args)
+    check_arguments(name, args, swept)
     preset = _preset(path)
     layer = config.check_table(f"recipe {name}", preset.get("resources", {}))
     requires = None if preset["framework"] == "none" else Framework(preset["framework"])
@@ -222,10 +224,10 @@ def _no_file(name: str) -> NotFound:
     return NotFound(f"the trainer {name} does not exist", near)
 
 
-def check_arguments(name: str, args: Sequence[str]) -> None:
+def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:
     """Raise UsageError for arguments that a packaged trainer would refuse; others are not asked."""
     path = source(name)
-    if path is None or not args:
+    if path is None:
         return
     from recipes.ranks import UserError  # with the parser 10 ms that no other launch need pay
 
@@ -233,7 +235,10 @@ def check_arguments(name: str, args: Sequence[str]) -> None:
     try:
         _, unknown = made.parse_known_args(list(args))
     except UserError as error:
-        raise _refused(path, str(error).splitlines()[0]) from error
+        what = str(error).splitlines()[0]
+        if more and "are required" in what:
+            return
+        raise _refused(path, what) from error
     if unknown:
         option = unknown[0].partition("=")[0]
         names = [name for action in made._actions for name in action.option_strings]

@@ -155,7 +155,7 @@ def _gpus(resources: Resources) -> list[str]:
 
 def _meeting(made: Plan) -> str:
     trainer = made.spec.trainer
-    if trainer.world is ProcessGroup.NONE:
+    if trainer.is_alone:
         return "one process"
     world = trainer.world or trainer.seen_world
     if world is None and trainer.module is None:

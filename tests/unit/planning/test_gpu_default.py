@@ -10,7 +10,7 @@ from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.model import GpuVendor, ImageInfo, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import NodeGroup, Partition, Site
-from runners.core.trainer import Trainer
+from runners.core.trainer import ProcessGroup, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.settings import config, request
@@ -25,6 +25,7 @@ CPU = ImageInfo(Path("/i/horovod_cpu.sif"), {**LABELS, "cuda.version": "none"})
 ROCM = ImageInfo(Path("/i/rocm.sif"), {**LABELS, "cuda.version": "none", "rocm.version": "6.2"})
 OWN = Trainer("train.py", None, Path("/t/train.py"))
 PACKAGED = Trainer("torch_mnist", "recipes.torch_mnist", None)
+ALONE = Trainer("tokenize", "recipes.tokenize", None, world=ProcessGroup.NONE)
 SESSION = Trainer("jupyter", None, None)
 
 
@@ -56,7 +57,7 @@ def plan(
     typed = ConfigLayer(FLAG, flags)
     layers = [ConfigLayer(DEFAULT, DEFAULTS), *below, *config.site_layers(site.profile, [typed])]
     settings = config.merge([*layers, typed])
-    resources = request.resources(settings, bool(trainer.command))
+    resources = request.resources(settings, trainer.has_ranks)
     spec = request.job_spec(settings, resources, image, trainer)
     reasons, unasked = settings.reasons(), settings.unasked
     return solver.solve(Case(spec, site, reasons, unasked, one_of_many=one_of_many))
@@ -269,12 +270,13 @@ def test_the_site_s_own_number_gives_way_to_zero() -> None:
 
 
 def test_a_site_that_wants_the_type_is_refused_with_a_line_for_each() -> None:
-    (refusal,) = plan({"nodes": 2}, of_profile("alvis")).refusals
+    two = {"account": "a", "nodes": 2}
+    (refusal,) = plan(two, of_profile("alvis")).refusals
     assert refusal.what == "horovod_gpu.sif is for GPUs, and alvis requires their type"
     kinds = ("T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4")
     assert list(map(str, refusal.remedies)) == [f"--gpus-per-node {kind}" for kind in kinds]
     for kind in kinds:
-        assert not plan({"nodes": 2, "gpus-per-node": kind}, of_profile("alvis")).refusals
+        assert not plan({**two, "gpus-per-node": kind}, of_profile("alvis")).refusals
 
 
 def test_within_an_allocation_its_gpus() -> None:
@@ -355,3 +357,16 @@ def test_a_cpu_image_asks_for_nothing() -> None:
 def test_a_cpu_image_where_the_site_s_settings_ask_for_gpus() -> None:
     (refusal,) = plan({"nodes": 2, "account": "p"}, of_profile("polaris"), CPU).refusals
     assert [str(one) for one in refusal.remedies][1] == "--gpus-per-node 0"
+
+
+def test_one_process_that_trains_no_network_gets_none() -> None:
+    """On Polaris those that the site's profile requests, and one rank all the same."""
+    assert requested(plan({}, trainer=ALONE)) == (None, 1)
+    assert requested(plan({"gpus-per-node": "2"}, trainer=ALONE)) == ("2", 1)
+    account = {"account": "a", "sbatch-arg": ["-lfilesystems=home"]}
+    made = plan(account, of_profile("polaris"), trainer=ALONE)
+    assert requested(made) == ("4", 1)
+    assert reason(made, "ntasks-per-node") == "tokenize is one process"
+    two = plan({"nodes": 2}, trainer=ALONE)
+    (refusal,) = two.refusals
+    assert refusal.what == "tokenize is one process, and 2 ranks are asked for"

@@ -129,6 +129,7 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
     ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
     ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
     ("tf_mnist", ["5"], "there is no argument 5", ""),
+    ("tokenize", [], "the following arguments are required: TEXT, --into", ""),
     ("tokenize", ["--into", "x"], "the following arguments are required: TEXT", ""),
     ("tokenize", ["a", "--into", "x", "--vocabulary", "9"], "argument --vocabulary: must be", ""),
     ("torch_predict", ["--data", "x"], "the following arguments are required: --checkpoint", ""),
@@ -190,3 +191,9 @@ def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:
     shutil.rmtree(shared[0].parent)
     assert trainers.find(str(copied), ())[0].uses_recipes
     assert not trainers.find(str(other), ())[0].uses_recipes
+
+
+def test_a_sweep_gives_what_is_required_itself() -> None:
+    with pytest.raises(UsageError, match="are required: --checkpoint"):
+        trainers.find("torch_predict", ())
+    assert trainers.find("torch_predict", (), True)[0].name == "torch_predict"
