@@ -178,8 +178,12 @@ class Profile:
 
     def folder(self, name: str, env: Mapping[str, str]) -> Path | None:
         """Return a folder of `paths` with the user's variables filled in; None without one."""
-        text = expanded(self.paths.get(name, ""), env)
-        return Path(text) if text else None
+        return next(iter(self.folders(name, env)), None)
+
+    def folders(self, name: str, env: Mapping[str, str]) -> tuple[Path, ...]:
+        """Return the folders of an entry of `paths` that has several, with a colon between two."""
+        texts = (expanded(text, env) for text in self.paths.get(name, "").split(":"))
+        return tuple(Path(text) for text in texts if text)
 
 
 class NodeGroup(NamedTuple):

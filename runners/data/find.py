@@ -1,6 +1,6 @@
 """What `--data [NAME=]PATH` means: a folder, a squashfs file, or a name that stands for one.
 
-A name is looked for among what `runner data fetch` has brought, then in the folder where the site
+A name is looked for among what `runner data fetch` has brought, then in the folders where the site
 keeps shared datasets.
 """
 
@@ -79,8 +79,8 @@ def named(text: str, env: Mapping[str, str]) -> Path:
 
 def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
     """Return the names that stand for datasets here, each with its path and who says so."""
-    shared = profile.folder(SITES_OWN, env) if profile else None
-    folders = [(shared, f"a dataset of {profile.name}")] if profile else []
+    shared = profile.folders(SITES_OWN, env) if profile else ()
+    folders = [(folder, f"a dataset of {profile.name}") for folder in reversed(shared) if profile]
     folders.append((places.data(), "fetched or packed before"))
     datasets: dict[str, tuple[Path, str]] = {}
     for folder, why in folders:  # the later ones win: what is the user's own
@@ -90,10 +90,10 @@ def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Pa
     return datasets
 
 
-def _entries(folder: Path | None) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     """Return the datasets of a folder; one that cannot be read has none to offer."""
     try:
-        paths = sorted(folder.iterdir()) if folder else []
+        paths = sorted(folder.iterdir())
     except OSError:
         return []
     return [p for p in paths if p.name[0] != "." and (p.is_dir() or p.suffix in pack.ENDINGS)]

@@ -5,10 +5,13 @@ refuses is refused by runner first, and by that Slurm too when forced.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+
+from tests import documents
 
 from .beside import cluster
 from .conftest import IMAGE, Login, ended, succeeded
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.unpacked
 HELLO = f"{BARE}hvd.init()\nprint('rank', hvd.rank(), 'of', hvd.size())\nhvd.shutdown()\n"
 # The image is the CPU one: GPUs are asked for as on the site, counted by Slurm, and not used.
 TWO = ("--nodes", "2", "--ntasks-per-node", "1", "--no-nv")
+PROJECT = ("--account", "NAISS2026-1-1")
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,12 @@ CASES = (
     ),
     Case(
         "alvis",
-        ("--gpus-per-node", "A100:4"),
-        ("--gpus-per-node=A100:4", "--partition=alvis"),
+        (*PROJECT, "--gpus-per-node", "A100:4"),
+        ("--gpus-per-node=A100:4", "--partition=alvis", f"--account={PROJECT[1]}"),
         (
-            (("--gpus-per-node", "A100:2"), "must request all GPUs of each: 4, not 2"),
-            (("--gpus-per-node", "T4:8", "-t", "8-0"), "is more than alvis allows: 7-00:00:00"),
+            (("--gpus-per-node", "A100:4"), "alvis requires --account"),
+            ((*PROJECT, "--gpus-per-node", "A100:2"), "must request all GPUs of each: 4, not 2"),
+            ((*PROJECT, "--gpus-per-node", "T4:8", "-t", "8-0"), "is more than alvis allows: 7-00"),
         ),
         "the cluster calls itself alvis",
     ),
@@ -99,9 +104,33 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
     done = succeeded(login.launch(*TWO, *case.takes, "--follow", "--all", trainer))
     assert "rank 1 of 2" in done.stdout
     if case.name == "perlmutter":
+        runs_on_cpu_nodes(login, trainer)
         accounting_knows_it(login)
+    if case.name == "alvis":
+        tutorials_lines_tell(login)
     if case.name == "tuhpc":
         modules_have_alternatives(login, trainer)
+
+
+def runs_on_cpu_nodes(login: Login, trainer: str) -> None:
+    """Perlmutter's nodes without GPUs: the CPU image, by a constraint alone."""
+    words = ("--account", "m0001", "--constraint", "cpu", "--nodes", "2", "--ntasks-per-node", "2")
+    done = succeeded(login.launch(*words, "--follow", "--all", trainer))
+    assert "rank 3 of 4" in done.stdout
+    job = login.told("list")[0]
+    assert (job["state"], job["nodes"]) == ("COMPLETED", "nid[004000-004001]")
+    script = login.sh(f"cat runs/{login.runs()[-1]}/job.sbatch")
+    assert "#SBATCH --constraint=cpu\n" in script
+    assert "gpu" not in "\n".join(re.findall("^#SBATCH.*", script, re.MULTILINE))
+
+
+def tutorials_lines_tell(login: Login) -> None:
+    """What the page has for Alvis' jobinfo and projinfo, typed as it stands there."""
+    page = (documents.ROOT / "docs" / "tutorials" / "alvis.md").read_text()
+    lines = re.findall(r"`((?:sinfo|sshare) [^`]+)`", page)
+    free, used = (login.sh(line) for line in lines)
+    assert re.search(r"(?m)^alvis\* +gpu:A100:4 +gpu:A100:0\S* +2 *$", free), free
+    assert re.search(rf"(?im)^ *{PROJECT[1]} +\d+ *$", used), used
 
 
 def modules_have_alternatives(login: Login, trainer: str) -> None:

@@ -21,6 +21,10 @@ JOB_SUBMIT = """\
 local whole = {T4 = {8}, V100 = {2, 4}, A40 = {4}, A100 = {4}, A100fat = {4}}
 
 function slurm_job_submit(job, partitions, uid)
+    if job.account == nil then
+        slurm.log_user("a job names its project: --account")
+        return slurm.ERROR
+    end
     local several = job.min_nodes ~= slurm.NO_VAL and job.min_nodes > 1
     local kind, count = string.match(job.tres_per_node or "", "gpu:(%w+):(%d+)")
     if not several or kind == nil or whole[kind] == nil then

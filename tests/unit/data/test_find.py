@@ -44,7 +44,8 @@ def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Local folders, a scratch with fetched data, a site with shared data."""
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
-    for name in ("local", "scratch/data/mnist", "scratch/data/.fetch", "site/ImageNet", "empty"):
+    names = ("local", "scratch/data/mnist", "scratch/data/.fetch", "site/ImageNet", "empty")
+    for name in (*names, "more/ImageNet", "more/WIDER"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "x").write_text("x")
     (tmp_path / "empty" / "x").unlink()
@@ -54,7 +55,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-SITE = Profile("alvis", paths={"datasets": "$SHARED/site"})
+SITE = Profile("alvis", paths={"datasets": "$SHARED/site:$SHARED/more:$NOT/here"})
 
 
 def all_of(here: Path, *texts: str) -> tuple[Dataset, ...]:
@@ -70,6 +71,13 @@ def test_a_path_a_fetched_name_and_a_name_of_the_site(here: Path) -> None:
     )
     assert (shared.path, shared.origin) == (here / "site/ImageNet", "a dataset of alvis")
     assert (packed.path, packed.squashfs, packed.entry) == (here / "site/coco.sqsh", True, "d.sqsh")
+
+
+def test_a_site_may_have_several_folders_of_them(here: Path) -> None:
+    """As Alvis has; of two datasets with one name that of the first folder is taken."""
+    first, second = all_of(here, "a=ImageNet", "b=wider")
+    assert (first.path, second.path) == (here / "site/ImageNet", here / "more/WIDER")
+    assert first.origin == second.origin == "a dataset of alvis"
 
 
 def test_what_is_checked_is_named_or_lies_at_its_path(
