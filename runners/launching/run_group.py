@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import job_record, trust
+from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
@@ -117,7 +118,16 @@ def cancel(runs: Runs) -> int:
     A run that has ended keeps its state. Raises SystemFault when a scheduler does not cancel,
     UsageError for one of another user, whose record could name any job.
     """
-    left = [run for run, now in zip(runs, job_status.statuses(runs)) if not now.state.ended]
+    left = _not_ended(runs)
     for paths, _ in left:
         trust.check(paths.root, os.environ)
     return job_array.cancel(left, alone=len(runs) == 1)
+
+
+def _not_ended(runs: Runs) -> Runs:
+    """Return the runs that have not ended; a scheduler that does not tell may still cancel them."""
+    try:
+        now = job_status.statuses(runs)
+    except SystemFault:
+        return [run for run in runs if not run[1].state and job_record.exit_code(run[0]) is None]
+    return [run for run, status in zip(runs, now) if not status.state.ended]

@@ -1,4 +1,7 @@
-"""PBS Professional, as on ALCF's Polaris. Rendered and compared with whole scripts, never run here.
+"""PBS Professional, as on ALCF's Polaris. Rendered and compared with whole scripts.
+
+No PBS has run them; Debian's slurm-wlm-torque, whose qsub and qdel Slurm answers, has
+(tests/real/test_pbs.py). It ignores `-l place`, and its qstat has neither -x nor JSON.
 
 Facts: PBS Professional 2022.1 Reference Guide (qsub, qstat, "Job Exit Codes"), docs.alcf.anl.gov.
 """

@@ -102,7 +102,8 @@ class Qsub(Scheduler):
     def cancel(self, id: str) -> None:
         answer = shell.run(["qdel", id])
         if answer.code != 0:
-            raise SystemFault(f"{self.title} did not cancel job {id}", answer.err.strip())
+            output = answer.err.strip() or answer.out.strip()
+            raise SystemFault(f"{self.title} did not cancel job {id}", output)
 
 
 def queue_options(resources: Resources) -> list[str]:

@@ -20,7 +20,15 @@ COMMON = (
     # python and everyday tools
     *("python3", "python3-venv", "python3-pip-whl", "python3-setuptools-whl"),
     *("iproute2", "iputils-ping", "procps", "psmisc", "less", "curl", "jq", "git", "file", "nano"),
-    *("openssh-client", "rsync", "strace", "bash-completion", "hostname", "netbase"),
+    *(
+        "openssh-client",
+        "openssh-server",
+        "rsync",
+        "strace",
+        "bash-completion",
+        "hostname",
+        "netbase",
+    ),
     *("passwd", "login", "tzdata", "util-linux", "util-linux-extra", "mount", "libc-bin"),
 )
 # NOTE: Debian has Lmod or Environment Modules on a machine, never both; their files do not collide.
@@ -48,6 +56,19 @@ for program in usr/bin/apptainer usr/lib/x86_64-linux-gnu/apptainer/bin/starter;
         --set-interpreter /opt/glibc/ld-linux-x86-64.so.2 "/$program"
 done
 rm -r ./*.deb glibc
+cd ..
+"""
+
+TORQUE_NEEDS = ("libslurm-perl", "libslurmdb-perl", "libswitch-perl")
+# PBS's commands over this Slurm, not on the PATH: else each job would have two schedulers. They
+# find Slurm's commands beside themselves.
+TORQUE = """\
+cd tmp
+APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -o APT::Sandbox::User=root download slurm-wlm-torque
+dpkg-deb --extract slurm-wlm-torque_*.deb torque
+mv torque/usr/bin ../opt/torque
+for command in sbatch salloc srun; do ln -s "/usr/bin/$command" ../opt/torque/; done
+rm -r slurm-wlm-torque_*.deb torque
 cd ..
 """
 
@@ -102,8 +123,9 @@ RELEASES = {
         Release(
             "trixie",
             ("trixie", "unstable"),
-            (*COMMON, "apptainer", "libopenmpi40", "libpmix2t64"),
+            (*COMMON, "apptainer", "libopenmpi40", "libpmix2t64", *TORQUE_NEEDS),
             (("slurmctld", "24.11."), ("libpmix2t64", "5."), ("openmpi-bin", "5.")),
+            customize=TORQUE,
         ),
         # NOTE: this Slurm is built without PMIx (PMIx is at a candidate of 7): --mpi=list has pmi2
         # and none.

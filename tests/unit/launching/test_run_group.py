@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.core import job_record
-from runners.core.errors import UsageError
+from runners.core.errors import SystemFault, UsageError
 from runners.core.job_record import JobState, Status
 from runners.jobs.find import Runs
 from runners.launching import run_group
@@ -119,6 +119,17 @@ def test_what_has_not_ended_is_cancelled_and_the_rest_keeps_its_state(
     assert states == ["COMPLETED", "CANCELLED", "CANCELLED"]
     again = [(paths, job_record.load(paths)) for paths, _ in runs]
     assert [run_group.cancel(again), run_group.cancel(again[1:2])] == [0, 0]
+    assert cancelled == ["42"]
+
+
+def test_a_scheduler_that_tells_no_states_still_cancels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: list[str]
+) -> None:
+    def silent(_: object, ids: object) -> None:
+        raise SystemFault("Slurm does not answer", "squeue: error")
+
+    monkeypatch.setattr(type(SCHEDULER), "states", silent)
+    assert run_group.cancel(together(tmp_path, "COMPLETED", "", "")) == 2
     assert cancelled == ["42"]
 
 
