@@ -10,9 +10,8 @@ from . import container, modules, trainer, variables
 from .commands import Command
 from .draft import MOVED, LaunchLine
 from .modules import commands_before
-from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, OF_COUNTS, PLACE
+from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, HARMLESS, OF_COUNTS, PLACE
 from .script import MODULES, Script
-from .simple_commands import HARMLESS
 from .step import JobStep
 from .variables import them
 from .words import ENVIRONMENT, Word, compose, folder_before, join, literal, unknown

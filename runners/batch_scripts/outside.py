@@ -9,10 +9,9 @@ from dataclasses import replace
 from .commands import Command
 from .draft import Note
 from .environment import CONDAS
-from .programs import CLUSTERS, FILTERS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
+from .programs import CLUSTERS, FILTERS, HARMLESS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
 from .rules.slurm import secrets
 from .script import MODULES, Script
-from .simple_commands import HARMLESS
 from .step import JobStep, is_part, runs_python, shell_scripts
 from .unwrap import unwrap
 from .words import BRANCH, COMMAND, FILE, RUN, Word
@@ -137,6 +136,8 @@ def _known_by_arguments(command: Command) -> bool | None:
         return True  # its redirections are those of a log
     if name in CONDAS and first in ("activate", "deactivate", "init", "info"):
         return True
+    if name == "eval" and shell_scripts(unwrap(command)):
+        return False
     if name == "eval":  # $(...) itself, as conda's hook, sets up the script's shell
         kinds = (BRANCH, FILE) if SUBSTITUTES.search(command.source) else (BRANCH, FILE, COMMAND)
         return not any(word.has(*kinds) for word in words)

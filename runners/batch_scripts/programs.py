@@ -254,6 +254,7 @@ CLUSTERS, WRAPPERS = NAMES["clusters"], NAMES["wrappers"]
 HELPERS, PREPARING = FILTERS | CLUSTERS | NAMES["helpers"], SAID | NAMES["preparing"]
 OF_SHELL, PLACING, OF_COUNTS = (NAMES[n] for n in ("of_shell", "placing", "of_counts"))
 COUNTS = NAMES["counts"]
+HARMLESS = tuple(NAMES["harmless"])
 PLACE, BEFORE = NAMES["place"], NAMES["before"]
 # Beginnings of the options that runner gives to agents.
 GIVEN = tuple(NAMES["given"])

@@ -14,11 +14,10 @@ from typing import Any
 from . import syntax
 from .commands import Assignment, Command, Content, Scope, Surroundings, undecided
 from .expansion import Expander
-from .programs import AGENTS, CONTAINERS, NAMES, STARTERS, is_python
+from .programs import AGENTS, CONTAINERS, HARMLESS, STARTERS, is_python
 from .syntax import Node
 from .words import BRANCH, COMMAND, Word, compose, join, literal
 
-HARMLESS = tuple(NAMES["harmless"])
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 DESCRIPTOR = re.compile(r"\{\w+\}")  # of a redirection, as in exec {lock}>file

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from .commands import Command
 from .programs import (
     AGENTS,
+    HARMLESS,
     HELPERS,
     LOOKING,
     PLACE,
@@ -134,8 +135,13 @@ def runs_python(step: JobStep) -> bool:
 def shell_scripts(step: JobStep) -> list[str]:
     """Return the shell scripts that a step runs, `bash train.sh` or `./train.sh`; none is read."""
     lists = [step.program, *(each.words for each in step.inner)]
-    files = list[str]()
+    sourced = (each for each in step.inner if each.name in ("source", "."))
+    texts = (each.arguments[0].text for each in sourced if each.arguments)
+    files = [text for text in texts if text != "activate" and not text.endswith(HARMLESS)]
     for first, *more in (words for words in lists if words):
+        if first.text in WRAPPERS:
+            shell = next((n for n, word in enumerate(more) if word.text in SHELLS), len(more) - 1)
+            first, *more = more[shell:] or [first]
         if first.text.rpartition("/")[2] not in SHELLS:
             files += [first.text] if first.text.endswith((".sh", ".bash")) else []
         elif not any(word.text in ("-c", "-lc") for word in more):
