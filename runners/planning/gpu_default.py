@@ -13,6 +13,7 @@ from ..core.model import GpuVendor, ImageInfo, Resources, RuntimeName, Scheduler
 from ..core.plan import ChoiceId
 from ..core.remedy import Remedy, change
 from ..core.site import Profile
+from ..core.text import count
 from ..schedulers import capabilities
 from ..settings import gpu_request
 from . import gpu_nodes, mig, site_limits, site_rules
@@ -97,7 +98,7 @@ class _Request:
         return RankResources(site_rules.in_sites_gpu_form(new, profile, log) if profile else new)
 
     def _refuse(self, least: Mapping[str, int], profile: Profile, log: DecisionLog) -> None:
-        forms = [gpus.request(kind, self._number(count)[0]) for kind, count in least.items()]
+        forms = [gpus.request(kind, self._number(most)[0]) for kind, most in least.items()]
         what = f"{self.case.image.path.name} is for GPUs, and {profile.name} requires their type"
         evidence = site_limits.because(profile, "rules.gpu_type")
         log.refuse(what, evidence, *(site_limits.request(profile, form) for form in forms))
@@ -105,6 +106,7 @@ class _Request:
     def _number(self, offered: int) -> tuple[int, str]:
         """Return how many GPUs of a node the job gets, and why not all, as the reason goes on."""
         has_ranks = bool(self.case.spec.trainer.command)
+        cpus = self._cpus_of_job() or offered
         if has_ranks and self._ranks_are_settled():
             number, why = min(self.resources.tasks_of_a_node, offered), "one for each rank"
         elif not has_ranks or not self._takes_whole_nodes():
@@ -112,12 +114,18 @@ class _Request:
         elif self._are_instances and not mig.nccl_takes_instances(self.case.image):
             number, why = 1, f"NCCL before {mig.SINCE} uses one MIG instance of a GPU"
         else:
-            number, why = offered, ""
+            number, why = min(offered, cpus), f"the job has {count(cpus, 'CPU')} for ranks"
         return number, f"; {why}" if number < offered else ""
 
     @property
     def _are_instances(self) -> bool:
         return any(map(gpus.MIG.search, self.nodes.least_of_each_type))
+
+    def _cpus_of_job(self) -> int:
+        """Return the CPUs that the surrounding job has on each node, 0 where they set no bound."""
+        resources, bound = self.resources, capabilities(self.scheduler).within_job
+        free = not bound or resources.overcommit
+        return 0 if free else self.case.site.allocated_cpus // (resources.cpus_per_task or 1)
 
     def _ranks_are_settled(self) -> bool:
         site, resources = self.case.site, self.resources

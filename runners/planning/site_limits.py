@@ -224,7 +224,8 @@ def _warn(
     requested = gpus.on_a_node(resources)
     kind = requested[0] if requested else ""
     known = sorted({each.gpu_type for each in profile.nodes if each.gpu_type})
-    if kind and known and kind.lower() not in {each.lower() for each in known}:
+    part = gpus.MIG.search(kind)  # of which no profile tells
+    if kind and not part and known and kind.lower() not in {each.lower() for each in known}:
         log.warn(f"{profile.name} is not known to have {kind}, but {', '.join(known)}")
     slow = {one.lower() for one in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")

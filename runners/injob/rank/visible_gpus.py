@@ -18,6 +18,7 @@ from .startup import INSTANCES, VISIBLE
 INSTANCE = "MIG-"  # how its UUID begins
 LIST = ("nvidia-smi", "-L")
 SECONDS_TO_LIST = 20
+BOUND = re.compile(r"\bgpu:(per_task|single)\b")  # in "gres/gpu:per_task:1" (Slurm 24.11)
 # The driver's folders: "mig" is always there, and below a GPU's those of its instances.
 CAPABILITIES = "/proc/driver/nvidia/capabilities"
 # "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5b...)", and its instances below it:
@@ -79,8 +80,12 @@ def instances(env: Mapping[str, str], ranks: int) -> list[str]:
 
 
 def of_rank(local_rank: int, ranks: int, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which a rank sees an instance of its own, of `ranks` on this node."""
-    own = instances(env, ranks)
+    """Return the variable by which a rank sees an instance of its own, of `ranks` on this node.
+
+    Where Slurm has bound GPUs to tasks, as --gpus-per-task does, what a rank sees is its own.
+    """
+    bound = BOUND.search(env.get("SLURM_TRES_BIND", "")) or "SLURM_GPUS_PER_TASK" in env
+    own = instances(env, 1 if bound else ranks)
     return {VISIBLE: own[local_rank % len(own)]} if own else {}
 
 

@@ -60,6 +60,15 @@ def test_each_rank_has_its_own(
     assert bool(expected) is bool(own[0])
 
 
+@each({"SLURM_TRES_BIND": "gres/gpu:per_task:1"}, {"SLURM_GPUS_PER_TASK": "1"})
+def test_a_number_that_slurm_gave_to_one_task_is_that_of_an_instance(env: dict[str, str]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(visible_gpus, "_list", lambda: LISTED)
+        patched.setattr(visible_gpus, "CAPABILITIES", "/nowhere")
+        seen = {**env, "CUDA_VISIBLE_DEVICES": "1"}
+        assert visible_gpus.of_rank(1, 2, seen) == {"CUDA_VISIBLE_DEVICES": TWO}
+
+
 def test_nvidia_smi_is_not_asked_where_the_driver_has_no_instances(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -289,6 +289,9 @@ def test_within_an_allocation_its_gpus() -> None:
         "1",
         1,
     )
+    poor = plan({"scheduler": "allocation"}, replace(inside, allocated_cpus=1))
+    assert requested(poor) == ("1", 1)
+    assert reason(poor).endswith("have 2; the job has 1 CPU for ranks")
     (warning,) = plan({"scheduler": "allocation"}, replace(inside, allocated_gpus=0)).warnings
     assert "nodes of job 12 have none: the job runs on CPUs" in warning.what
 
