@@ -66,8 +66,8 @@ def _start(case: Case, log: DecisionLog) -> Start:
     if profile:
         requested = site_rules.in_sites_gpu_form(requested, profile, log)
     scheduler = execution.scheduler(case, log)
+    requested = gpu_default.choose(case, requested, scheduler, log)
     ranks = execution.ranks(case, requested, scheduler, log)
-    ranks = gpu_default.choose(case, ranks, scheduler, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
     execution.contained(case.spec, ranks, runtime, log)

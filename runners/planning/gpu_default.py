@@ -17,7 +17,7 @@ from ..core.text import count
 from ..schedulers import capabilities
 from ..settings import gpu_request
 from . import gpu_nodes, mig, site_limits, site_rules
-from .case import Case, DecisionLog, RankResources
+from .case import Case, DecisionLog
 from .gpu_nodes import GpuNodes
 
 
@@ -29,8 +29,8 @@ def of_image(image: ImageInfo) -> GpuVendor | None:
 
 
 def choose(
-    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
-) -> RankResources:
+    case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
+) -> Resources:
     """Return the request with GPUs, where the image is for them and nobody said anything of them.
 
     Refuses nodes without GPUs where others have some.
@@ -67,11 +67,11 @@ class _Request:
     """What is asked of the scheduler, on nodes that have GPUs."""
 
     case: Case
-    resources: RankResources
+    resources: Resources
     scheduler: SchedulerName
     nodes: GpuNodes
 
-    def made(self, log: DecisionLog) -> RankResources:
+    def made(self, log: DecisionLog) -> Resources:
         """Return the request with GPUs; refuse it where the site wants a type, of several."""
         profile, least = self.case.site.profile, self.nodes.least_of_each_type
         typed = bool(profile and profile.rules.gpu_type)
@@ -87,7 +87,7 @@ class _Request:
         log.choose(ChoiceId.GPUS_PER_NODE, request, reason + why_fewer, self.nodes.evidence)
         return self._with(request, profile, log)
 
-    def _with(self, request: str, profile: Profile | None, log: DecisionLog) -> RankResources:
+    def _with(self, request: str, profile: Profile | None, log: DecisionLog) -> Resources:
         """Return the request, with ranks, a constraint, and in the site's form of GPU requests."""
         spec, constraint = self.case.spec, self.nodes.constraint
         new: Resources = replace(self.resources, gpus_per_node=request)
@@ -95,7 +95,7 @@ class _Request:
             log.choose(ChoiceId.CONSTRAINT, constraint, "the nodes without GPUs do not have it")
             new = replace(new, constraint=constraint)
         new = gpu_request.with_ranks(new, spec.settings, bool(spec.trainer.command))
-        return RankResources(site_rules.in_sites_gpu_form(new, profile, log) if profile else new)
+        return site_rules.in_sites_gpu_form(new, profile, log) if profile else new
 
     def _refuse(self, least: Mapping[str, int], profile: Profile, log: DecisionLog) -> None:
         forms = [gpus.request(kind, self._number(most)[0]) for kind, most in least.items()]
@@ -107,8 +107,9 @@ class _Request:
         """Return how many GPUs of a node the job gets, and why not all, as the reason goes on."""
         has_ranks = bool(self.case.spec.trainer.command)
         cpus = self._cpus_of_job() or offered
-        if has_ranks and self._ranks_are_settled():
-            number, why = min(self.resources.tasks_of_a_node, offered), "one for each rank"
+        tasks = self._tasks_of_a_node()
+        if has_ranks and tasks:
+            number, why = min(tasks, offered), "one for each rank"
         elif not has_ranks or not self._takes_whole_nodes():
             number, why = 1, f"--gpus-per-node {offered} for all of a node"
         elif self._are_instances and not mig.nccl_takes_instances(self.case.image):
@@ -127,10 +128,12 @@ class _Request:
         free = not bound or resources.overcommit
         return 0 if free else self.case.site.allocated_cpus // (resources.cpus_per_task or 1)
 
-    def _ranks_are_settled(self) -> bool:
+    def _tasks_of_a_node(self) -> int:
+        """Return the ranks of a node that were asked for, of the surrounding job too; 0 for any."""
         site, resources = self.case.site, self.resources
-        of_job = capabilities(self.scheduler).within_job and site.allocated_tasks
-        return bool(resources.ntasks or resources.ntasks_per_node or of_job)
+        if resources.ntasks or resources.ntasks_per_node:
+            return resources.tasks_of_a_node
+        return site.allocated_tasks if capabilities(self.scheduler).within_job else 0
 
     def _takes_whole_nodes(self) -> bool:
         """Whether the job takes all GPUs of its nodes: it asks for nodes, or can use any number.
@@ -148,7 +151,7 @@ class _Request:
 
 def _warn(
     case: Case,
-    resources: RankResources,
+    resources: Resources,
     scheduler: SchedulerName,
     nodes: GpuNodes | None,
     log: DecisionLog,

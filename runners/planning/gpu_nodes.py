@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..core.model import GpuVendor, SchedulerName
+from ..core.model import GpuVendor, Resources, SchedulerName
 from ..core.remedy import Remedy, change
 from ..core.site import NodeKind, Partition, Profile, Site
 from ..schedulers import capabilities
 from . import gpu_image, partition, site_limits
-from .case import RankResources
 
 AMD = re.compile(r"mi\d", re.IGNORECASE)  # AMD's types for data centres, MI50 to MI355X
 VISIBLE = {
@@ -52,7 +51,7 @@ class GpuNodes:
 
 
 def of_job(
-    site: Site, resources: RankResources, scheduler: SchedulerName, vendor: GpuVendor
+    site: Site, resources: Resources, scheduler: SchedulerName, vendor: GpuVendor
 ) -> GpuNodes | None:
     """Return the nodes that the job can get; None where nothing is known of them."""
     here = capabilities(scheduler)
@@ -79,7 +78,7 @@ def _this_machine(site: Site, vendor: GpuVendor) -> GpuNodes:
     return GpuNodes("this machine has", (("", site.gpus),))
 
 
-def _by_slurm(site: Site, resources: RankResources, vendor: GpuVendor) -> GpuNodes | None:
+def _by_slurm(site: Site, resources: Resources, vendor: GpuVendor) -> GpuNodes | None:
     """Return the nodes of the partition asked for, or of several, else of the default one."""
     chosen = [each for each in site.partitions if _is_chosen(each, resources)]
     if not chosen:
@@ -103,7 +102,7 @@ def _says_gpu_first(feature: str) -> tuple[bool, str]:
     return "gpu" not in feature.lower(), feature
 
 
-def _is_chosen(each: Partition, resources: RankResources) -> bool:
+def _is_chosen(each: Partition, resources: Resources) -> bool:
     return each.name in (resources.partition or "").split(",") or (
         each.default and not resources.partition
     )
@@ -123,7 +122,7 @@ def _is_of(kind: str, vendor: GpuVendor) -> bool:
     return not gpu_image.capability(kind)
 
 
-def _by_profile(profile: Profile, resources: RankResources, vendor: GpuVendor) -> GpuNodes | None:
+def _by_profile(profile: Profile, resources: Resources, vendor: GpuVendor) -> GpuNodes | None:
     """Return the nodes by the site's profile, as far as it tells what they have."""
     kinds = site_limits.all_kinds(resources, profile)
     told = [kind for kind in kinds if kind.cpus or kind.gpus]
@@ -141,7 +140,7 @@ def _name(kinds: list[NodeKind], profile: Profile) -> str:
 
 
 def others(
-    site: Site, resources: RankResources, scheduler: SchedulerName, vendor: GpuVendor
+    site: Site, resources: Resources, scheduler: SchedulerName, vendor: GpuVendor
 ) -> Iterator[Remedy]:
     """Yield the options for nodes that have GPUs, where those of the job have none."""
     if capabilities(scheduler).tells_nodes:

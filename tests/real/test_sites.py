@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,8 +17,22 @@ from tests import documents
 from .beside import cluster
 from .conftest import IMAGE, Login, ended, succeeded
 from .places import BARE
+from .test_gpu import HELD, labelled, of_the_job
 
 pytestmark = pytest.mark.unpacked
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+INSTANCES = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
+  MIG 1g.10gb     Device  0: (UUID: MIG-c6d4f1ef)
+  MIG 1g.10gb     Device  1: (UUID: MIG-cba663e8)
+"""
+FORMS = (
+    ("--gpus-per-node", "1g.10gb:2"),
+    ("--gres", "gpu:1g.10gb:2"),
+    ("--gpus", "1g.10gb:2"),
+    ("--sbatch-arg=--gpus-per-task=1g.10gb:1", "--ntasks-per-node", "2"),
+)
+TRY = re.compile(r"^  try: (runner .*)$", re.MULTILINE)
 HELLO = f"{BARE}hvd.init()\nprint('rank', hvd.rank(), 'of', hvd.size())\nhvd.shutdown()\n"
 # The image is the CPU one: GPUs are asked for as on the site, counted by Slurm, and not used.
 TWO = ("--nodes", "2", "--ntasks-per-node", "1", "--no-nv")
@@ -74,6 +89,43 @@ CASES = (
     # Nothing tells this one from others.
     Case("tuhpc", ("--site", "tuhpc"), ("--ntasks-per-node=1", "--time=04:00:00")),
 )
+
+
+@dataclass(frozen=True)
+class AsTyped:
+    """What `runner launch --image horovod_gpu.sif --nodes 2` is told, and which line is then typed.
+
+    `since` is said by that line, and `gpus` are what Slurm counts for each node.
+    """
+
+    told: tuple[str, ...]
+    choose: str
+    since: str
+    gpus: str
+
+
+AS_TYPED = {
+    "neuron": AsTyped(
+        ("neuron requires --comment",),
+        "--comment pytorch",
+        "gpus-per-node: 8, since horovod_gpu.sif is for GPUs and nodes of amd_a100nv_8 have 8\n",
+        "gres/gpu:8",
+    ),
+    "alvis": AsTyped(
+        (
+            "alvis requires their type",
+            "also: alvis requires --account",
+            "T4:8",
+            "V100:2",
+            "A40:4",
+            "A100:4",
+            "A100fat:4",
+        ),
+        "A100:4",
+        "GPUs on each node: A100:4",
+        "gres/gpu:A100:4",
+    ),
+}
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: str(case.name))
@@ -172,12 +224,37 @@ def test_neuron_takes_jobs_from_scratch_only(case: Case, login: Login, trainer: 
 
 @pytest.mark.parametrize("case", CASES[:1], indirect=True, ids=["neuron"])
 def test_neurons_gpus_in_instances(case: Case, login: Login, trainer: str) -> None:
-    words = ("--partition", "mig_amd_a100_4", "--comment", "pytorch", "--no-nv")
-    done = succeeded(
-        login.launch(*words, "--gpus-per-node", "1g.10gb:2", "--follow", "--all", trainer)
-    )
-    assert "rank 1 of 2" in done.stdout
-    assert "#SBATCH --gres=gpu:1g.10gb:2\n" in login.sh("cat runs/hello-1/job.sbatch")
+    """Each rank sees one of its own, in each form; the image is the CPU one, hence --force.
+
+    Stand-ins are nvidia-smi, which lists the two of the job, and a library for the driver's.
+    """
+    image = "/scratch/ada/images/horovod_cpu.sif"
+    login.sh(f"apptainer exec {image} cp /lib/x86_64-linux-gnu/libm.so.6 library")
+    login.write("nvidia-smi", f"#!/bin/sh\ncat << 'END'\n{INSTANCES}END")
+    login.sh("chmod +x nvidia-smi")
+    sees = login.write("sees.py", "import os; print('SEES', os.environ['CUDA_VISIBLE_DEVICES'])")
+    binds = [f"library:{LIBRARIES}/libcuda.so.1", "nvidia-smi:/usr/bin/nvidia-smi"]
+    words = ["--partition", "mig_amd_a100_4", "--comment", "pytorch", "--nv", "--force"]
+    words += [word for bind in binds for word in ("--bind", bind)]
+    for form in FORMS:
+        done = succeeded(login.launch(*words, *form, "--no-gate", "--follow", "--all", sees))
+        seen = re.findall(r"(\d)@gpu\d+ \| SEES (\S+)", done.stdout)
+        assert dict(seen) == {"0": "MIG-c6d4f1ef", "1": "MIG-cba663e8"}, (form, done.stdout)
+    assert "#SBATCH --gres=gpu:1g.10gb:2\n" in login.sh("cat runs/sees-1/job.sbatch")
+
+
+def test_the_plain_launch_of_an_image_for_gpus(case: Case, login: Login) -> None:
+    """As typed, then the line that the refusal names; Slurm counts the GPUs of the held job."""
+    typed = AS_TYPED.get(case.name)
+    if typed is None:
+        return
+    labelled(login)
+    refused = login.runner("launch", "--image", "horovod_gpu.sif", "--nodes", "2", HELD)
+    ended(refused, 80, *typed.told)
+    (line,) = [text for text in TRY.findall(refused.stderr) if typed.choose in text]
+    done = succeeded(login.run(*shlex.split(line.replace("PROJECT", PROJECT[1]))))
+    assert typed.since in done.stderr
+    assert of_the_job(login, "torch_mnist-1") == typed.gpus
 
 
 def test_a_new_profile_fits_the_cluster(case: Case, login: Login) -> None:

@@ -285,10 +285,9 @@ def test_within_an_allocation_its_gpus() -> None:
     assert requested(made) == ("2", 2)
     assert made.resources.nodes == 2
     assert reason(made) == "horovod_gpu.sif is for GPUs and nodes of job 12 have 2"
-    assert requested(plan({"scheduler": "allocation"}, replace(inside, allocated_tasks=1))) == (
-        "1",
-        1,
-    )
+    for tasks, ranks in ((1, 1), (4, 2)):  # those that salloc was asked for, and no more than GPUs
+        made = plan({"scheduler": "allocation"}, replace(inside, allocated_tasks=tasks))
+        assert requested(made) == (str(ranks), ranks)
     poor = plan({"scheduler": "allocation"}, replace(inside, allocated_cpus=1))
     assert requested(poor) == ("1", 1)
     assert reason(poor).endswith("have 2; the job has 1 CPU for ranks")
