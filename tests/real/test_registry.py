@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterator
@@ -277,3 +278,39 @@ def test_a_name_that_is_taken_stays(desk: Desk, registry: Server) -> None:
     desk.sh("mkdir -p scratch/images; echo mine > scratch/images/train_v1.sif")
     said = desk.refused(REFUSED, f"oras://{registry.host}/team/train:v1")
     assert "--name OTHER" in said
+
+
+# What `runner build` leaves beside an image.
+RECORD = (
+    "from pathlib import Path; from containers import build_record; "
+    "build_record.write(Path('scratch/images/built.sif'), 'key', '{digest}')"
+)
+
+
+def test_an_image_is_launched_alike_however_it_came(
+    desk: Desk, shop: Login, registry: Server
+) -> None:
+    """Pulled, built into the images folder, or named by a path."""
+    desk.write("train.py", "print('trained')\n")
+    digest = desk.pull(f"oras://{registry.host}/team/train:v1", "--name", "pulled.sif")["digest"]
+    desk.sh(f"cp {shop.folder}/python.sif scratch/images/built.sif")
+    desk.sh(shlex.join(["/opt/runner/bin/python", "-c", RECORD.format(digest=digest)]))
+    path = "scratch/images/built.sif"
+    scripts = []
+    for image in ("pulled.sif", "built.sif", path, f"{desk.folder}/{path}"):
+        launch = ["launch", "--image", image, "--nodes", "2", "--dry-run", "train.py"]
+        done = succeeded(desk.runner(*launch))
+        # Where it came from is told of the pulled one.
+        text = re.sub(r"(?m)^# image: .*\n", "", done.stdout)
+        scripts.append(re.sub(r"\S*\b(sha256-[0-9a-f]+|pulled|built)\.sif", "IMAGE", text))
+    assert "IMAGE" in scripts[0]
+    assert "is no longer the file that was launched" in scripts[0]
+    first, *others = scripts
+    assert [other == first for other in others] == [True] * 3, changed(first, others)
+
+
+def changed(one: str, others: list[str]) -> str:
+    """The lines of scripts that differ from the first one's."""
+    return "\n".join(
+        "\n".join(difflib.unified_diff(one.split("\n"), x.split("\n"), n=0)) for x in others
+    )

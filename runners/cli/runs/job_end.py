@@ -19,6 +19,16 @@ from ...launching.end import JobEnd
 from .. import printer
 
 WIDTH = len("first to fail: ")
+MAIN_FACTS = 10
+# What `runner result` alone shows: what was asked for, the job's resources, times within a run.
+DETAILS = frozenset(
+    (
+        *("arguments", "use", "trainer", "device", "threads", "versions", "weights", "finished"),
+        *("startup_seconds", "first_step_unix_time", "first_epoch_seconds"),
+        *("steady_epoch_seconds", "step_seconds_median", "step_seconds_p95", "data_wait_share"),
+        *("peak_memory_bytes", "resumed_at_steps"),
+    )
+)
 FIXED_BY = {
     YOU: "you",
     AUTHOR: "the author of the trainer",
@@ -88,13 +98,20 @@ def finish(
         printer.print_json({**facts, "exit_code": ended.exit_code, **reached})
     elif not quiet:
         if ended.result is not None:
-            # What was asked for is known to who is looking; `runner result` shows that too.
-            facts = {name: item for name, item in ended.result.items() if name != "arguments"}
-            printer.result_table(without_use(facts))
+            facts = main_facts(ended.result)
+            printer.result_table(facts)
+            if len(facts) < len(ended.result):
+                printer.tell(f"the whole result: runner result {ended.job.id}")
         elif ended.lacks_result:
             printer.tell(end.NO_RESULT)
         for line in end.traces(ended.paths):
             printer.tell(line)
+
+
+def main_facts(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the ten facts of a result that tell how well the training went, and where."""
+    facts = [(name, item) for name, item in result.items() if name not in DETAILS]
+    return dict(facts[:MAIN_FACTS])
 
 
 def without_use(result: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,25 @@ def test_a_job_that_left_no_result_is_told_what_is_missing(
     assert "no result.json" not in capsys.readouterr().err
 
 
+def test_the_ten_main_facts_of_a_result_are_shown_and_where_the_rest_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    details = {"startup_seconds": 5.0, "versions": {"torch": "2.13"}, "weights": {"version": 1}}
+    result = {"accuracy": 0.97, **details, "arguments": ["--epochs"], "hosts": ["n1", "n2"]}
+    paths.result.write_text(json.dumps(result))
+    job_end.finish(end.of_job(paths, job, DONE))
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ["accuracy  0.97", "hosts     n1, n2"]
+    assert f"the whole result: runner result {job.id}" in printed.err
+    paths.result.write_text(json.dumps({f"own{number}": number for number in range(30)}))
+    job_end.finish(end.of_job(paths, job, DONE))
+    assert len(capsys.readouterr().out.splitlines()) == 10
+    paths.result.write_text('{"accuracy": 0.97}')
+    job_end.finish(end.of_job(paths, job, DONE))
+    assert "the whole result" not in capsys.readouterr().err
+
+
 def test_an_odd_result_is_told_to_programs_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
