@@ -71,10 +71,10 @@ def instances(env: Mapping[str, str], ranks: int) -> list[str]:
     visible = env.get(VISIBLE)
     if visible is not None and INSTANCE in visible:
         gpus: dict[str, list[str]] = {}
-    elif _may_be_divided():
-        gpus = listed(_list())
     else:
-        return []
+        gpus = listed(_list()) if _may_be_divided() else {}
+        if len(devices(gpus)) < 2:  # there is no other, and libraries may want a number for it
+            return []
     found = named(visible, gpus, ranks)
     return found if any(each.startswith(INSTANCE) for each in found) else []
 

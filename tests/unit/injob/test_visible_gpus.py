@@ -47,6 +47,7 @@ ONE, TWO = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", "MIG-cba663e8-9bed-5b25-b
     ("0,1", WHOLE, 2, []),  # nothing is divided: ranks see all, for peer-to-peer
     (None, WHOLE, 2, []),
     (None, "", 2, []),  # no nvidia-smi
+    ("0", "GPU 0: A (UUID: GPU-a)\n  MIG 1g.5gb Device 0: (UUID: MIG-a)\n", 2, []),
 )
 def test_each_rank_has_its_own(
     visible: str | None, listed: str, ranks: int, expected: list[str]
