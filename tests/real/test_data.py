@@ -190,10 +190,14 @@ def test_scripts_that_download_find_what_was_fetched(login: Login, fetched: str)
             assert f"wants {source.name} {source.sha256}" in done.stdout
 
 
-def test_trainers_read_mnist_npz(login: Login, fetched: str) -> None:
-    data = ("--data", f"{fetched}/mnist-npz", "torch_mnist", "--", "--epochs", "1")
-    done = succeeded(login.launch("-N", "2", "--follow", "--all", *data, "--batch-size", "4"))
-    assert "/data, 40 to learn from, 8 to test with" in done.stdout
+def test_trainers_read_what_was_fetched(login: Login, fetched: str) -> None:
+    for name, trainer, said in (
+        ("mnist-npz", "torch_mnist", "40 to learn from, 8 to test with"),
+        ("fashion-mnist", "keras_mnist", "50 to learn from, 10 to test with"),
+    ):
+        words = ("--data", f"{fetched}/{name}", trainer, "--", "--epochs", "1", "--batch-size", "4")
+        done = succeeded(login.launch("-N", "2", "--follow", "--all", *words))
+        assert f"{trainer}: /data, {said}, 2 ranks" in done.stdout
 
 
 def test_packed_checked_and_bound_by_odd_names(login: Login, images: str) -> None:

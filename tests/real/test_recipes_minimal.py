@@ -25,6 +25,10 @@ def test_one_trains_in_one_world_and_leaves_its_result(login: Login, kind: str) 
     assert result["arguments"]["epochs"] == 8
     assert result["loss"] < 0.5
     assert result["accuracy"] > 0.85
+    saved = "checkpoint.pt" if kind in ("torch", "ddp") else "checkpoint.weights.h5"
+    written = login.sh("ls runs/*").split()
+    assert saved in written
+    assert not [name for name in written if "part" in name]
     listed = login.told("list")
     assert listed[0]["loss"] == pytest.approx(result["loss"])
 
