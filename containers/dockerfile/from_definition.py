@@ -75,7 +75,10 @@ def convert(path: Path, text: str) -> Dockerfile:
     if problems:
         evidence = "\n".join(f"line {n}: {what}" for n, what in sorted(problems))
         raise Refused(f"{path.name} cannot become a Dockerfile", evidence)
-    return Dockerfile(_written(own, files), list(_notes(lines, own)))
+    try:
+        return Dockerfile(_written(own, files), list(_notes(lines, own)))
+    except (NotImplementedError, SystemExit) as error:  # how spython refuses a text
+        raise Refused(f"{path.name} cannot be read by spython", str(error)) from None
 
 
 def _defaults(text: str) -> dict[str, str]:
@@ -159,7 +162,8 @@ def _written(lines: Sequence[Line], files: Sequence[str]) -> str:
     built, image = type(read)(), type(read)(layer=2)
     built.fromHeader = _base(lines)
     built.files = list(files)
-    built.install = ["USER root", POST] if read.install else []
+    post = _script(lines, "post")
+    built.install = ["USER root", POST] if post.strip() else []
     image.fromHeader = STAGE
     image.labels = [_worded("LABEL", _label(text)) for text in read.labels if text[0] != "#"]
     pairs = (pair for text in read.environ for pair in ASSIGNMENT.findall(text))
@@ -168,7 +172,7 @@ def _written(lines: Sequence[Line], files: Sequence[str]) -> str:
         image.cmd, image.entrypoint = "[]", json.dumps([*_shell(run), "-c", run, "runscript"])
     text = DockerWriter({STAGE: built, LAST: image}).convert()
     text = re.sub("^ADD ", "COPY ", text, flags=re.MULTILINE)
-    return text.replace(f"RUN {POST}", _run(_script(lines, "post"))) + "\n"
+    return text.replace(f"RUN {POST}", _run(post)) + "\n"
 
 
 def _parsed(lines: Sequence[Line]) -> Any:
@@ -176,7 +180,7 @@ def _parsed(lines: Sequence[Line]) -> Any:
     from spython.main.parse.parsers.singularity import SingularityParser
 
     parser = SingularityParser(None, load=False)
-    for section in ("", "labels", "environment", "post"):
+    for section in ("", "labels", "environment"):
         heading = [f"%{section}"] * bool(section)
         parser.lines += [*heading, *(line.text for line in _of(lines, section))]
     (recipe,) = parser.parse().values()

@@ -48,8 +48,10 @@ def _by_content(text: str, name: str) -> FileKind:
         return FileKind.BATCH
     rows = (line.strip().lower() for line in text.splitlines())
     first = next((row for row in rows if row and row[0] != "#"), "")
+    if first.split(" ")[0] in ("from", "arg"):
+        return FileKind.DOCKERFILE
     headers = first.partition(":")[0].strip() in ("bootstrap", "from") and ":" in first
-    return FileKind.DEFINITION if headers and first[:5] != "from " else FileKind.DOCKERFILE
+    return FileKind.DEFINITION if headers or name.endswith(".def") else FileKind.DOCKERFILE
 
 
 def _is_batch(text: str, name: str) -> bool:

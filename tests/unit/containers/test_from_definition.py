@@ -189,3 +189,17 @@ def test_the_end_of_the_script_is_not_in_it(tmp_path: Path, text: str) -> None:
     made = convert(tmp_path / "my.def", text).text
     end = made.split("RUN <<'")[1].split("'")[0]
     assert made.count(f"\n{end}\n") == 1
+
+
+def test_words_of_a_header_in_a_script_are_text(tmp_path: Path) -> None:
+    text = f'{HEAD}%post\n  echo "bootstrap: yum" > /a; echo "From: x" "Stage: y" >> /a\n'
+    assert 'echo "bootstrap: yum"' in convert(tmp_path / "my.def", text).text
+
+
+@each(
+    "Bootstrap: docker\nFrom: a:b:c\n%post\n  true\n",
+    f"{HEAD}%labels\n  kind bootstrap: yum\n",
+)
+def test_what_spython_cannot_read_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Refused, match="cannot be read by spython"):
+        convert(tmp_path / "my.def", text)
