@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import NotFound, UsageError, nearest
+from ..core.errors import NotFound, UsageError, close, nearest
 from ..core.remedy import change, command
 from ..core.trainer import Framework, ProcessGroup, Trainer
 from . import config
@@ -149,7 +149,7 @@ def _program(name: str, args: tuple[str, ...]) -> Trainer:
     """Return a program of the image. Raises NotFound and UsageError for a file that is none."""
     path = Path(name)
     if "/" in name and not path.is_absolute() and not path.is_file():
-        raise _no_file(name)
+        raise _no_file(name, args)
     if "/" in name and path.is_file() and not os.access(path, os.X_OK):
         raise UsageError(
             f"the trainer {name} is not executable",
@@ -175,9 +175,10 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
     if at is not None and STARTERS.fullmatch(name):
         why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
         return NotFound(what, why, change(trainer=args[at:]))
-    remedy = change(trainer=(script, *args)) if Path(script).is_file() else ()
+    meant = [script] * Path(script).is_file() + close(name, _presets())
     hint = "a program that only the image has is named by its full path"
-    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedy)
+    remedies = [change(trainer=(each, *args)) for each in meant]
+    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedies)
 
 
 def is_one(name: str) -> bool:
@@ -188,7 +189,7 @@ def is_one(name: str) -> bool:
 def _file(name: str, args: tuple[str, ...]) -> Trainer:
     path = Path(name)
     if not path.is_file():
-        raise _no_file(name)
+        raise _no_file(name, args)
     source = path.read_text(encoding="utf-8", errors="replace")
     imports = re.search(r"^\s*(from|import) recipes\b", source, re.MULTILINE) is not None
     uses_recipes = imports and not (path.parent / PACKAGE).is_dir()  # a copy brings its own
@@ -217,11 +218,12 @@ def _folder(name: str, args: tuple[str, ...]) -> UsageError:
     return UsageError(f"the trainer {name} is a folder", remedy=offers)
 
 
-def _no_file(name: str) -> NotFound:
+def _no_file(name: str, args: tuple[str, ...]) -> NotFound:
     path = Path(name)
     folder = path.parent if path.parent.is_dir() else Path()
-    near = nearest(path.name, [file.name for file in folder.glob(f"*{path.suffix}")])
-    return NotFound(f"the trainer {name} does not exist", near)
+    files = [file.name for file in folder.glob(f"*{path.suffix}")]
+    remedies = [change(trainer=(str(folder / near), *args)) for near in close(path.name, files)]
+    return NotFound(f"the trainer {name} does not exist", nearest(path.name, files), remedies)
 
 
 def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:

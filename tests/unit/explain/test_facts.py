@@ -530,6 +530,29 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
 
 
+@each(
+    (100_000, 158, "10:32:55", "--time 01:00:00 --requeue-limit 22 --requeue --signal USR1@120"),
+    (1000, 100, "10:00", "--time 01:00:00 --requeue --signal USR1@120"),
+)
+def test_a_training_that_cannot_finish_within_its_limit(
+    tmp_path: Path, steps: int, step: int, needs: str, offered: str
+) -> None:
+    paths, job = made(tmp_path, "")
+    saved(paths, 120)
+    line = {
+        "time": "2026-11-28T10:00:00+00:00",
+        "event": "step",
+        "step": step,
+        "steps": steps,
+        "loss": 0.1,
+    }
+    paths.metrics.write_text(json.dumps(line) + "\n")
+    said = explain(paths, launched(job, time="00:01:00"), Status(JobState.TIMEOUT))
+    assert f"at its pace all steps need {needs}: it cannot finish within it" in said.cause
+    assert str(said.fix) == f"{offered} -- --resume {paths.root}"
+    assert [each.does for each in said.others] == ["to finish in one job"]
+
+
 def test_data_that_is_missing_is_looked_for_where_the_plan_found_it(tmp_path: Path) -> None:
     error = "t: error: no MNIST in /data/a: train-images-idx3-ubyte"
     paths, job = made(tmp_path, "", (0, 1.0, error))
