@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from .model import InRun, Staged
 
-NAME = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})")
+NAME = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::\+:\$[A-Za-z_]\w*)?\})")
+IN_PATH = re.compile(r":\$\{?([A-Za-z_]\w*)\}?(?=:|$)")
 SPECIAL = re.compile(r'([\\"$`])')  # within double quotes
 
 
@@ -19,6 +20,14 @@ class Expanded(str):
     """
 
     __slots__ = ()
+
+
+def search_path(folders: str) -> Expanded:
+    """Return folders between colons, without those of variables that are empty.
+
+    An empty one is the current folder, from which the loader would take libraries (ld.so(8)).
+    """
+    return Expanded(IN_PATH.sub(r"${\1:+:$\1}", folders))
 
 
 def path(value: str | InRun | Staged) -> str:

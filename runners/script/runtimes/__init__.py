@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from ...core import quoting
 from ...core.model import BY_MODULES, BindMount, Dataset, RuntimeName, Staged
 from ...core.plan import Plan, Where
-from ...core.quoting import Expanded
 from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
 
@@ -148,7 +147,7 @@ def _fixed(plan: Plan, run_dir: str) -> dict[str, str]:
     if plan.spec.data:
         variables["DATA_DIR"] = _data_dir(plan)
     if plan.host_mpi and plan.host_mpi.library_path:
-        variables["LD_LIBRARY_PATH"] = Expanded(plan.host_mpi.library_path)
+        variables["LD_LIBRARY_PATH"] = quoting.search_path(plan.host_mpi.library_path)
     forced = [v for v in plan.variables if v.where is Where.CONTAINER and v.forced]
     variables.update({v.name: quoting.path(v.value) for v in forced})
     return {name: value for name, value in variables.items() if name not in dict(plan.spec.env)}

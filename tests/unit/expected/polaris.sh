@@ -78,7 +78,7 @@ export NCCL_COLLNET_ENABLE="${NCCL_COLLNET_ENABLE:-1}"
 export APPTAINER_NO_EVAL=1
 export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
-export APPTAINERENV_LD_LIBRARY_PATH="/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib:/soft/libraries/hwloc/lib:$CRAY_LD_LIBRARY_PATH:$LD_LIBRARY_PATH:/opt/cray/pe/pals/1.2.12/lib"
+export APPTAINERENV_LD_LIBRARY_PATH="/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib:/soft/libraries/hwloc/lib${CRAY_LD_LIBRARY_PATH:+:$CRAY_LD_LIBRARY_PATH}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:/opt/cray/pe/pals/1.2.12/lib"
 export APPTAINERENV_CUDA_VISIBLE_DEVICES=3,2,1,0
 
 # The host's MPI in the image, before the job proper: found, complete, and one world.

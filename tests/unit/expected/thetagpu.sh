@@ -68,7 +68,7 @@ export https_proxy="${https_proxy:-http://proxy.tmi.alcf.anl.gov:3128}"
 export SINGULARITY_NO_EVAL=1
 export SINGULARITYENV_PYTHONNOUSERSITE=1
 export SINGULARITYENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
-export SINGULARITYENV_LD_LIBRARY_PATH="/lus/theta-fs0/software/thetagpu/openmpi-4.0.5/lib:$LD_LIBRARY_PATH"
+export SINGULARITYENV_LD_LIBRARY_PATH="/lus/theta-fs0/software/thetagpu/openmpi-4.0.5/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 # The host's MPI in the image, before the job proper: found, complete, and one world.
 mpirun -hostfile "$COBALT_NODEFILE" -n 16 -npernode 8 --bind-to none -x PATH -x OMP_NUM_THREADS -x OMPI_MCA_btl_vader_single_copy_mechanism -x PMIX_MCA_gds -x OMPI_MCA_mpi_abort_delay -x HWLOC_COMPONENTS -x http_proxy -x https_proxy -x SINGULARITY_NO_EVAL -x SINGULARITYENV_PYTHONNOUSERSITE -x SINGULARITYENV_OUTPUT_DIR -x SINGULARITYENV_LD_LIBRARY_PATH \

@@ -116,7 +116,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
     odd = replace(made, host_mpi=HostMpi((), '/a"b`id`$(id)\\$:$LD_LIBRARY_PATH'))
     words = dict(environment.exports(odd, "/r"))["APPTAINERENV_LD_LIBRARY_PATH"]
     done = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True)
-    assert done.stdout.startswith('/a"b`id`$(id)\\$:')
+    assert done.stdout.startswith('/a"b`id`$(id)\\$')
 
 
 @each(True, False)
@@ -237,3 +237,16 @@ def test_pyxis_is_options_of_srun() -> None:
 def test_rocm_is_the_runtimes_own_flag() -> None:
     made = replace(scripts.jobs()["slurm-apptainer"], gpus=Gpus(GpuVendor.AMD))
     assert runtimes.argv(made, "/run")[:3] == ["apptainer", "exec", "--rocm"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "value"),
+    [({}, "/a:/b"), ({"ONE": "/c"}, "/a:/c:/b"), ({"ONE": "/c", "TWO": "/d:/e"}, "/a:/c:/d:/e:/b")],
+)
+def test_a_search_path_has_no_empty_folder(variables: dict[str, str], value: str) -> None:
+    """That would be the current one, where others may have put a library."""
+    text = quoting.quote(quoting.search_path("/a:$ONE:${TWO}:/b"))
+    done = subprocess.run(
+        ["bash", "-c", f"printf %s {text}"], env=variables, capture_output=True, text=True
+    )
+    assert done.stdout == value
