@@ -8,6 +8,7 @@ from ..core.model import Controller
 from ..core.remedy import Remedy, advice, change
 from ..injob import failure_kinds as kinds
 from ..injob.rank import HOROVOD, MPI, TENSORFLOW, TORCH
+from ..injob.rank.weight_causes import ON_PURPOSE
 from ..injob.rank.worlds import why_alone, why_several
 from .explanation import Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
@@ -201,7 +202,7 @@ def different_weights(facts: Facts) -> Explanation:
         "wrappers of Horovod, PyTorch or Keras"
     )
     cause = f"the ranks train different models ({parameter} differs): {why}"
-    return likely(facts, cause, advice(remedy), because=because)
+    return likely(facts, cause, advice(f"{remedy}; {ON_PURPOSE}"), because=because)
 
 
 def misleading_name(facts: Facts) -> Explanation:

@@ -25,7 +25,9 @@ def details(known: RunDetails) -> dict[str, Any]:
     if known.stall:
         more["stalled"] = stalls.in_words(known.stall)
     if known.weights:
-        more["weights"] = f"{known.weights.get('result')}: {known.weights.get('text')}"
+        said = (known.weights.get(name) for name in ("text", "warning"))
+        words = "; warning: ".join(str(one) for one in said if one)
+        more["weights"] = f"{known.weights.get('result')}: {words}"
     if known.time_spent:
         more["time_spent"] = asdict(known.time_spent)
     if known.use:

@@ -21,8 +21,6 @@ SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other
 # them it needs Python, which ends it there if Python is ending too: "terminate called without an
 # active exception", SIGABRT, of a rank that had done all its work (PyTorch 2.13, issue 190489).
 SECONDS_TO_LET_GO = 0.3
-# What pipelines and experts use, each rank of which has layers of its own
-SENDING = ("send", "isend", "batch_isend_irecv", "all_to_all", "all_to_all_single")
 
 
 @functools.lru_cache(maxsize=1)
@@ -103,9 +101,7 @@ def _torch(module: Any) -> None:
 
     _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
     _report_weights_before(module, "destroy_process_group")
-    for name in SENDING:
-        if hasattr(module, name):
-            _let_differ(module, name, f"ranks send each other tensors ({name})")
+    gate().exchanges.watch_torch(module)
 
 
 def _report_weights_before(owner: Any, name: str) -> None:
@@ -137,7 +133,11 @@ def _optimizers(module: ModuleType) -> None:
     if gate().settings.check:
         from .watch_torch import Watch  # here, because few processes train
 
-        _watch(Watch(sys.modules["torch"], gate().report_weights))
+        _watch(Watch(sys.modules["torch"], gate().exchanges, gate().report_weights))
+
+
+def _horovod_torch(module: Any) -> None:
+    gate().exchanges.watch_horovod(module)
 
 
 def _tapes(module: Any) -> None:
@@ -153,11 +153,23 @@ def _keras(module: Any) -> None:
     owner = getattr(module, "BaseOptimizer", None) or getattr(module, "_BaseOptimizer", None)
     if not gate().settings.check or owner is None:
         return
-    from .watch_keras import Watch
+    _around(owner, "build", _keras_watch().built)
+
+
+def _gradient_tapes(module: Any) -> None:
+    """Watch which variables are trained by tapes, without an optimizer."""
+    if gate().settings.check:
+        _around(module.GradientTape, "gradient", _keras_watch().asked)
+
+
+@functools.lru_cache(maxsize=1)
+def _keras_watch() -> Any:
+    """Return the one watch of this process, whichever versions of Keras it imports."""
+    from .watch_keras import Watch  # here, because few processes train
 
     watch = Watch(gate().report_weights)
     _watch(watch)
-    _around(owner, "build", watch.built)
+    return watch
 
 
 def _tensorflow(module: Any) -> None:
@@ -231,6 +243,8 @@ WRAPPERS: dict[str, Callable[[Any], None]] = {
     "tensorflow": _tensorflow,
     "mpi": _mpi,
     "optimizers": _optimizers,
+    "horovod_torch": _horovod_torch,
     "keras": _keras,
+    "gradient_tapes": _gradient_tapes,
     "tapes": _tapes,
 }

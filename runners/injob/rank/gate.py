@@ -18,9 +18,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import failure_kinds as kinds
-from . import FRAMEWORKS, HOROVOD, failures, reports
+from . import FRAMEWORKS, HOROVOD, MPI, failures, reports
+from .exchanges import Exchanges
 from .problems import Problem, RendezvousError
 from .task import Task
+from .weights import END
 from .worlds import COULD, INDEPENDENT, WHY_NO_MEETING, why_alone, why_no_mpi, why_other_size
 
 EXIT_WORLD_SIZE = 82
@@ -91,6 +93,7 @@ class Gate:
         self.told: set[str] = set()
         self.world = (0, 1)  # rank and size
         self.may_differ = ""  # why each rank may have weights of its own
+        self.exchanges = Exchanges()
         self.watches: list[Any] = []
         self.at_end: list[Callable[[], None]] = []
 
@@ -125,6 +128,7 @@ class Gate:
         if self.settings.check and not fits(self.settings, size, os.environ):
             self.refuse(framework, size, rank, self.settings.ranks)
         self.world = max(self.world, (rank, size), key=lambda one: one[1])
+        self.exchanges.others = self.exchanges.others or framework == MPI
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
@@ -138,13 +142,16 @@ class Gate:
         self._tell("", reports.ENDED, imports=imported())
 
     def report_weights(self, **fields: Any) -> None:
-        """Tell the shim of an optimizer's weights, where they are to equal others'."""
+        """Tell the shim of an optimizer's weights, or that this process is in no process group."""
         rank, size = self.world
         if rank:
             fields.pop("names", None)
-        fields["may_differ"] = fields.get("may_differ") or self.may_differ
+        fields["may_differ"] = fields.get("may_differ") or self.exchanges.sent or self.may_differ
         if size > 1:
             self._tell("", reports.WEIGHTS, rank=rank, size=size, **fields)
+        elif self.settings.ranks > 1 and fields.get("steps"):
+            steps, rank, ranks = fields["steps"], self.task.rank, self.settings.ranks
+            self._tell("", reports.WEIGHTS, rank=rank, size=ranks, step=END, outside=steps)
 
     def report_last_weights(self) -> None:
         for watch in self.watches:

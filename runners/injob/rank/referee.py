@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .. import failure_kinds as kinds
 from .. import run_files
-from . import EXIT_DIFFERENT, FRAMEWORKS, failures, gate, reports, weight_reports
+from . import EXIT_DIFFERENT, FRAMEWORKS, failures, gate, reports, weight_causes, weight_reports
 from .gate import EXIT_WORLD_SIZE, GateSettings
 from .problems import Problem
 from .reports import Inbox, RankReport
@@ -194,14 +194,15 @@ class Referee:
         if verdict.result is WeightResult.DIFFERENT:
             self._refuse_weights(verdict, facts)
         elif over:
-            print(weight_reports.line(verdict), flush=True)
+            print(weight_reports.lines(verdict), flush=True)
         if over or verdict.result is WeightResult.DIFFERENT:
             weight_reports.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
         framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
-        cause, remedy = weight_reports.cause_of(verdict, framework, facts)
+        cause, remedy = weight_causes.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
+        remedy = f"{remedy}\n  {weight_causes.ON_PURPOSE}"
         problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
 

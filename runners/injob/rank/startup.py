@@ -28,7 +28,9 @@ HOOKS = {  # module -> the function of frameworks.py that wraps it
     "tensorflow.python.distribute.collective_all_reduce_strategy": "tensorflow",
     "mpi4py.MPI": "mpi",
     "horovod.tensorflow": "tapes",
+    "horovod.torch.mpi_ops": "horovod_torch",
     "torch.optim.optimizer": "optimizers",
+    "tensorflow.python.eager.backprop": "gradient_tapes",
     "keras.src.optimizers.base_optimizer": "keras",
     "keras.src.optimizers.optimizer": "keras",  # of Keras 2
     "tf_keras.src.optimizers.optimizer": "keras",

@@ -1,5 +1,8 @@
 """Watches Keras' optimizers for the exchange check: checksums of their variables at the end.
 
+And variables of TensorFlow that a GradientTape is asked for, which loops without an optimizer
+train.
+
 A graph of TensorFlow runs Python once, when it is traced, so its steps cannot be counted.
 """
 
@@ -15,6 +18,7 @@ from .hardware import cpu_model
 from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, told_if_it_fails
 
 LOCAL = "variables are local to a rank (register_local_var)"
+LOOKS = 16  # at calls of tapes
 SETS = "there are process sets of some of the ranks"
 
 
@@ -24,30 +28,48 @@ class Watch:
     def __init__(self, tell: Callable[..., None]) -> None:
         self.tell = tell
         self.trained: dict[int, tuple[Any, list[Any]]] = {}  # an optimizer, and its variables
-        self.told: dict[int, int] = {}  # steps
+        self.sources: dict[Any, tuple[Any, bytes]] = {}  # of tapes, and what they were
+        self.tapes, self.bytes = 0, 0  # calls of tapes; bytes of what is kept
+        self.told: dict[str, int] = {}  # steps
         os.register_at_fork(after_in_child=self.trained.clear)  # those are the parent's
 
     def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
         """Note what an optimizer trains; as many as are small, for they stay until the end."""
         trained = list(variables or next(iter(named.values()), ()))
-        size = sum(4 * math.prod(int(length or 1) for length in one.shape) for one in trained)
-        if len(self.trained) < OPTIMIZERS and size < KEPT_BYTES:
+        if len(self.trained) < OPTIMIZERS and _bytes(trained) < KEPT_BYTES:
             self.trained[id(optimizer)] = optimizer, trained
+
+    def asked(self, tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> None:
+        """Note the variables that a tape is asked for; in a graph's function that is once."""
+        self.tapes += 1
+        if self.tapes > LOOKS:
+            return
+        flatten = sys.modules["tensorflow"].nest.flatten
+        for one in flatten(sources):
+            if getattr(one, "trainable", False) and hasattr(one, "assign"):
+                size = _bytes([one])
+                if _identity(one) not in self.sources and self.bytes + size < KEPT_BYTES:
+                    self.bytes += size
+                    self.sources[_identity(one)] = one, _sample_now(one)
 
     def end(self) -> None:
         """Report the last weights."""
+        trained: set[Any] = set()
         for number, (optimizer, variables) in enumerate(self.trained.values()):
-            self._end(number, optimizer, variables)
-
-    def _end(self, number: int, optimizer: Any, variables: list[Any]) -> None:
-        name = f"keras {number}"
-        with told_if_it_fails(self.tell, name):
-            steps = int(_array(optimizer.iterations))  # a MirroredVariable is no number
-            if steps and self.told.get(number) != steps and variables:
-                self.told[number] = steps
+            name = f"keras {number}"
+            with told_if_it_fails(self.tell, name):
+                steps = int(_array(optimizer.iterations))  # a MirroredVariable is no number
+                trained |= {_identity(one) for one in variables if steps}
                 self._report(name, optimizer, variables, steps)
+        with told_if_it_fails(self.tell, "tape 0"):
+            own = [one for key, one in self.sources.items() if key not in trained]
+            moved = [one for one, before in own if before != _sample(one)]
+            self._report("tape 0", None, moved, self.tapes)
 
     def _report(self, name: str, optimizer: Any, variables: list[Any], steps: int) -> None:
+        if not steps or not variables or self.told.get(name) == steps:
+            return
+        self.told[name] = steps
         arrays = [_array(one) for one in variables]
         each = max(1, VALUES // len(arrays))
         shapes = [(one.shape, str(one.dtype)) for one in arrays]
@@ -55,6 +77,7 @@ class Watch:
             optimizer=name,
             step=END,
             steps=steps,
+            last=(-1, steps),
             changed=False,
             may_differ=_may_differ(optimizer),
             shapes=zlib.crc32(repr(shapes).encode()),
@@ -62,7 +85,11 @@ class Watch:
             names=[str(getattr(one, "path", one.name)) for one in variables],
             checksums=[zlib.crc32(_spread(one, MANY).tobytes()) for one in arrays],
             values=[_spread(one, min(each, FEW)).astype("float64").tolist() for one in arrays],
-            facts={"library": "keras", "wrapped": _wrapped(optimizer)},
+            facts={
+                "library": "keras",
+                "wrapped": _wrapped(optimizer),
+                "tape": optimizer is None,
+            },
         )
 
 
@@ -84,6 +111,27 @@ def _array(variable: Any) -> Any:
     if hasattr(variable, "numpy"):
         return variable.numpy()
     return sys.modules["keras.src.backend"].convert_to_numpy(variable)
+
+
+def _bytes(variables: list[Any]) -> int:
+    return sum(4 * math.prod(int(length or 1) for length in one.shape) for one in variables)
+
+
+def _identity(variable: Any) -> Any:
+    """Return the same for a variable of Keras 3 and for TensorFlow's in it."""
+    inner = getattr(variable, "_value", None)
+    inner = variable if inner is None else inner
+    return getattr(inner, "_unique_id", id(inner))
+
+
+def _sample_now(variable: Any) -> bytes:
+    """Return some values, none where a graph is traced, in which there are no values."""
+    eager = sys.modules["tensorflow"].executing_eagerly()
+    return _sample(variable) if eager else b""
+
+
+def _sample(variable: Any) -> bytes:
+    return bytes(_spread(_array(variable), MANY).tobytes())
 
 
 def _spread(array: Any, count: int) -> Any:

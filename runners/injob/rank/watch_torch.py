@@ -7,56 +7,83 @@ other, and none waits: checksums go to the shim.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import sys
+import time
 import weakref
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Callable
 
-from . import weights
-from .hardware import cpu_model
+from . import model_facts, weights
+from .exchanges import Exchanges
+from .parameters import captures, checked, checksum, describe, in_groups, version
 
 LOSSES = 3
 KEY = "_runner_training"
-MOST = 1024  # parameters that have a checksum of their own; else several share one
-AVERAGERS = "torch.distributed.algorithms.model_averaging.averagers"
-AVERAGED = "the weights are averaged now and then (local SGD)"
+# Optimizers that are compared step by step; later ones, one after another, at their ends only.
+TRACED = weights.OPTIMIZERS
+COLLECTING = 0.05  # the most of the time that is spent on finding dead optimizers
 
 
 class Training:
-    """One optimizer's: it holds the parameters of small models only."""
+    """One optimizer's. It holds the parameters until the optimizer is gone, and no longer.
 
-    def __init__(self, number: int, optimizer: Any) -> None:
-        self.name, self.optimizer = f"torch {number}", weakref.ref(optimizer)
-        parameters = parameters_of(optimizer)
-        size = sum(one.numel() * one.element_size() for one in parameters)
-        self.kept = parameters if size < weights.KEPT_BYTES else None
-        self.steps, self.told = 0, -1
-        self.version = 0
+    `count` is what the ranks had exchanged before the last step, and `since` how many steps were
+    made at that count; `first` was the count before the first one. `left` is a checksum after the
+    last step, where nothing is known to average (`loose`); `replaced` are the steps before which
+    the weights were others than that. `beside` are optimizers that had made steps before it, and
+    how many, `within` those that have made none since; `follows` are those that are gone, of which it trains all parameters on.
+    """
+
+    def __init__(self, number: int, optimizer: Any, gone: Callable[[Training], None]) -> None:
+        self.name, self.brief = f"torch {number}", number >= TRACED
+        self.optimizer = weakref.ref(optimizer, lambda _: gone(self))
+        self.groups = optimizer.param_groups
+        self.steps, self.told, self.version = 0, -1, 0
+        self.count: int | None = None
+        self.first: int | None = None
+        self.since = 0
         self.traces: dict[int, int] = {}
+        self.moments: dict[int, tuple[int, int]] = {}
+        self.loose, self.left = False, 0
+        self.replaced: list[int] = []
+        self.beside: dict[str, int] = {}
+        self.within: dict[str, int] = {}
+        self.follows: list[str] = []
         self.about: dict[str, Any] = {}
 
-    def parameters(self) -> Sequence[Any]:
-        optimizer = self.optimizer()
-        return parameters_of(optimizer) if optimizer is not None else self.kept or ()
+    def begin_step(self, count: int | None) -> None:
+        self.steps += 1
+        if count != self.count or self.steps == 1:
+            self.count, self.since = count, 0
+            if self.steps == 1:
+                self.first = count
+        self.since += 1
 
+    @property
+    def moment(self) -> tuple[int, int]:
+        """When it is, in numbers that mean the same on all ranks: as good as they can be told."""
+        return (-1, self.steps) if self.count is None else (self.count, self.since)
 
-def parameters_of(optimizer: Any) -> list[Any]:
-    each = [one for group in optimizer.param_groups for one in group["params"]]
-    return list({id(one): one for one in each}.values())
+    @property
+    def is_compared(self) -> bool:
+        return weights.FIRST_COMPARED <= self.steps <= weights.LAST_TRACED and not self.brief
 
 
 class Watch:
     """One process's. `tell` sends the fields of a report; `torch` is the module."""
 
-    def __init__(self, torch: Any, tell: Callable[..., None]) -> None:
-        self.torch, self.tell = torch, tell
+    def __init__(self, torch: Any, exchanges: Exchanges, tell: Callable[..., None]) -> None:
+        self.torch, self.exchanges, self.tell = torch, exchanges, tell
         self.trainings: list[Training] = []
+        self.over: list[Training] = []  # whose optimizers are gone; the last ones
+        self.made, self.unwatched = 0, 0
+        self.collected = 0.0  # when, the next time that it may be
+        self.known: dict[int, dict[str, Any]] = {}  # details, by the parameters' shapes
         self.losses: list[float] = []
+        self.inputs: list[int] = []
         self.depth = 0  # of steps within steps
         self.frame: FrameType | None = None  # of the outermost
         optimizers = sys.modules["torch.optim.optimizer"]
@@ -64,7 +91,11 @@ class Watch:
             optimizers.register_optimizer_step_pre_hook(self.before)
             optimizers.register_optimizer_step_post_hook(self.after)
             self._watch_losses()
-            os.register_at_fork(after_in_child=self.trainings.clear)  # those are the parent's
+            os.register_at_fork(after_in_child=self._forget)  # those are the parent's
+
+    def _forget(self) -> None:
+        self.trainings.clear()
+        self.over.clear()
 
     def _watch_losses(self) -> None:
         backward, plain = self.torch.Tensor.backward, self.torch.Tensor
@@ -91,8 +122,8 @@ class Watch:
             return  # a step within a step: of Horovod's optimizer, or ZeRO's
         self.frame = frame
         training = optimizer.__dict__.get(KEY) or self._begin(optimizer)
-        training.steps += 1
-        if training.steps == 1 or weights.FIRST_COMPARED <= training.steps <= weights.LAST_TRACED:
+        training.begin_step(self.exchanges.count())
+        if training.is_compared or (training.steps == 1 and not training.brief):
             with weights.told_if_it_fails(self.tell, training.name, training.about):
                 self._trace(training)
 
@@ -101,8 +132,11 @@ class Watch:
         if not self.depth:
             self.frame = None
             if training := optimizer.__dict__.get(KEY):
+                training.groups = optimizer.param_groups
                 first, last = optimizer.param_groups[0], optimizer.param_groups[-1]
                 training.version = version([*first["params"][:1], *last["params"][-1:]])
+                if training.loose and training.is_compared and not captures(self.torch):
+                    training.left = checksum(self.torch, in_groups(training.groups))
 
     def _is_within(self, frame: FrameType | None) -> bool:
         while frame is not None and frame is not self.frame:
@@ -110,186 +144,117 @@ class Watch:
         return frame is not None
 
     def _begin(self, optimizer: Any) -> Training:
-        for one in self.trainings:
-            if one.optimizer() is None:  # its training is over
-                self._end(one)
-                one.kept = None
-        training = Training(len(self.trainings), optimizer)
+        training = Training(self.made, optimizer, self._gone)
         optimizer.__dict__[KEY] = training
-        if len(self.trainings) < weights.OPTIMIZERS:
+        self.made += 1
+        beside = {one.name: one.steps for one in self.trainings if one.steps}
+        # Many of those are the inner loops of one training, which would be slowed down.
+        if self._has_room() and not (training.brief and beside):
+            training.beside = beside
+            own = set(map(id, in_groups(training.groups)))
+            parts = {one.name: set(map(id, in_groups(one.groups))) for one in self.over}
+            training.follows = [name for name, part in parts.items() if part and part <= own]
             self.trainings.append(training)
+        else:
+            self.unwatched += 1
+            training.groups = []
         return training
+
+    def _has_room(self) -> bool:
+        """Whether one more can be watched; dead ones that Python has not noticed yet make room."""
+        began = time.monotonic()
+        if len(self.trainings) >= weights.OPTIMIZERS and began >= self.collected:
+            gc.collect()
+            now = time.monotonic()
+            self.collected = now + (now - began) / COLLECTING
+        return len(self.trainings) < weights.OPTIMIZERS
+
+    def _gone(self, training: Training) -> None:
+        """Report the last weights of an optimizer that is no more.
+
+        Small models are kept, and looked at again: they may be averaged after that.
+        """
+        if training not in self.trainings:
+            training.groups = []
+            return
+        self.trainings.remove(training)
+        now = {one.name: one.steps for one in self.trainings}
+        beside = training.beside.items()
+        training.within = {name: steps for name, steps in beside if now.get(name) == steps}
+        self._end(training, weights.END, gone=True)
+        self.over.append(training)
+        while len(self.over) > weights.OPTIMIZERS or self._bytes_kept() > weights.KEPT_BYTES:
+            self.over.pop(0).groups = []
+
+    def _bytes_kept(self) -> int:
+        kept = (one for training in self.over for one in in_groups(training.groups))
+        return sum(one.numel() * one.element_size() for one in kept)
 
     def _trace(self, training: Training) -> None:
         if training not in self.trainings or captures(self.torch):
             return
-        parameters, step = training.parameters(), training.steps
+        parameters, step = in_groups(training.groups), training.steps
         if not training.about:
             training.about.update(describe(self.torch, parameters))
         if training.about["sharded"]:
             return
-        training.traces[step] = zlib.crc32(b"".join(pieces(self.torch, parameters, weights.FEW)))
+        training.traces[step] = checksum(self.torch, parameters)
+        training.moments[step] = training.moment
+        if training.left and training.left != training.traces[step]:
+            training.replaced.append(step)
         if step in (weights.FIRST_COMPARED, weights.LAST_TRACED):
             if step == weights.FIRST_COMPARED:
-                training.about.update(details(training.optimizer(), parameters))
+                self._add_details(training, parameters)
             self._send(training, step, parameters)
+
+    def _add_details(self, training: Training, parameters: Sequence[Any]) -> None:
+        shapes = training.about["shapes"]
+        if shapes not in self.known or not (training.brief or training.beside):
+            objects = model_facts.Objects()
+            self.known[shapes] = model_facts.details(objects, training.optimizer(), parameters)
+            if not self.inputs:
+                model_facts.note_inputs(objects, parameters, self.inputs)
+        training.about.update(self.known[shapes])
+        facts = training.about["facts"]
+        training.loose = not facts["ddp_ours"] and not facts["wrapped"]
 
     def _send(self, training: Training, step: int, parameters: Sequence[Any], **more: Any) -> None:
         check = {} if training.about["sharded"] else checked(self.torch, parameters)
         traces, training.traces = training.traces, {}
+        moments, training.moments = training.moments, {}
         self.tell(
-            optimizer=training.name, step=step, traces=traces, losses=self.losses,
-            **training.about, **check, **more,
+            optimizer=training.name, step=step, traces=traces, moments=moments,
+            losses=self.losses, inputs=self.inputs, layers=self.exchanges.layers,
+            first=training.first, last=training.moment, loose=training.loose,
+            replaced=training.replaced, **training.about, **check, **more,
         )  # fmt: skip
 
     def end(self) -> None:
         """Report the last weights."""
-        for one in self.trainings:
-            self._end(one)
+        for one in list(self.trainings):
+            self._end(one, weights.END)
+        while self.over:
+            one = self.over.pop()
+            one.told = -1
+            self._end(one, weights.AFTER_END)
+        if self.unwatched:
+            self.tell(optimizer="", step=weights.END, unwatched=self.unwatched)
 
-    def _end(self, training: Training) -> None:
+    def _end(self, training: Training, step: int, gone: bool = False) -> None:
         with weights.told_if_it_fails(self.tell, training.name, training.about):
-            parameters = training.parameters()
-            if training.told == training.steps or not parameters:
+            parameters = in_groups(training.groups)
+            if training.told == training.steps or not parameters or captures(self.torch):
                 return
             training.told = training.steps
             changed = version(parameters) != training.version
-            if not training.about:
-                training.about.update(describe(self.torch, parameters))
-            if training.steps < weights.FIRST_COMPARED and not training.about["sharded"]:
-                training.about.update(details(training.optimizer(), parameters))
-            self._send(training, weights.END, parameters, steps=training.steps, changed=changed)
-
-
-def version(parameters: Sequence[Any]) -> int:
-    """Return a number that changes as the first and the last of the parameters do."""
-    return sum(parameters[at]._version for at in (0, -1)) if parameters else 0
-
-
-def captures(torch: Any) -> bool:
-    """Whether a CUDA graph is being recorded, in which nothing may be read."""
-    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
-
-
-def pieces(torch: Any, parameters: Iterable[Any], count: int) -> list[bytes]:
-    """Return up to `count` values of each parameter, spread over it, as bytes."""
-    groups: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
-    for place, one in enumerate(parameters):
-        piece = spread(one.detach(), count)
-        groups.setdefault((one.device, one.dtype), []).append((place, piece))
-    data: dict[int, bytes] = {}
-    for group in groups.values():
-        joined = torch.cat([piece for _, piece in group]).cpu()  # one transfer for each device
-        width, start = joined.element_size(), joined.data_ptr()
-        for place, piece in group:
-            length = piece.numel() * width
-            data[place] = ctypes.string_at(start, length)
-            start += length
-    return [data[place] for place in sorted(data)]
-
-
-def spread(tensor: Any, count: int) -> Any:
-    number = tensor.numel()
-    step = max(1, number // count)
-    extent = 1 + sum((size - 1) * by for size, by in zip(tensor.shape, tensor.stride()))
-    if number == extent:  # it fills its memory, in whatever order
-        return tensor.as_strided((min(number, count),), (step,), tensor.storage_offset())
-    return tensor.reshape(-1)[::step][:count]
-
-
-def checked(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return a checksum of each parameter, and some of its values; of many, for groups of them."""
-    data = pieces(torch, parameters, weights.MANY)
-    width = -(-len(data) // MOST)
-    sums = [zlib.crc32(b"".join(data[at : at + width])) for at in range(0, len(data), width)]
-    each = max(1, weights.VALUES // len(sums))
-    some = [spread(one.detach(), each).double().tolist() for one in parameters[::width]]
-    return {"checksums": sums, "values": some}
-
-
-def describe(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return what there is to know of the parameters before they are read."""
-    shapes = [(tuple(one.shape), str(one.dtype)) for one in parameters]
-    on_gpu = parameters and parameters[0].device.type == "cuda"
-    processor = torch.cuda.get_device_name(parameters[0].device) if on_gpu else cpu_model()
-    return {
-        "sharded": sharded(parameters),
-        "shapes": zlib.crc32(repr(shapes).encode()),
-        "processor": processor,
-    }
-
-
-def sharded(parameters: Sequence[Any]) -> str:
-    """Return why a rank has only a part of the parameters, "" if it has all."""
-    for one in parameters:
-        if type(one).__name__ == "DTensor" or hasattr(one, "to_local"):
-            return "the parameters are sharded (DTensor)"
-        if getattr(one, "_fsdp_flattened", False):
-            return "the parameters are sharded (FSDP)"
-        if one.layout != sys.modules["torch"].strided or one.device.type == "meta":
-            return f"a parameter is {one.layout}, on {one.device.type}"
-    return ""
-
-
-def details(optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters' names, who is to have the same weights, and what tells a cause.
-
-    Once for each optimizer: it looks at all objects of Python.
-    """
-    torch = sys.modules["torch"]
-    parallel = sys.modules.get("torch.nn.parallel.distributed")
-    wrapper = parallel.DistributedDataParallel if parallel else ()
-    modules, optimizers, averaged = [], [], False
-    for one in gc.get_objects():
-        kind = type(one)
-        if issubclass(kind, torch.nn.Module):
-            modules.append(one)
-        elif issubclass(kind, torch.optim.Optimizer):
-            optimizers.append(one)
-        averaged = averaged or kind.__module__ == AVERAGERS
-    names, own = names_in(modules), set(map(id, parameters))
-    wrappers = [one for one in modules if wrapper and isinstance(one, wrapper)]
-    ours = [one for one in wrappers if own & set(map(id, one.parameters()))]
-    named = [names.get(id(one), f"parameter {at}")[:80] for at, one in enumerate(parameters)]
-    report: dict[str, Any] = {
-        "names": named[:: -(-len(named) // MOST)],
-        "facts": {
-            "wrapped": hasattr(optimizer, "_allreduce_delay"),
-            "wrapped_others": any(hasattr(one, "_allreduce_delay") for one in optimizers),
-            "ddp": len(wrappers),
-            "ddp_ours": len(ours),
-            "accelerate": "accelerate" in sys.modules,
-        },
-    }
-    if names and parameters and not any(id(one) in names for one in parameters):
-        report["sharded"] = "the optimizer's parameters are no model's (ZeRO, or copies of them)"
-    if ranks := getattr(getattr(optimizer, "process_set", None), "ranks", None):
-        report["group"] = list(ranks)  # of Horovod's
-    for one in ours:
-        ranks_of = sys.modules["torch.distributed"].get_process_group_ranks
-        report["group"] = list(ranks_of(one.process_group))
-        report["facts"]["ddp_ranks"] = len(report["group"])
-        report["facts"]["ddp_used"] = bool(one._get_ddp_logging_data().get("iteration"))
-        report["facts"]["no_sync"] = not one.require_backward_grad_sync
-    report["may_differ"] = AVERAGED if averaged else beside_the_world()
-    return report
-
-
-def names_in(modules: Sequence[Any]) -> dict[int, str]:
-    """Return the name of each parameter, as the outermost module has it."""
-    children = {id(child) for one in modules for child in one._modules.values()}
-    names: dict[int, str] = {}
-    for root in modules:
-        if id(root) not in children:
-            for name, one in root.named_parameters():
-                names.setdefault(id(one), name[7:] if name.startswith("module.") else name)
-    return names
-
-
-def beside_the_world() -> str:
-    """Return why weights of ranks may differ: groups of a part of them, each with its layers."""
-    core: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    groups = getattr(getattr(core, "_world", None), "pg_group_ranks", {}) if core else {}
-    sizes = {len(one) for one in groups.values()}
-    between = sorted(size for size in sizes if 1 < size < max(sizes, default=1))
-    return f"there are process groups of {between[0]} of {max(sizes)} ranks" if between else ""
+            shapes, sharded = training.about.get("shapes"), training.about.get("sharded")
+            training.about.update(describe(self.torch, parameters))
+            training.about["sharded"] = training.about["sharded"] or sharded or ""
+            # Of a model that may be gone, too, the old names are better than none.
+            new = training.optimizer() is not None and training.about["shapes"] != shapes
+            if (new or "names" not in training.about) and not training.about["sharded"]:
+                self._add_details(training, parameters)
+            self._send(
+                training, step, parameters, steps=training.steps, changed=changed, gone=gone,
+                beside=training.within, follows=training.follows,
+            )  # fmt: skip

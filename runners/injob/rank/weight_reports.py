@@ -1,169 +1,221 @@
-"""Collects what all ranks report of their weights, for the verdict; keeps it in `weights.json`.
-
-Where the ranks train different models it says why, and what to change in the trainer: from what a
-rank saw.
-"""
+"""Collects what all ranks report of their weights, for the verdict; keeps it in `weights.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from .. import run_files
-from . import HOROVOD, MPI, TENSORFLOW
+from .judge_weights import judge, not_checked
 from .weights import (
+    END,
     OPEN,
     SEVERITY,
     OptimizerReport,
     WeightResult,
     WeightSums,
     WeightsVerdict,
-    judge,
-    not_checked,
 )
+
+if TYPE_CHECKING:
+    Ranks = Mapping[int, OptimizerReport]  # one optimizer's
 
 VERSION = 1
 FILE = "weights.json"
-WRAP_DDP = "model = DistributedDataParallel(model), and call this model"
-BROADCAST = (
-    "after hvd.init(): hvd.broadcast_parameters(model.state_dict(), root_rank=0), and "
-    "hvd.broadcast_optimizer_state(optimizer, root_rank=0)"
+FIELDS = (
+    *("shapes", "names", "sharded", "may_differ", "layers", "processor", "losses", "inputs"),
+    *("facts", "first", "loose", "replaced", "beside", "follows"),
 )
-WRAP_HOROVOD = (
-    "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())"
-)
-KERAS = "optimizer = hvd.DistributedOptimizer(optimizer) before compile(), or "
-TAPE = "tape = hvd.DistributedGradientTape(tape)"
 
 
 class WeightReports:
     """Reports by the optimizer, and by rank.
 
     Of each rank one process after another may train, where a launcher has started it again: only
-    first ones are compared with first ones, and so on.
+    first ones are compared with first ones, and so on. `outside` are ranks whose process made steps
+    and is in no process group, with their number; `unwatched` is how many optimizers were too many.
     """
 
     def __init__(self) -> None:
         self.reports: dict[tuple[int, str], dict[int, OptimizerReport]] = {}
         self.processes: dict[int, list[int]] = {}
+        self.outside: dict[int, int] = {}
+        self.unwatched = 0
         self.size = 1
 
     def hear(self, fields: Mapping[str, Any]) -> None:
         """Add a report; it has the fields that are new since the last one."""
         self.size = max(self.size, int(fields["size"]))
         rank, process = int(fields["rank"]), int(fields["process"])
+        if "outside" in fields:
+            self.outside[rank] = int(fields["outside"])
+            return
+        if "unwatched" in fields:
+            self.unwatched = max(self.unwatched, int(fields["unwatched"]))
+            return
         processes = self.processes.setdefault(rank, [])
         if process not in processes:
             processes.append(process)
         start = processes.index(process)
         ranks = self.reports.setdefault((start, str(fields["optimizer"])), {})
-        report = ranks.setdefault(rank, OptimizerReport(rank))
-        traces = fields.get("traces", {})
+        self._add(ranks.setdefault(rank, OptimizerReport(rank)), fields)
+        if fields.get("gone") and len(ranks) == self.size:
+            _forget_details(ranks)
+
+    def _add(self, report: OptimizerReport, fields: Mapping[str, Any]) -> None:
+        traces, moments = fields.get("traces", {}), fields.get("moments", {})
         report.traces.update({int(step): int(sum_) for step, sum_ in traces.items()})
+        report.moments.update({int(step): (one[0], one[1]) for step, one in moments.items()})
+        if "last" in fields:
+            report.last = fields["last"][0], fields["last"][1]
         if "checksums" in fields:
             report.checks[int(fields["step"])] = WeightSums(fields["checksums"], fields["values"])
-        for name in ("shapes", "names", "sharded", "may_differ", "processor", "losses", "facts"):
+        for name in FIELDS:
             if name in fields:
                 setattr(report, name, fields[name])
-        if "steps" in fields:
+        if "steps" in fields and fields["step"] == END:
             report.steps, report.changed = int(fields["steps"]), bool(fields["changed"])
         group = tuple(fields.get("group", report.group))
         report.group = group if 1 < len(group) < self.size else ()
 
     def verdict(self, over: bool) -> tuple[WeightsVerdict, Mapping[str, Any]]:
         """Return the worst verdict of all optimizers, and one rank's facts about it."""
-        verdicts = [
-            (judge(list(ranks.values()), self.size, over), next(iter(ranks.values())).facts)
-            for _, ranks in sorted(self.reports.items())
-        ]
+        verdicts = []
+        for ranks in self._optimizers(over):
+            verdict, first = (
+                judge(list(ranks.values()), self.size, over),
+                next(iter(ranks.values())),
+            )
+            verdicts.append(
+                (SEVERITY.index(verdict.result), first.steps or 0, verdict, first.facts)
+            )
         if not verdicts:
-            reason = "no optimizer of PyTorch or Keras made a step"
-            return (not_checked(reason) if over else OPEN), {}
-        return max(verdicts, key=lambda one: SEVERITY.index(one[0].result))
+            return (self._without_reports() if over else OPEN), {}
+        _, _, verdict, facts = max(verdicts, key=lambda one: one[:2])
+        if self.unwatched and verdict.result is WeightResult.EQUAL:
+            text = f"{verdict.text}; {self.unwatched} more optimizers were not watched"
+            verdict = replace(verdict, text=text)
+        return verdict, facts
 
-
-def line(verdict: WeightsVerdict) -> str:
-    """Return the line for the end of the log."""
-    if verdict.result is WeightResult.EQUAL:
-        return f"runner: weights equal on all ranks ({verdict.text})"
-    if verdict.result is WeightResult.COPIES:
-        return (
-            f"runner: weights equal on all ranks\nrunner: warning: {verdict.text}: each rank "
-            "should read its own part of the data (DistributedSampler, shard)"
+    def _without_reports(self) -> WeightsVerdict:
+        if not self.outside:
+            return not_checked(
+                "no optimizer of PyTorch or Keras made a step; what a script does to its weights "
+                "itself is not seen"
+            )
+        rank, steps = min(self.outside.items())
+        return not_checked(
+            f"rank {rank} made {steps} steps in a process that is in no process group: another "
+            "process of the rank is",
+            "nothing can average what such processes train: create the process group in the "
+            "process that trains",
         )
-    return f"runner: weights not checked: {verdict.text}"
+
+    def _optimizers(self, over: bool) -> list[Ranks]:
+        """Return the reports to compare: one's own optimizers and inner loops only where alone."""
+        if not over:
+            return [ranks for _, ranks in sorted(self.reports.items())]
+        groups: list[Ranks] = []
+        for start in sorted({start for start, _ in self.reports}):
+            groups += matched([self._of_rank(start, rank) for rank in range(self.size)])
+        shared = [ranks for ranks in groups if len(ranks) == self.size]
+        last = [ranks for ranks in shared if not self._are_followed(ranks)]
+        inner = [ranks for ranks in last if all(map(self._is_inner, ranks.values()))]
+        shapes = {one.shapes for ranks in inner for one in ranks.values()}
+        around = {name for ranks in inner for one in ranks.values() for name in one.beside}
+        # Of the same shapes are the first inner loops, before the first step around them.
+        outer = [
+            ranks for ranks in last
+            if not any(one.shapes in shapes for one in ranks.values())
+            or self._names(ranks) & around
+        ]  # fmt: skip
+        return outer or last or groups
+
+    def _names(self, ranks: Ranks) -> set[str]:
+        return {
+            name
+            for (_, name), known in self.reports.items()
+            if any(known.get(rank) is one for rank, one in ranks.items())
+        }
+
+    def _are_followed(self, ranks: Ranks) -> bool:
+        """Whether each rank has trained the same parameters on, with another optimizer."""
+        names = self._names(ranks)
+        later = [one for known in self.reports.values() for one in known.values()]
+        on = {one.rank for one in later if names & set(one.follows)}
+        return on >= set(ranks)
+
+    def _of_rank(self, start: int, rank: int) -> list[OptimizerReport]:
+        """Return a rank's optimizers in the order of their first steps."""
+        own = [
+            (len(name), name, ranks[rank])
+            for (one, name), ranks in self.reports.items()
+            if one == start and rank in ranks
+        ]
+        return [report for _, _, report in sorted(own, key=lambda one: one[:2])]
+
+    def _is_inner(self, report: OptimizerReport) -> bool:
+        """Whether all its steps came between two of another optimizer, as in meta-learning."""
+        others = {
+            name: ranks[report.rank].steps or 0
+            for (_, name), ranks in self.reports.items()
+            if report.rank in ranks
+        }
+        return any(others.get(name, 0) > steps for name, steps in report.beside.items())
+
+
+def matched(lists: Sequence[Sequence[OptimizerReport]]) -> list[Ranks]:
+    """Return which optimizers of the ranks are the same: by number, where all have as many.
+
+    Where a rank has more, as for a warm-up of its own, those that begin at the same moment, else
+    the last ones.
+    """
+    present = [one for one in lists if one]
+    if len(set(map(len, present))) > 1:
+        fewest = min(present, key=len)
+        lists = [_in_order_of(fewest, one) for one in lists]
+    longest = max(map(len, lists))
+    return [
+        {one[place].rank: one[place] for one in lists if place < len(one)}
+        for place in range(longest)
+    ]
+
+
+def _in_order_of(
+    fewest: Sequence[OptimizerReport], reports: Sequence[OptimizerReport]
+) -> list[OptimizerReport]:
+    """Return a rank's optimizers, at first those that are the same as another rank's few."""
+    shapes, began = {one.shapes for one in fewest}, {one.first for one in fewest}
+    alike = [one for one in reports if one.shapes in shapes]
+    same = [one for one in alike if one.first in began]
+    ours = same if len(same) == len(fewest) else alike[-len(fewest) :]
+    return [*ours, *(one for one in reports if not any(one is each for each in ours))]
+
+
+def _forget_details(ranks: Ranks) -> None:
+    """Keep less of optimizers that are gone, and were equal: there may be thousands."""
+    ends = [one.checks[END].checksums for one in ranks.values() if END in one.checks]
+    if len(ends) == len(ranks) and all(one == ends[0] for one in ends):
+        kept = WeightSums([zlib.crc32(repr(ends[0]).encode())], [])
+        for one in ranks.values():
+            one.checks, one.traces, one.names = {END: kept}, {}, ()
+
+
+def lines(verdict: WeightsVerdict) -> str:
+    """Return the lines for the end of the log."""
+    equal = verdict.result in (WeightResult.EQUAL, WeightResult.COPIES)
+    what = "equal on all ranks" if equal else "not checked"
+    detail = f" ({verdict.text})" if equal else f": {verdict.text}"
+    warning = f"\nrunner: warning: {verdict.warning}" if verdict.warning else ""
+    return f"runner: weights {what}{detail}{warning}"
 
 
 def keep(verdict: WeightsVerdict, run_dir: str) -> None:
     """Write the verdict into the run's folder, and into the trainer's result, if it wrote one."""
     value = {"version": VERSION, "result": verdict.result.value, "text": verdict.text}
-    if verdict.parameter:
-        value["parameter"] = verdict.parameter
+    for name in ("parameter", "warning"):
+        if getattr(verdict, name):
+            value[name] = getattr(verdict, name)
     run_files.keep(run_dir, FILE, value, in_result="weights")
-
-
-def cause_of(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the likely cause of different weights, and what to do.
-
-    `framework` formed the world; `facts` are one rank's (watch_torch.py, watch_keras.py).
-    """
-    if facts.get("library") == "keras":
-        return _keras(verdict, framework, facts)
-    if facts.get("ddp_ours"):
-        return _ddp(verdict, facts)
-    if facts.get("wrapped"):
-        if verdict.from_start:
-            return "the ranks began with different weights: nothing broadcasts rank 0's", BROADCAST
-        return "hvd.DistributedOptimizer does not average every gradient", WRAP_HOROVOD
-    if facts.get("wrapped_others"):
-        return (
-            f"{verdict.parameter} is not in the optimizer that Horovod averages for",
-            "pass all parameters to the optimizer that hvd.DistributedOptimizer wraps",
-        )
-    if facts.get("accelerate"):
-        return (
-            "the model was not prepared by accelerate",
-            "model, optimizer, data = accelerator.prepare(model, optimizer, data)",
-        )
-    if facts.get("ddp"):
-        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
-    if framework == HOROVOD:
-        return "the optimizer is not wrapped: no gradients are averaged", WRAP_HOROVOD
-    if framework == MPI:
-        return (
-            "mpi4py formed the world, and nothing averages the gradients",
-            "torch.distributed.init_process_group() and " + WRAP_DDP,
-        )
-    return "the model is not wrapped: no gradients are averaged", WRAP_DDP
-
-
-def _ddp(verdict: WeightsVerdict, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if facts.get("ddp_ranks") == 1:
-        return (
-            "DDP has a process group of one rank: it averages with nobody",
-            "DistributedDataParallel(model) without process_group",
-        )
-    if facts.get("no_sync"):
-        return (
-            "the optimizer steps inside no_sync(), where DDP does not average",
-            "leave no_sync() before the last backward() of a step",
-        )
-    if not facts.get("ddp_used"):
-        return "the forward pass goes around DDP, as model.module(x) does", "call the wrapped model"
-    if verdict.partly:
-        return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
-    return "not every gradient is averaged by DDP", WRAP_DDP
-
-
-def _keras(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if framework == TENSORFLOW:
-        return (
-            "the model was made outside of the strategy",
-            "make model and optimizer within strategy.scope()",
-        )
-    if facts.get("wrapped"):
-        return (
-            "the ranks began with different weights: nothing broadcasts rank 0's",
-            "hvd.callbacks.BroadcastGlobalVariablesCallback(0), or hvd.broadcast_variables()",
-        )
-    return "neither optimizer nor tape is wrapped: no gradients are averaged", KERAS + TAPE

@@ -130,7 +130,8 @@ def test_shim_passes_arguments_and_labels_lines(tmp_path: Path) -> None:
     lines = [f"{rank}@{host} | {hostile}" for rank in (0, 1)]
     lines += [
         "runner: one world of 2 ranks (Horovod)",
-        "runner: weights not checked: no optimizer of PyTorch or Keras made a step",
+        "runner: weights not checked: no optimizer of PyTorch or Keras made a step; what a script "
+        "does to its weights itself is not seen",
     ]
     before_use, _, _ = out.partition("runner: what the job used")
     assert sorted(before_use.splitlines()) == sorted(lines)

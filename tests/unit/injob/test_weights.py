@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from runners.injob.rank.judge_weights import differences, judge
 from runners.injob.rank.weights import (
     END,
     FIRST_COMPARED,
@@ -11,8 +13,6 @@ from runners.injob.rank.weights import (
     OptimizerReport,
     WeightResult,
     WeightSums,
-    differences,
-    judge,
 )
 
 from ..tables import each
@@ -25,27 +25,53 @@ def check(*parameters: float) -> WeightSums:
     return WeightSums([hash(one) for one in parameters], [[one, *[0.5] * 9] for one in parameters])
 
 
-def report(rank: int, traces: dict[int, int], last: WeightSums | None = None) -> OptimizerReport:
-    """A rank's, after as many steps as it has traces, with checks of them and at the end."""
+def report(
+    rank: int, traces: dict[int, int], last: WeightSums | None = None, every: int = 1
+) -> OptimizerReport:
+    """A rank's, after as many steps as it has traces, with checks of them and at the end.
+
+    A collective of all ranks comes before each step, or after `every` few steps.
+    """
     checks = {step: check(traces[step], 1.0) for step in (4, LAST_TRACED) if step in traces}
     end = {END: last} if last else {}
     names = ("first.weight", "second.weight") if rank == 0 else ()
+    steps = max(traces, default=0)
+    moments = {step: moment(step, every) for step in traces}
     return OptimizerReport(
-        rank, names=names, traces=traces, checks={**checks, **end}, steps=max(traces, default=0)
-    )
+        rank, names=names, traces=traces, checks={**checks, **end}, steps=steps, moments=moments,
+        first=moment(1, every)[0], last=moment(steps, every),
+    )  # fmt: skip
 
 
-def pair(*traces: dict[int, int], last: tuple[WeightSums, ...] = ()) -> list[OptimizerReport]:
+def moment(step: int, every: int = 1) -> tuple[int, int]:
+    return (step - 1) // every, (step - 1) % every + 1
+
+
+def pair(
+    *traces: dict[int, int], last: tuple[WeightSums, ...] = (), every: int = 1
+) -> list[OptimizerReport]:
     ends = last or [None] * len(traces)
-    return [report(rank, one, end) for rank, (one, end) in enumerate(zip(traces, ends))]
+    return [report(rank, one, end, every) for rank, (one, end) in enumerate(zip(traces, ends))]
+
+
+def told(reports: list[OptimizerReport], **more: Any) -> list[OptimizerReport]:
+    """The reports, of which some fields are given for each rank."""
+    return [
+        replace(one, **{name: values[rank] for name, values in more.items()})
+        for rank, one in enumerate(reports)
+    ]
 
 
 SAME = dict.fromkeys(TRACED, 7)
 OTHER = {**dict.fromkeys(TRACED, 8), 1: 7}
 ELSEWHERE = dict.fromkeys(TRACED, 9)  # already before the first step
+UNFROZEN = {step: 7 if step < 11 else 8 for step in TRACED}
 AVERAGED = {step: 7 if step % 8 == 1 else 8 for step in TRACED}  # after every eighth step
 SHORT = {step: SAME[step] for step in TRACED if step < 8}
 SHORT_OTHER = {step: OTHER[step] for step in TRACED if step < 8}
+MOMENTS = {step: (0, step) for step in TRACED}
+LATER = {step: (5, step) for step in TRACED}
+UNKNOWN = {step: (-1, step) for step in TRACED}
 ENDS = (check(1.0, 2.0), check(1.0, 2.0))
 UNEQUAL = (check(1.0, 2.0), check(1.0, 2.5))
 ROUNDED = (check(1.0, 2.0), check(1.0, 2.0000001))
@@ -59,6 +85,8 @@ def test_weights_that_never_were_equal_are_different_ones_before_the_end() -> No
     assert verdict.partly
     assert not verdict.from_start
     assert judge(pair(SAME, ELSEWHERE), 2, over=False).from_start
+    never = pair(SAME, OTHER, every=10_000)  # no collective at all
+    assert judge(never, 2, over=False).result is WeightResult.DIFFERENT
 
 
 @each(
@@ -67,6 +95,12 @@ def test_weights_that_never_were_equal_are_different_ones_before_the_end() -> No
     pair(SAME, SHORT_OTHER),
     pair(SAME, AVERAGED),
     pair(SHORT, SHORT_OTHER),
+    pair(SAME, AVERAGED, every=8),
+    told(pair(SAME, OTHER), layers=(True, True)),
+    # A rank that has warmed up alone, and one that has not: their steps are not the same ones.
+    told(pair(SAME, OTHER), moments=(MOMENTS, LATER)),
+    # Nobody counts what mpi4py exchanges.
+    told(pair(SAME, OTHER), moments=(UNKNOWN, UNKNOWN)),
     [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
 )
 def test_nothing_is_said_before_the_end_as_long_as_all_can_be_right(
@@ -92,7 +126,62 @@ CASES = {
     ),
     "local SGD that ends on an average": (pair(SAME, AVERAGED, last=ENDS), WeightResult.EQUAL, ""),
     "local SGD that ends between averages": (
-        pair(SAME, AVERAGED, last=UNEQUAL), WeightResult.NOT_CHECKED, "equal before step 65",
+        pair(SAME, AVERAGED, last=UNEQUAL, every=8), WeightResult.NOT_CHECKED, "now and then",
+    ),
+    "local SGD with a metric in each step": (
+        pair(SAME, AVERAGED, last=UNEQUAL), WeightResult.NOT_CHECKED, "now and then",
+    ),
+    "equal, and never again": (
+        pair(SAME, UNFROZEN, last=UNEQUAL), WeightResult.DIFFERENT, "second.weight differs",
+    ),
+    "rank 0's weights are broadcast now and then": (
+        told(pair(SAME, AVERAGED, last=UNEQUAL, every=8), loose=(True, True),
+             replaced=((), (9, 17))),
+        WeightResult.DIFFERENT, "rank 0's weights replace all others'",
+    ),
+    "averaged now and then, by which all weights are replaced": (
+        told(pair(SAME, AVERAGED, last=UNEQUAL, every=8), loose=(True, True),
+             replaced=((9, 17), (9, 17))),
+        WeightResult.NOT_CHECKED, "now and then",
+    ),
+    "a rank skipped steps after the last that was traced": (
+        told(pair(SAME, SAME, last=UNEQUAL), steps=(160, 158), last=((160, 1), (160, 1))),
+        WeightResult.DIFFERENT, "second.weight differs",
+    ),
+    "rank 0 goes on alone": (
+        told(pair(SAME, SAME, last=UNEQUAL), steps=(90, 85), last=((85, 6), (85, 1))),
+        WeightResult.NOT_CHECKED, "rank 0 made 6 steps after the last exchange",
+    ),
+    "no step was made at a common moment, and the last ones are equal": (
+        told(pair(SAME, OTHER, last=ENDS), moments=(MOMENTS, LATER)),
+        WeightResult.EQUAL, "",
+    ),
+    "the last weights overrule an earlier difference": (
+        pair(SAME, OTHER, last=ENDS), WeightResult.EQUAL, "after 66 steps",
+    ),
+    "ranks that split layers, with equal losses": (
+        told(pair(SAME, OTHER, last=UNEQUAL), layers=(True, True), losses=([3.0], [3.0])),
+        WeightResult.NOT_CHECKED, "tensor parallelism",
+    ),
+    "features of all ranks in each one's loss": (
+        told(pair(SAME, OTHER, last=(check(1.0, 2.0), check(3.0, 4.0))), layers=(True, True),
+             losses=([3.0], [2.0])),
+        WeightResult.DIFFERENT, "differs",
+    ),
+    "other numbers of steps, never exchanged": (
+        told(pair(SAME, OTHER, last=UNEQUAL, every=10_000), steps=(70, 66)),
+        WeightResult.DIFFERENT, "differs",
+    ),
+    "the best checkpoint after other numbers of steps": (
+        told(pair(SAME, SAME, last=UNEQUAL), steps=(160, 158), changed=(True, False)),
+        WeightResult.NOT_CHECKED, "loaded after the last step",
+    ),
+    "the same inputs": (
+        told(pair(SAME, SAME, last=ENDS), inputs=([1, 2, 3], [1, 2, 3]), losses=([3.0], [2.0])),
+        WeightResult.COPIES, "after 66 steps",
+    ),
+    "one input over and over": (
+        told(pair(SAME, SAME, last=ENDS), inputs=([1, 1, 1], [1, 1, 1])), WeightResult.EQUAL, "",
     ),
     "rounding": (pair(SHORT, SHORT_OTHER, last=ROUNDED), WeightResult.NOT_CHECKED, "rounding only"),
     "a rank made no step": (pair(SAME, SAME)[:1], WeightResult.NOT_CHECKED, "rank 1 made no step"),
@@ -112,7 +201,7 @@ CASES = {
         [replace(one, changed=one.rank == 0) for one in pair(SAME, SAME, last=UNEQUAL)],
         WeightResult.EQUAL, "after 65 steps",
     ),
-    "a rank with more data": (pair(SAME, {**SAME, 67: 1}, last=UNEQUAL), WeightResult.EQUAL, ""),
+    "a rank with more data": (pair(SAME, {**SAME, 67: 1}, last=ENDS), WeightResult.EQUAL, ""),
     "two groups, each equal": (
         [replace(one, group=(0, 1) if one.rank < 2 else (2, 3))
          for one in pair(SAME, SAME, OTHER, OTHER, last=(*ENDS, *UNEQUAL[1:] * 2))],
@@ -125,7 +214,7 @@ CASES = {
     ),
     "the same losses": (
         [replace(one, losses=(3.0, 2.0, 1.0)) for one in pair(SAME, SAME, last=ENDS)],
-        WeightResult.COPIES, "2 copies of one training",
+        WeightResult.COPIES, "after 66 steps",
     ),
     "other losses": (
         [replace(one, losses=(3.0, 2.0, one.rank)) for one in pair(SAME, SAME, last=ENDS)],
@@ -145,6 +234,23 @@ def test_verdict_at_the_end(name: str) -> None:
     verdict = judge(reports, size, over=True)
     assert verdict.result is result, verdict
     assert text in verdict.text
+
+
+def test_weights_that_differ_where_it_may_be_right_are_a_warning() -> None:
+    sending = told(pair(SAME, OTHER, last=UNEQUAL), may_differ=("ranks send", "ranks send"))
+    for reports in (CASES["local SGD that ends between averages"][0], sending):
+        warning = judge(reports, 2, over=True).warning
+        assert warning == "the ranks' weights differ: after 66 steps second.weight differs"
+    assert not judge(pair(SAME, AVERAGED, last=ENDS), 2, over=True).warning
+
+
+def test_copies_and_weights_that_are_replaced_each_time_are_warned_of() -> None:
+    copies = judge(CASES["the same inputs"][0], 2, over=True)
+    assert "three inputs of the model are equal on all ranks too: 2 copies" in copies.warning
+    replaced = told(pair(SAME, SAME, last=ENDS), loose=(True, True), replaced=((), (4, 5, 6)))
+    verdict = judge(replaced, 2, over=True)
+    assert verdict.result is WeightResult.EQUAL
+    assert "rank 0's weights replace all others'" in verdict.warning
 
 
 def test_processors_of_two_models_may_differ_in_the_last_bits() -> None:

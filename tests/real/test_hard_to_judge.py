@@ -1,0 +1,112 @@
+"""Trainings that are hard to judge (`worlds/judged.py`): wrong ones never end as equal, right ones
+are never ended. Two ranks of one container, started by the shim itself.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import UNPACKED, Login
+from .test_one_model import SCRIPTS, two_ranks
+
+pytestmark = pytest.mark.unpacked
+
+DIFFERENT, NOT_CHECKED, EQUAL, COPIES = "different", "not-checked", "equal", "copies"
+# What weights.json has, and words of the log. Those of the default lane come first.
+OFTEN = {
+    "skips_bad_batches": (DIFFERENT, "a rank skipped steps that the others made"),
+    "many_optimizers": (DIFFERENT, "the ranks train different models: after 5 steps"),
+    "layer_added_late": (DIFFERENT, "weight differs"),
+    "broadcast_every_8_steps": (DIFFERENT, "rank 0's weights replace all others'"),
+    "metric_sent": (DIFFERENT, "the model is not wrapped"),
+    "warm_up_30": (EQUAL, "weights equal on all ranks"),
+    "tensor_parallel_by_hand": (NOT_CHECKED, "(tensor parallelism)\nrunner: warning: "),
+}
+WRONG = {
+    "metric_reduced": (DIFFERENT, "the model is not wrapped"),
+    "barrier_then_100_steps": (DIFFERENT, "after 65 steps"),
+    "validated_every_20_steps": (DIFFERENT, "after 65 steps"),
+    "loss_averaged_before_backward": (DIFFERENT, "the model is not wrapped"),
+    "other_numbers_of_batches": (DIFFERENT, "the model is not wrapped"),
+    "metrics_sent": (DIFFERENT, "the model is not wrapped"),
+    "counts_to_all": (DIFFERENT, "the model is not wrapped"),
+    "broadcast_and_metric": (DIFFERENT, "rank 0's weights replace all others'"),
+    "broadcast_every_step": (EQUAL, "warning: rank 0's weights replace all others'"),
+    "averaged_after_the_step": (DIFFERENT, "the model is not wrapped"),
+    "contrastive_not_wrapped": (DIFFERENT, "the model is not wrapped"),
+    "skips_an_early_batch": (DIFFERENT, "a rank skipped steps that the others made"),
+    "many_optimizers_with_schedulers": (DIFFERENT, "after 5 steps"),
+    "unfrozen_later": (DIFFERENT, "0.weight differs"),
+    "unfrozen_by_a_group": (DIFFERENT, "0.weight differs"),
+    "around_ddp_later": (DIFFERENT, "after 120 steps"),
+    "own_learning_rates": (DIFFERENT, "another learning rate"),
+    "own_noise": (DIFFERENT, "a rank's steps are its own"),
+    "momentum_on_rank_0": (DIFFERENT, "optimizer state that other ranks lack"),
+    "loaded_on_rank_0_after_ddp": (DIFFERENT, "after DDP had made them equal"),
+    "a_bias_not_averaged": (DIFFERENT, "2.bias differs"),
+    "second_model_not_wrapped": (DIFFERENT, "differs"),
+    "head_replaced_after_ddp": (DIFFERENT, "2.weight is not in the model that DDP wraps"),
+    "hook_that_does_nothing": (DIFFERENT, "differs"),
+    "no_sync_around_backward": (DIFFERENT, "inside no_sync()"),
+    "group_in_a_child": (NOT_CHECKED, "in a process that is in no process group"),
+    "same_data_other_masks": (COPIES, "warning: three inputs of the model are equal"),
+    "hvd_metric_reduced": (DIFFERENT, "after 65 steps"),
+    "hvd_loaded_on_rank_0": (DIFFERENT, "the ranks began with different weights"),
+    "hvd_broadcast_every_8_steps": (DIFFERENT, "rank 0's weights replace all others'"),
+    "hvd_same_data_other_masks": (COPIES, "warning: three inputs of the model are equal"),
+}
+RIGHT = {
+    "warm_up_5": (EQUAL, ""),
+    "warm_up_100": (EQUAL, ""),
+    "warm_up_of_its_own_optimizer": (EQUAL, "after 80 steps"),
+    "all_warm_up": (EQUAL, ""),
+    "learning_rate_finder": (EQUAL, ""),
+    "rank_0_goes_on_alone": (NOT_CHECKED, "rank 0 made 6 steps after the last exchange"),
+    "probe_on_rank_0": (EQUAL, "after 40 steps"),
+    "inner_loops": (EQUAL, "after 24 steps"),
+    "all_skip_together": (EQUAL, "after 69 steps"),
+    "averaged_by_hand": (EQUAL, "after 80 steps"),
+    "averaged_in_hooks": (EQUAL, "after 80 steps"),
+    "local_sgd_and_metric": (NOT_CHECKED, "now and then (local SGD)"),
+    "local_sgd_every_16_steps": (NOT_CHECKED, "now and then (local SGD)"),
+    "local_sgd_later": (NOT_CHECKED, "now and then (local SGD)"),
+    "compressed_by_powersgd": (EQUAL, "after 40 steps"),
+    "tensor_parallel_in_few_steps": (NOT_CHECKED, "(tensor parallelism)"),
+    "tensor_parallel_by_nn_functional": (NOT_CHECKED, "(tensor parallelism)"),
+    "pipeline": (NOT_CHECKED, "ranks send each other tensors"),
+    "gossip": (NOT_CHECKED, "ranks send each other tensors"),
+    "embeddings_of_each_rank": (NOT_CHECKED, "DDP leaves out parameters"),
+    "two_networks_in_turn": (EQUAL, ""),
+    "twenty_folds": (EQUAL, "after 5 steps"),
+    "lbfgs": (EQUAL, "after 10 steps"),
+    "averages_on_rank_0_at_the_end": (EQUAL, "after 65 steps"),
+    "layer_added_and_wrapped": (EQUAL, "after 40 steps"),
+    "unfrozen_and_wrapped_again": (EQUAL, ""),
+    "own_slices_of_one_batch": (EQUAL, "after 40 steps"),
+    "uneven_inputs": (EQUAL, ""),
+    "hvd_warm_up": (EQUAL, "after 80 steps"),
+    "hvd_warm_up_of_the_same_optimizer": (EQUAL, ""),
+    "hvd_local_sgd": (NOT_CHECKED, "now and then (local SGD)"),
+    "hvd_uneven_and_broadcast": (EQUAL, ""),
+    "mpi_warm_up": (EQUAL, ""),
+}
+CONTROLLERS = {"hvd": "gloo", "mpi": "mpi"}  # by the first letters of a name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*OFTEN, *(pytest.param(one, marks=pytest.mark.slow) for one in (*WRONG, *RIGHT))],
+)
+def test_wrong_trainings_are_told_and_right_ones_are_not_ended(login: Login, name: str) -> None:
+    result, words = {**OFTEN, **WRONG, **RIGHT}[name]
+    login.write_all(SCRIPTS / one for one in ("trainings.py", "judged.py"))
+    login.sh("cp -r /opt/kit/runners/injob injob")
+    controller = CONTROLLERS.get(name[:3], "none")
+    done = two_ranks(login, controller, "judged.py", name, image=UNPACKED)
+    assert done.returncode == (95 if result == DIFFERENT else 0), done.stdout
+    assert json.loads(login.sh("cat run/weights.json"))["result"] == result
+    assert words in done.stdout
+    offered = done.stdout.find("runner launch --no-gate")
+    assert (offered > done.stdout.find("  try: ") >= 0) is (result == DIFFERENT)
