@@ -34,7 +34,8 @@ class Training:
     made at that count; `first` was the count before the first one. `left` is a checksum after the
     last step, where nothing is known to average (`loose`); `replaced` are the steps before which
     the weights were others than that. `beside` are optimizers that had made steps before it, and
-    how many, `within` those that have made none since; `follows` are those that are gone, of which it trains all parameters on.
+    how many, `within` those that have made none since; `follows` are those that are gone, of which
+    it trains all parameters on.
     """
 
     def __init__(self, number: int, optimizer: Any, gone: Callable[[Training], None]) -> None:
