@@ -88,7 +88,7 @@ class _Search:
 
     def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
         """Return what works, after at most ATTEMPTS plans."""
-        working: dict[object, Remedy] = {}  # by what changes, in whatever order
+        working: dict[object, Remedy] = {}  # by the words that are typed, in whatever order
         left, seen, most = deque(remedies), set(map(_key, remedies)), _most(remedies)
         for _ in range(ATTEMPTS):
             if not left or len(working) == most:
@@ -96,7 +96,8 @@ class _Search:
             remedy = left.popleft()
             try:
                 works = self._tried(remedy)
-                working.setdefault(_key(works), works)
+                words = suggest.text(works, self.typed).split()
+                working.setdefault(tuple(sorted(words)), works)
             except RunnerError as error:
                 self.refused.append((remedy, error))
                 more = [_then(remedy, each) for each in _launches(error)]

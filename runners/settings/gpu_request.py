@@ -24,9 +24,9 @@ def without_none(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
     if not none:
         return dict(values)
     some = [name for name in texts if name not in none and gpus.asks(name, texts[name])]
-    _check_none(config, texts, none, some)
-    gone = {name.replace("-", "_"): None for name in (*none, *some)}
-    return {**values, **gone, "gres": gpus.without(values["gres"])}
+    gone = [*none, *_overruled(config, texts, none, some)]
+    left = {name.replace("-", "_"): None for name in gone}
+    return {**values, **left, **({"gres": gpus.without(values["gres"])} if "gres" in gone else {})}
 
 
 def check_number(name: str, text: str) -> None:
@@ -42,13 +42,14 @@ def check_number(name: str, text: str) -> None:
     )
 
 
-def _check_none(
+def _overruled(
     config: Config, texts: Mapping[str, str | None], none: Sequence[str], some: Sequence[str]
-) -> None:
-    """Refuse GPUs beside none, unless the none was typed and overrules what stands in files."""
+) -> Sequence[str]:
+    """Return the requests for GPUs that a 0 overrules: what is typed wins over what files say."""
     typed = {each.name for each in config.given if each.origin == FLAG}
-    if not some or (typed & set(none) and not typed & set(some)):
-        return
+    no_typed, some_typed = typed & set(none), typed & set(some)
+    if not some or bool(no_typed) is not bool(some_typed):
+        return () if some_typed else some
     options = " and ".join(f"--{name} {texts[name]}" for name in (*none, *some))
     raise UsageError(
         f"{options} ask for GPUs and for none",

@@ -127,11 +127,19 @@ def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, r
     assert made.resources.gres == (None if flags.get("gres") == "gpu:0" else flags.get("gres"))
 
 
-def test_zero_of_the_command_line_overrules_what_a_file_asks_for() -> None:
-    file = ConfigLayer(PROJECT, {"gpus-per-task": "1"}, "runner.toml")
-    made = plan({"gpus-per-node": "0"}, SITE, CUDA, OWN, file)
-    assert requested(made) == (None, 1)
+@each(
+    ({"gpus-per-node": "0"}, {"gpus-per-task": "1"}, None),
+    ({"gpus-per-node": "0"}, {"gres": "gpu:2,nvme:1"}, None),
+    ({"gpus-per-node": "2"}, {"gpus": "0"}, "2"),
+    ({}, {"gpus-per-node": "0"}, None),
+)
+def test_what_is_typed_wins_over_a_file(
+    flags: dict[str, Any], file: dict[str, Any], gpus: str | None
+) -> None:
+    made = plan(flags, SITE, CUDA, OWN, ConfigLayer(PROJECT, file, "runner.toml"))
+    assert requested(made) == (gpus, int(gpus or 1))
     assert made.resources.gpus_per_task is None
+    assert made.resources.gres == ("nvme:1" if "gres" in file else None)
 
 
 def test_gpus_that_a_request_of_sbatch_brings_get_the_driver() -> None:

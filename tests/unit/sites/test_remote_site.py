@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +70,46 @@ def test_it_is_not_submitted(tmp_path: Path) -> None:
     assert "try: runner launch --dry-run --site polaris " in done.stderr
     assert 'sites/polaris.toml with base = "polaris" and [detect] hosts = ["' in done.stderr
     assert sorted(os.listdir(tmp_path / "work")) == ["sandbox"]
+
+
+GPU_IMAGE = {**scripts.OURS, "horovod.version": "0.28.1", "cuda.version": "12.8"}
+
+
+@each(
+    (
+        ("alvis", "--account", "p", "--nodes", "2"),
+        "horovod_gpu.sif is for GPUs, and alvis requires their type",
+        ["T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4"],
+    ),
+    (
+        ("alvis", "--account", "p", "--gpus-per-node", "H100:4"),
+        "the nodes of T4 have T4 or V100 or A40 or A100 or A100fat, not H100",
+        ["T4:4", "V100:4", "A40:4", "A100:4", "A100fat:4"],
+    ),
+    (
+        ("neuron", "--comment", "x", "--gpus-per-node", "16"),
+        "16 GPUs per node, but the nodes of amd_a100nv_8 have 8",
+        ["gpu:8"],
+    ),
+)
+def test_each_type_of_gpu_has_a_line_of_its_own(
+    tmp_path: Path, words: tuple[str, ...], what: str, forms: list[str]
+) -> None:
+    work = tmp_path / "work"
+    labels = work / "horovod_gpu.sif" / ".singularity.d" / "labels.json"
+    labels.parent.mkdir(parents=True)
+    labels.write_text(json.dumps(GPU_IMAGE))
+    env = {**machine(tmp_path / "bin"), "HOME": str(work), "XDG_CACHE_HOME": str(tmp_path)}
+    env["PYTHONPATH"] = str(scripts.EXPECTED.parents[2])
+    site, *options = words
+    argv = ["launch", "--image", "horovod_gpu.sif", "--dry-run", "--site", site, *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "runners", *argv, "torch_mnist"],
+        cwd=work, env={**env, "USER": "ada"}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 80, done.stderr
+    assert f"runner: {what}\n" in done.stderr
+    assert re.findall(r"try: runner launch --(?:gres|gpus-per-node) (\S+) --", done.stderr) == forms
 
 
 def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
