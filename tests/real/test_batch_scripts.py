@@ -48,6 +48,16 @@ echo 'set -- nothing' > env.sh
 srun apptainer exec {UNPACKED} bash -c "source ./env.sh && torchrun --nnodes 2 --nproc_per_node 2 \\
     --rdzv_backend c10d --rdzv_endpoint $HEAD:29477 train.py --job $SLURM_JOB_NAME"
 """
+# Its log is led elsewhere, and the variables are for the container.
+LED_JOB = f"""#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 -t 5 -J led
+#SBATCH --output=/dev/null
+exec > job.log 2>&1
+export APPTAINERENV_MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+export APPTAINERENV_MASTER_PORT=$((SLURM_JOB_ID % 10000 + 20000))
+export APPTAINERENV_WORLD_SIZE=$SLURM_NTASKS APPTAINERENV_OMP_NUM_THREADS=1
+srun apptainer exec {UNPACKED} bash -c 'RANK=$SLURM_PROCID python train.py --led'
+"""
 HOROVOD_JOB = f"""#!/bin/bash
 #SBATCH -N 2
 #SBATCH -n 4
@@ -70,19 +80,20 @@ def answer(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("trainer", "job"),
-    [(DDP, DDP_JOB), (DDP, AGENT_JOB), (HOROVOD, HOROVOD_JOB)],
-    ids=["ddp", "agents", "horovod"],
+    [(DDP, DDP_JOB), (DDP, AGENT_JOB), (DDP, LED_JOB), (HOROVOD, HOROVOD_JOB)],
+    ids=["ddp", "agents", "led", "horovod"],
 )
 def test_the_line_does_what_the_script_does(login: Login, trainer: str, job: str) -> None:
     login.write("train.py", trainer)
     login.write("job.sh", job)
     login.sh("sbatch --wait job.sh")
+    told = answer(login.sh("cat job.log; rm job.log"))
     code, shown = convert(login, "job.sh")
     assert code == 0
     line = shown.splitlines()[0]
     assert "<" not in line, shown
     log = login.sh(f"{line.replace('runner launch', 'runner launch --follow', 1)}")
-    assert answer(log) == answer(login.sh("cat job.log"))
+    assert answer(log) == told == answer(login.sh("cat job.log"))
 
 
 def test_the_guide_shows_what_is_printed(login: Login) -> None:
