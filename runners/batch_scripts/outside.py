@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from textwrap import shorten
 
 from .commands import Command
 from .draft import Note
@@ -21,6 +22,7 @@ SUBSTITUTES = re.compile(r"\$\(|`")
 MONITORS = ("nvidia-smi", "rocm-smi")
 ENVIRONMENTS = ".deepspeed_env"  # of variables that DeepSpeed hands to other nodes
 SETTINGS = (".json", ".yaml", ".yml", ".toml", ENVIRONMENTS)  # ends of files that a training reads
+MOST_SHOWN = 300  # signs of a command
 ASKING = ("--version", "-V", "--mpi=list")
 # Commands of the shell that are not carried over, and of other jobs.
 INSTEAD = {
@@ -50,7 +52,7 @@ def not_carried_over(script: Script) -> Iterator[Note]:
         instead, hidden = _instead(command, script), secrets(command)
         text = " ".join("..." if word in hidden else word.text for word in command.words)
         if not instead.startswith("write ") or (command.line, instead) not in written:
-            yield Note(command.line, f"{text}: {instead}")
+            yield Note(command.line, f"{shorten(text, MOST_SHOWN)}: {instead}")
         written.add((command.line, instead))  # once for all programs of a pipe
     if not script.steps:
         yield Note(0, "no command starts a training, as far as the script tells")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ..counts import starts
 from ..script import Script
 from ..step import JobStep
+from ..words import Word
 from .ranks import sets_own_rank
+from .rendezvous import OF_ADDRESS
 from .rule import Places, rule
 
 REDIRECTED = re.compile(r"\d?&?>>?&?\s*\S+")
+
+
+LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104  nothing is bound
+# A node's name or address; names of placeholders, such as HOST, have capitals.
+NODE = re.compile(r"[a-z][a-z0-9-]*\d[a-z0-9.-]*|\d+(?:\.\d+){3}")
 
 
 @rule
@@ -51,11 +59,24 @@ def _is_taken(script: Script, step: JobStep, name: str, line: int) -> bool:
 
 @rule
 def hosts_fixed(script: Script) -> Places:
-    for step in script.steps if not script.job.has("nodelist") else ():
+    if script.job.has("nodelist") or not script.job.scheduler:
+        return
+    for word in _addresses(script):
+        if NODE.fullmatch(word.known or "") and word.text not in LOCAL:
+            what = f"{word.text}: a node that the job need not get"
+            yield word.line, what, "the first node's name: scontrol show hostnames | head -n 1"
+    for step in script.steps:
         for layer in (each for each in step.layers if each.kind == "starter"):
             names = ("nodelist",) if layer.name == "srun" else ("H", "host", "hosts")
             for word in layer.values(*names):
                 nodes = {part.partition(":")[0] for part in (word.known or "").split(",")} - {""}
-                if nodes - {"localhost", "127.0.0.1"}:
+                if nodes - {*LOCAL}:
                     what = f"{word.text}: nodes that the job need not get"
                     yield word.line, what, "leave it out, or take them from scontrol show hostnames"
+
+
+def _addresses(script: Script) -> Iterator[Word]:
+    """Yield where ranks are to meet, without the port."""
+    yield from script.values("MASTER_ADDR")
+    for step in script.steps:
+        yield from (word.split(":")[0] for word in step.agent.values(*OF_ADDRESS))
