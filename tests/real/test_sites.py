@@ -156,8 +156,8 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
     done = succeeded(login.launch(*TWO, *case.takes, "--follow", "--all", trainer))
     assert "rank 1 of 2" in done.stdout
     if case.name == "perlmutter":
-        runs_on_cpu_nodes(login, trainer)
         accounting_knows_it(login)
+        runs_on_cpu_nodes(login, trainer)
     if case.name == "alvis":
         tutorials_lines_tell(login)
     if case.name == "tuhpc":
@@ -169,7 +169,7 @@ def runs_on_cpu_nodes(login: Login, trainer: str) -> None:
     words = ("--account", "m0001", "--constraint", "cpu", "--nodes", "2", "--ntasks-per-node", "2")
     done = succeeded(login.launch(*words, "--follow", "--all", trainer))
     assert "rank 3 of 4" in done.stdout
-    job = login.told("list")[0]
+    job = login.told("list")[-1]
     assert (job["state"], job["nodes"]) == ("COMPLETED", "nid[004000-004001]")
     script = login.sh(f"cat runs/{login.runs()[-1]}/job.sbatch")
     assert "#SBATCH --constraint=cpu\n" in script
