@@ -26,11 +26,16 @@ def srun(plan: Plan) -> list[str]:
         # A step that holds what is staged runs beside this one, whose
         # --cpus-per-task implies --exact.
         argv.append("--overlap")
+    resources = plan.resources
     if capabilities(plan.launching.scheduler).within_job:
         argv += _part(plan)
-    if plan.resources.cpus_per_task:
+    elif not _job_has_number(plan):
+        # With --cpus-per-task alone srun starts as many as the nodes have room for: hundreds in a
+        # job that has them whole.
+        argv.append(f"--ntasks={resources.tasks}")
+    if resources.cpus_per_task:
         # Since Slurm 22.05 srun does not take it over from the batch job.
-        argv.append(f"--cpus-per-task={plan.resources.cpus_per_task}")
+        argv.append(f"--cpus-per-task={resources.cpus_per_task}")
     if plan.cpus.bind:
         argv.append(f"--cpu-bind={plan.cpus.bind}")
     if plan.spec.error:
@@ -40,6 +45,13 @@ def srun(plan: Plan) -> list[str]:
             *["--open-mode=append"] * bool(plan.interruption.requeue_limit),
         ]
     return [*argv, *plan.spec.srun_args]
+
+
+def _job_has_number(plan: Plan) -> bool:
+    """Whether Slurm knows how many ranks the job has: srun takes that over."""
+    resources = plan.resources
+    numbers = resources.ntasks, resources.ntasks_per_node
+    return any(numbers) or any(arg.startswith(("--ntasks", "-n")) for arg in plan.spec.sbatch_args)
 
 
 def _part(plan: Plan) -> list[str]:

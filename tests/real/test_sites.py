@@ -165,10 +165,10 @@ def test_its_slurm_accepts_the_script_and_runs_it(case: Case, login: Login, trai
 
 
 def runs_on_cpu_nodes(login: Login, trainer: str) -> None:
-    """Perlmutter's nodes without GPUs: the CPU image, by a constraint alone."""
-    words = ("--account", "m0001", "--constraint", "cpu", "--nodes", "2", "--ntasks-per-node", "2")
+    """Perlmutter's nodes without GPUs, by a constraint alone: jobs have their 256 CPUs whole."""
+    words = ("--account", "m0001", "--constraint", "cpu", "--nodes", "2")
     done = succeeded(login.launch(*words, "--follow", "--all", trainer))
-    assert "rank 3 of 4" in done.stdout
+    assert "rank 1 of 2" in done.stdout, "srun would start a rank for each CPU"
     job = login.told("list")[-1]
     assert (job["state"], job["nodes"]) == ("COMPLETED", "nid[004000-004001]")
     script = login.sh(f"cat runs/{login.runs()[-1]}/job.sbatch")

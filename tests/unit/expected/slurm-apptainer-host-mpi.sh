@@ -69,7 +69,7 @@ export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export APPTAINERENV_LD_LIBRARY_PATH="/opt/openmpi-4.1.4/lib"
 
 # The host's MPI in the image, before the job proper: found, complete, and one world.
-srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --ntasks=2 \
   apptainer exec --bind /opt/openmpi-4.1.4:/opt/openmpi-4.1.4:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob mpicheck srun /scratch/ada/runs/torch_mnist-1 || {
   echo "runner: the check of the host's MPI in the image failed, exit code $?" >&2
@@ -77,7 +77,7 @@ srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
 }
 
 ranks_run=yes
-srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --ntasks=2 \
   apptainer exec --bind /opt/openmpi-4.1.4:/opt/openmpi-4.1.4:ro --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &

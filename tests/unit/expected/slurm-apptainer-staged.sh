@@ -85,7 +85,7 @@ export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 export APPTAINERENV_DATA_DIR=/data
 
 ranks_run=yes
-srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --overlap \
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --overlap --ntasks=2 \
   apptainer exec --bind "$stage/tokens:/data/tokens:ro" --bind "$stage/images.sqsh:/data/images:image-src=/,ro" --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &

@@ -76,7 +76,7 @@ export APPTAINERENV_PYTHONNOUSERSITE=1
 export APPTAINERENV_OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 
 ranks_run=yes
-srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 \
+srun --mpi=none --kill-on-bad-exit=1 --wait=600 --ntasks=2 --cpus-per-task=2 \
   apptainer exec --bind /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 /scratch/ada/images/horovod.sif \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller gloo --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &

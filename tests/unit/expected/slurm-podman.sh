@@ -66,7 +66,7 @@ export OMPI_MCA_mpi_abort_delay="${OMPI_MCA_mpi_abort_delay:-1}"
 srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpu-bind=none --ntasks=2 --ntasks-per-node=1 sh -c 'podman image exists "$1" || podman pull --quiet "$1"' sh registry.example.org/ada/hvd:1 || exit
 
 ranks_run=yes
-srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --ntasks=2 \
   podman run --rm --network=host --ipc=host --userns=keep-id --cgroups=disabled --security-opt=label=disable --entrypoint= --volume /tmp:/tmp --volume "$PWD:$PWD" --workdir "$PWD" --volume /scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 --env 'SLURM_*' --env 'PMI_*' --env 'PMIX_*' --env 'PALS_*' --env 'CUDA_*' --env 'NCCL_*' --env 'FI_*' --env 'HOROVOD_*' --env 'UCX_*' --env OMP_NUM_THREADS --env OMPI_MCA_btl_vader_single_copy_mechanism --env PMIX_MCA_gds --env OMPI_MCA_mpi_yield_when_idle --env OMPI_MCA_mpi_abort_delay --env PYTHONNOUSERSITE=1 --env OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1 registry.example.org/ada/hvd:1 \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &

@@ -68,7 +68,7 @@ export OUTPUT_DIR=/scratch/ada/runs/torch_mnist-1
 . "$run/private/env.sh" || exit
 
 ranks_run=yes
-srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 \
+srun --mpi=pmix --kill-on-bad-exit=1 --wait=600 --ntasks=2 \
   '--container-image=registry.example.org#ada/hvd:1' --container-mounts=/scratch/ada/runs/torch_mnist-1:/scratch/ada/runs/torch_mnist-1 "--container-workdir=$PWD" --container-env=PYTHONNOUSERSITE,OUTPUT_DIR,SEED \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller mpi --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
@@ -265,7 +267,10 @@ def test_valves_land_where_they_belong() -> None:
         "/w",
     )
     assert "#SBATCH --hold\n" in text
-    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2 --label" in text
+    assert (
+        "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --ntasks=2 --cpus-per-task=2 --label"
+        in text
+    )
     assert "--no-home /images/a.sif" in text
 
 
@@ -311,7 +316,7 @@ def test_the_network_between_nodes_is_not_set_up_on_one() -> None:
 
 def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
     text = render.render(made(error="a b_%j.err"), PATHS, "/w")
-    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=2" in text
+    assert "srun --mpi=none --kill-on-bad-exit=1 --wait=600 --ntasks=2 --cpus-per-task=2" in text
     assert " '--error=a b_%j.err' \\\n" in text
     assert " --errors " in text
     assert "#SBATCH --error" not in text
@@ -336,3 +341,16 @@ def test_each_name_has_its_row_in_a_table() -> None:
     for names, table in tables:
         assert set(names) == set(table)
     assert set(commands.AGENTS) == set(AGENTS)
+
+
+@each(
+    ({}, " --ntasks=2 "),
+    ({"resources": Resources(nodes=2, ntasks_per_node=2, cpus_per_task=2)}, ""),
+    ({"sbatch_args": ("--ntasks-per-node=4",)}, ""),
+)
+def test_srun_is_told_how_many_ranks_there_are(changes: dict[str, Any], option: str) -> None:
+    """Of a job with whole nodes --cpus-per-task alone would make a rank of each of its CPUs."""
+    text = render.render(made(**changes), PATHS, "/w")
+    (line,) = re.findall(r"^srun .*", text, re.MULTILINE)
+    assert ("--ntasks" in line) is bool(option)
+    assert option in line
