@@ -187,7 +187,7 @@ class Profile:
 
 
 class NodeGroup(NamedTuple):
-    """Nodes of a partition that are alike: how many, the GPUs of each, the features.
+    """Nodes of a partition that are alike: how many, the GPUs and CPUs of each, the features.
 
     GPUs are types, "" where the site gives none, with their numbers.
     """
@@ -195,6 +195,7 @@ class NodeGroup(NamedTuple):
     nodes: int
     gpus: tuple[tuple[str, int], ...] = ()
     features: tuple[str, ...] = ()
+    cpus: int = 0
 
     def count(self, kind: str = "") -> int:
         """Return how many GPUs of a type, "" for any, a node has; Slurm ignores a type's case."""

@@ -8,7 +8,7 @@ from ..core import gpus
 from ..core.model import Controller, LauncherName, SchedulerName
 from ..core.plan import ChoiceId, Cpus, Launching, Variable
 from ..core.remedy import change
-from ..core.site import Site
+from ..core.site import Partition, Site
 from ..schedulers import capabilities
 from . import partition, site_limits
 from .case import Case, DecisionLog, JobResources, RankResources
@@ -97,13 +97,31 @@ def _of_a_gpu(
         poorest = min(kinds, key=lambda kind: kind.cpus // kind.gpus)
         cpus, number, source = poorest.cpus, poorest.gpus, profile.name
     else:
-        fitting = [n for name, n in chosen.gpus if wanted[0] in ("", name)] if chosen else []
-        if chosen is None or not fitting or chosen.cpus < max(fitting):
+        poorest_node = _poorest(chosen, resources, wanted) if chosen else None
+        if poorest_node is None:
             return None
-        cpus, number, source = chosen.cpus, max(fitting), "sinfo"
+        cpus, number, source = *poorest_node, "sinfo"
     of_job = cpus * min(wanted[1] or number, number) // number  # CPUs of a node
     evidence = f"{source}: {cpus} CPUs, {number} GPUs on a node"
     return max(1, of_job // resources.tasks_of_a_node), evidence
+
+
+def _poorest(
+    chosen: Partition, resources: RankResources, wanted: tuple[str, int]
+) -> tuple[int, int] | None:
+    """Return CPUs and GPUs of the node with the fewest CPUs for a GPU, of those that have enough.
+
+    Where nothing is known of the nodes they are those of the partition's smallest.
+    """
+    kind, number = wanted
+    nodes = [
+        (group.cpus, group.count(kind)) for group in partition.groups(chosen, resources.constraint)
+    ]
+    fitting = [node for node in nodes if node[0] >= node[1] >= max(number, 1)]
+    if fitting:
+        return min(fitting, key=lambda node: node[0] // node[1])
+    counts = [count for name, count in chosen.gpus if kind in ("", name)]
+    return (chosen.cpus, max(counts)) if counts and chosen.cpus >= max(counts) else None
 
 
 def choose(

@@ -89,20 +89,30 @@ def _enough(partition: Partition, resources: JobResources) -> bool:
 
 def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> None:
     tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
-    if not partition.cpus or tasks * each <= partition.cpus or resources.overcommit:
+    cpus = _most_cpus(resources, partition)
+    if not cpus or tasks * each <= cpus or resources.overcommit:
         return
-    nodes = -(-resources.tasks * each // partition.cpus)
-    fitting = partition.cpus // tasks
+    nodes = -(-resources.tasks * each // cpus)
+    fitting = cpus // tasks
     remedies = [change(cpus_per_task=fitting) if fitting else change(overcommit=True)]
     if not fitting:
-        remedies.insert(0, change(ntasks_per_node=partition.cpus, leave_out=["ntasks"]))
+        remedies.insert(0, change(ntasks_per_node=cpus, leave_out=["ntasks"]))
     if resources.ntasks and nodes <= partition.nodes:
         remedies.insert(0, change(nodes=nodes))
     log.refuse(
         f"{count(tasks, 'rank')} with {count(each, 'CPU')} each: too many for a node of "
         f"partition {partition.name}",
-        f"sinfo: its nodes have {partition.cpus} CPUs",
+        f"sinfo: its nodes have {cpus} CPUs",
         *remedies,
+    )
+
+
+def _most_cpus(resources: JobResources, partition: Partition) -> int:
+    """Return the CPUs of the largest node that the job can get, of those with its GPUs."""
+    kind, number = gpus.on_a_node(resources) or ("", 0)
+    nodes = groups(partition, resources.constraint)
+    return max((each.cpus for each in nodes if each.count(kind) >= number), default=0) or (
+        partition.cpus
     )
 
 

@@ -74,7 +74,7 @@ def _parse_partition(line: str) -> Partition:
         limit,
         name.endswith("*"),
         int(disk.rstrip("+")),
-        (NodeGroup(int(nodes), gpus, named),),
+        (NodeGroup(int(nodes), gpus, named, int(cpus.rstrip("+"))),),
     )
 
 

@@ -237,6 +237,19 @@ def test_of_several_kinds_of_nodes_the_least_and_no_nodes_without(
         assert reason(made, "constraint") == "the nodes without GPUs do not have it"
 
 
+def test_the_cpus_are_those_of_the_nodes_with_the_gpus() -> None:
+    """As on Alvis, whose only partition has nodes of 16 CPUs too."""
+    large, small = NodeGroup(2, (("A100", 4),), cpus=64), NodeGroup(2, (("V100", 2),), cpus=16)
+    site = replace(SITE, partitions=(replace(partition("all", large, small), cpus=16),))
+    made = plan({"nodes": 2, "partition": "all", "gpus-per-node": "A100:4"}, site)
+    assert requested(made) == ("A100:4", 4)
+    assert made.resources.cpus_per_task == 16
+    (refusal,) = plan(
+        {"partition": "all", "gpus-per-node": "V100:2", "cpus-per-task": 9}, site
+    ).refusals
+    assert refusal.evidence == "sinfo: its nodes have 16 CPUs"
+
+
 def test_a_constraint_whose_nodes_have_no_gpus() -> None:
     nodes = (NodeGroup(2, (("a100", 4),), ("gpu",)), NodeGroup(2, (), ("cpu",)))
     site = replace(SITE, partitions=(partition("batch", *nodes, default=True),))

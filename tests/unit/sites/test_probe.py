@@ -28,7 +28,7 @@ MIG = (("a100_1g.5gb", 7),)
 
 def test_partitions() -> None:
     assert slurm_queries.parse_partitions(SINFO) == (
-        Partition("cpu", 2, 32, (), "1-00:00:00", True, groups=(NodeGroup(2),)),
+        Partition("cpu", 2, 32, (), "1-00:00:00", True, groups=(NodeGroup(2, cpus=32),)),
         Partition(
             "gpu",
             4,
@@ -37,11 +37,11 @@ def test_partitions() -> None:
             "2-00:00:00",
             disk_mb=480000,
             groups=(
-                NodeGroup(3, (("A100", 4),), ("x86_64", "gpu")),
-                NodeGroup(1, (("V100", 2),), ("x86_64",)),
+                NodeGroup(3, (("A100", 4),), ("x86_64", "gpu"), 64),
+                NodeGroup(1, (("V100", 2),), ("x86_64",), 48),
             ),
         ),
-        Partition("mig", 1, 64, MIG, "infinite", groups=(NodeGroup(1, MIG),)),
+        Partition("mig", 1, 64, MIG, "infinite", groups=(NodeGroup(1, MIG, cpus=64),)),
     )
 
 
