@@ -64,7 +64,7 @@ def _missing(name: str) -> Path:
     error = ImageMissing(
         f"the image {name} does not exist",
         looked if brings else f"{looked}\n{nearest(meant, known)}",
-        remedies or expected.commands("horovod_cpu.sif"),
+        remedies or [change(image=next(iter(here.values()), "horovod_cpu.sif"))],
     )
     error.expected = expected.image(name)
     raise error

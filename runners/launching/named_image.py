@@ -10,7 +10,7 @@ from ..core.errors import Problems, Refused, UsageError
 from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
 from ..core.progress import Listener
 from ..core.site import Profile, Site
-from ..images import container_runtime, expected, file_for_store, local_image, reference
+from ..images import container_runtime, local_image, reference
 from ..images.local_image import ImageMissing
 from ..planning import execution, site_limits
 from ..script import environment
@@ -42,7 +42,8 @@ def find(
     try:
         if unnamed := _unnamed_environment(settings, here):
             return NamedImage(unnamed, RuntimeName.NONE, by_nobody=True)
-        file_for_store.check(name, runtime, _for_files(here))
+        if runtime not in (*execution.CONTAINERS, RuntimeName.NONE):
+            _check_no_file(name, runtime, here)
         image = _image(name, runtime, dry_run or bool(problems.found), listener)
         image, why = _image_for_nodes(name, image, resources, here.profile)
         image = container_runtime.with_storage(_looked_into(image, listener))
@@ -53,14 +54,21 @@ def find(
         return NamedImage(error.expected, runtime)
     except (UsageError, Refused) as error:
         problems.found.append(error)
-        return NamedImage(expected.image(name) if name else ImageInfo(Path("image")), runtime)
+        return NamedImage(_expected(name), runtime)
 
 
-def _for_files(here: Site) -> list[RuntimeName]:
-    """Return the runtimes of the site that take an image's file."""
-    of_site = here.profile.runtimes if here.profile else ()
-    known = (*here.runtimes, *of_site)
-    return [each for each in execution.CONTAINERS if each in known]
+def _check_no_file(name: str | None, runtime: RuntimeName, here: Site) -> None:
+    """Refuse an image's file for a runtime with a store, naming those of the site that take one."""
+    from ..images import file_for_store  # few sites have such a runtime
+
+    known = (*here.runtimes, *(here.profile.runtimes if here.profile else ()))
+    file_for_store.check(name, runtime, [each for each in execution.CONTAINERS if each in known])
+
+
+def _expected(name: str | None) -> ImageInfo:
+    from ..images import expected  # for a mistake only
+
+    return expected.image(name) if name else ImageInfo(Path("image"))
 
 
 def _runtime(settings: config.Config, here: Site) -> RuntimeName:

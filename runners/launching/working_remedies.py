@@ -104,7 +104,11 @@ class _Search:
                 left += [each for each in more if _key(each) not in seen]
                 seen.update(map(_key, more))
         # What changes less, and is ready, comes first.
-        return sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
+        ranked = sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
+        typed: dict[str, Remedy] = {}  # what changes in two ways may be the same to type
+        for each in ranked:
+            typed.setdefault(suggest.text(each, self.typed), each)
+        return list(typed.values())
 
     def _tried(self, remedy: Remedy) -> Remedy:
         """Return a remedy that works, or cannot be tried from here, with what it needs first.
@@ -118,9 +122,9 @@ class _Search:
         if made.refusals:
             raise suggest.refused(made.refusals)
         needs = made.spec.image.unbuilt
-        if remedy.text or not needs or ("dry-run", True) in self.typed.switches:
-            return remedy
-        return replace(remedy, text=needs)
+        another = "image" in dict(remedy.options)
+        looks_ahead = ("dry-run", True) in self.typed.switches and not another
+        return remedy if remedy.text or looks_ahead else replace(remedy, text=needs)
 
 
 def _planned(remedy: Remedy, typed: CommandLine) -> Plan:

@@ -170,6 +170,14 @@ def test_arguments_that_train_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+def test_without_a_trainer_it_is_a_packaged_test(capfd: pytest.CaptureFixture[str]) -> None:
+    made = runners.plan(image="horovod_cpu.sif", scheduler="slurm", nodes=2)
+    assert made.spec.trainer.name == "torch_mnist"
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(UsageError, match="without a trainer"):
+        runners.plan(args=["--epochs", 1], image="horovod_cpu.sif")
+
+
 def test_force_submits_what_would_be_refused_and_is_recorded() -> None:
     with pytest.raises(runners.Refused):
         launch(nodes=3)
