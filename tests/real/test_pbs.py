@@ -15,7 +15,7 @@ import pytest
 from .conftest import Done, Login, ended, on_cluster, succeeded
 from .places import BARE
 
-pytestmark = pytest.mark.unpacked
+pytestmark = [pytest.mark.unpacked, pytest.mark.usefixtures("node_file")]
 COMMANDS = "/opt/torque"
 PROFILE = """
 if [ -n "$SLURM_JOB_ID" ]; then
@@ -51,7 +51,6 @@ def launch(login: Login, *words: str) -> Done:
     return pbs(login, "launch", "--image", login.image, *WORDS, *words)
 
 
-@pytest.mark.usefixtures("node_file")
 def test_qsub_takes_the_script_and_the_ranks_are_one_world(login: Login) -> None:
     login.write("hello.py", TRAINER)
     printed = succeeded(launch(login, "--dry-run", "hello.py")).stdout
@@ -75,6 +74,7 @@ def test_qdel_ends_it_and_what_qsub_refuses_is_told(login: Login) -> None:
     (id,) = re.findall(r"job (\d+) submitted", succeeded(launch(login, trainer)).stderr)
     login.sh(f"until squeue -h -j {id} -o %N | grep -qF 'n[1-2]'; do sleep 0.2; done")
     succeeded(pbs(login, "cancel", id))
-    assert "CANCELLED" in login.sh(f"scontrol show job {id}")
+    login.sh(f"while squeue -h -j {id} | grep -q .; do sleep 0.2; done")  # it kills the job
+    assert '"CANCELLED"' in login.sh("cat runs/*/job.json")
     refused = launch(login, "--partition", "nosuch", trainer)
     ended(refused, 80, "PBS refused the job; nothing was submitted", "Invalid partition name")
