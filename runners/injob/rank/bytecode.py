@@ -28,12 +28,18 @@ def use_beside_source() -> None:
     def cache_from_source(
         path: "Any", debug_override: "Any" = None, *, optimization: "Any" = None
     ) -> "str":
-        far = str(elsewhere(path, debug_override, optimization=optimization))
-        folder = os.path.dirname(os.path.abspath(path))
+        folder, _, name = os.path.abspath(path).rpartition("/")
         if folder not in beside:
-            beside[folder] = is_safe(folder)
-        return os.path.join(folder, "__pycache__", os.path.basename(far)) if beside[folder] else far
+            beside[folder] = folder.startswith(installed) or is_safe(folder)
+        if debug_override is not None or not beside[folder]:
+            return str(elsewhere(path, debug_override, optimization=optimization))
+        level = str((sys.flags.optimize or "") if optimization is None else optimization)
+        end = f".opt-{level}.pyc" if level else ".pyc"
+        return f"{folder}/__pycache__/{name.rpartition('.')[0]}.{sys.implementation.cache_tag}{end}"
 
+    # Not each of hundreds of folders: a network's file system may take its time.
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    installed = tuple(f"{prefix}/lib" for prefix in prefixes if is_safe(prefix))
     module.cache_from_source = cache_from_source
 
 
