@@ -12,6 +12,7 @@ Python 3.6, for what runs on a node's own.
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import hmac
 import os
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TMPDIR, BYTECODE = "TMPDIR", "PYTHONPYCACHEPREFIX"
-SHARED = "/tmp"
+SHARED, MEMORY = "/tmp", "/dev/shm"
 # Sockets lie in it (unix(7): 107 bytes), under names of their programs' own.
 LONGEST, RANDOM = 59, 12
 NAME = re.compile(rf"runner-[0-9a-f]{{4}}\.[0-9a-f]{{{RANDOM}}}")
@@ -168,10 +169,35 @@ def is_private(folder: "str") -> "bool":
 
 
 def tidy(argv: "list[str]") -> "int":
-    """Remove what the ranks of a job that has failed could not: they were killed."""
+    """Remove what the ranks of a job that has failed could not, as they were killed."""
     for base in {os.environ.get(TMPDIR) or SHARED, SHARED}:
         sweep(base)
+    for path in unused_semaphores():
+        with contextlib.suppress(OSError):
+            os.unlink(path)
     return 0
+
+
+def unused_semaphores() -> "Iterator[str]":
+    """Yield those of Python's multiprocessing, of this user, that no process has mapped.
+
+    By inode: glibc makes one under another name (sem_open(3)).
+    """
+    ours = {}
+    for path in glob.glob(os.path.join(MEMORY, "sem.mp-*")):
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            if status.st_uid == os.getuid():
+                ours[path] = str(status.st_ino)
+    if not ours:
+        return
+    maps = (line.split() for file in glob.glob("/proc/[0-9]*/maps") for line in _lines(file))
+    mapped = {fields[4] for fields in maps if len(fields) > 5 and "/sem." in fields[5]}
+    yield from (path for path, inode in ours.items() if inode not in mapped)
+
+
+def _lines(path: "str") -> "list[str]":
+    return read(path).splitlines()
 
 
 def around(argv: "list[str]") -> "int":

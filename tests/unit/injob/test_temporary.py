@@ -219,3 +219,30 @@ def test_a_command_gets_its_arguments_signals_and_exit_code(tmp_path: Path) -> N
     assert code("sh", "-c", "exit 3") == 3
     assert code("sh", "-c", "kill -USR1 $PPID; sleep 10") == 128 + signal.SIGUSR1
     assert code("no such program") == 127
+
+
+SPAWNS = """
+import multiprocessing, os, signal, sys
+from multiprocessing import resource_tracker
+lock = multiprocessing.get_context("spawn").Lock()
+print(os.getpid(), resource_tracker._resource_tracker._pid, lock._semlock.name, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory")
+def test_semaphores_of_killed_processes_are_removed_and_no_others() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    own, tracker, name = process.stdout.readline().split()
+    path = Path(f"/dev/shm/sem.{name.lstrip('/')}")
+    assert path.exists()
+    temporary.tidy([])
+    assert path.exists(), "its process lives"
+    for pid in (tracker, own):
+        os.kill(int(pid), signal.SIGKILL)
+    process.communicate()
+    temporary.tidy([])
+    assert not path.exists()
