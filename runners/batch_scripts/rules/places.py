@@ -54,7 +54,9 @@ def _is_taken(script: Script, step: JobStep, name: str, line: int) -> bool:
     here = [each for each in script.content.assignments if each.line == line]
     set_there = {each.name for each in here if each.value.known == "0"}
     words = {*re.findall(r"\$\{?(\w+)", text), *step.variables}
-    return (line in own and name in text) or bool(set_there & words)
+    fed = command.document if step.fed else None
+    within = fed and line in range(fed.line, fed.line + fed.text.count("\n") + 1)
+    return bool((line in own and name in text) or within or set_there & words)
 
 
 @rule
