@@ -11,9 +11,9 @@ from dataclasses import replace
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..injob import failure_kinds as kinds
-from ..jobs import metrics_tail, wording
 from ..jobs.stalls import MISSING, TITLE
 from ..schedulers.base import clock, limit_seconds
+from . import pace
 from .explanation import Alternative, Certainty, Explanation, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, host
@@ -33,9 +33,6 @@ SIGNAL_NO_LOG = 53  # of slurmstepd that cannot open a job's log (21.08 to 26.05
 STALL_SECONDS = LogPattern("waiting for remainder of ranks for more than")
 STALL_WARNING = LogPattern(TITLE)
 STALLED_RANKS = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
-# Of a training that needs several starts: seconds of each at least, and to save before the limit;
-# starts that the default of --requeue-limit allows with room for failures; tenths of what it needs.
-SHORTEST_START, BEFORE_LIMIT, FEW_STARTS, LEEWAY = 3600, 120, 5, 12
 STALL_STATES = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
 
 
@@ -163,39 +160,14 @@ def no_step_yet(facts: Facts) -> Explanation | None:
     return None if facts.state == JobState.FAILED else no_step(facts)
 
 
-def _needs(facts: Facts, seconds: int) -> int:
-    """Return the seconds of all steps at the pace of those that were made within the limit.
-
-    0 where twice the limit is enough, or the trainer says nothing of its steps.
-    """
-    reading = None if facts.of_text else metrics_tail.last(facts.paths)
-    if not reading or not reading.steps or not reading.step:
-        return 0
-    needed = round(seconds * reading.steps / reading.step)
-    return needed if needed > 2 * seconds else 0
-
-
-def _cannot_finish(facts: Facts, cause: str, seconds: int, needed: int) -> Explanation:
-    """Offer what finishes all the same: several starts, each from the last checkpoint, or days."""
-    cause += f"; at its pace all steps need {wording.span(needed)}: it cannot finish within it"
-    each = max(seconds, SHORTEST_START)
-    starts = -(-needed // each)
-    whole = Alternative("to finish in one job", change(time=clock(LEEWAY * needed // 10)))
-    if not saves(facts):
-        return _ended(facts, cause, whole.fix)
-    limits: dict[str, Value] = {"time": clock(each)} if each > seconds else {}
-    limits |= {"requeue-limit": 2 * starts} if starts > FEW_STARTS else {}
-    fix = change(limits, requeue=True, signal=f"USR1@{BEFORE_LIMIT}", arguments=resume(facts))
-    because = "--requeue starts it again, and it resumes from what it saved on the signal"
-    return _ended(facts, cause, fix, because=because, others=[whole])
-
-
 def time_limit(facts: Facts) -> Explanation:
     seconds = limit_seconds(facts.resources.time or "")
     limit = f" of {clock(seconds)}" if seconds else ", the partition's,"
     cause = f"the job reached its time limit{limit} and was ended{since(facts)}"
-    if needed := _needs(facts, seconds or 0):
-        return _cannot_finish(facts, cause, seconds or 0, needed)
+    if seconds and (needed := pace.needed_seconds(facts, seconds)):
+        cause += f"; {pace.in_words(facts, needed)}"
+        best, *others = pace.ways(facts, seconds, needed)
+        return _ended(facts, cause, best.fix, others=others)
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))

@@ -550,7 +550,9 @@ def test_a_training_that_cannot_finish_within_its_limit(
     said = explain(paths, launched(job, time="00:01:00"), Status(JobState.TIMEOUT))
     assert f"at its pace all steps need {needs}: it cannot finish within it" in said.cause
     assert str(said.fix) == f"{offered} -- --resume {paths.root}"
-    assert [each.does for each in said.others] == ["to finish in one job"]
+    assert [each.does for each in said.others] == [
+        "to finish in one job, where its partition gives so much time"
+    ]
 
 
 def test_data_that_is_missing_is_looked_for_where_the_plan_found_it(tmp_path: Path) -> None:
