@@ -29,7 +29,7 @@ def needed_seconds(facts: Facts, seconds: int) -> int:
 
 def in_words(facts: Facts, needed: int) -> str:
     text = f"at its pace all steps need {wording.span(needed)}: it cannot finish within it"
-    several = ", but in several starts that go on from each other's checkpoints"
+    several = ", but in several starts that resume from checkpoints"
     return text + several if saves(facts) else text
 
 
