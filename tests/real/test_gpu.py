@@ -99,8 +99,10 @@ def test_within_an_allocation_the_gpus_are_its_own(login: Login) -> None:
 
 def test_without_a_scheduler_what_nvidia_smi_lists_counts(login: Login) -> None:
     labelled(login)
-    login.write("bin/nvidia-smi", "#!/bin/sh\n" + "echo 'GPU 0: A (UUID: GPU-a)'\n" * 3)
-    login.sh("mkdir -p bin; chmod +x bin/nvidia-smi")
+    login.sh("mkdir bin")
+    lists = "".join(f"echo 'GPU {n}: H100 (UUID: GPU-{n})'\n" for n in range(3))
+    login.write("bin/nvidia-smi", f"#!/bin/sh\n{lists}")
+    login.sh("chmod +x bin/nvidia-smi")
     launch = "PATH=$PWD/bin:$PATH runner launch --scheduler local --image horovod_gpu.sif --dry-run"
     script = login.sh(f"{launch} torch_mnist")
     assert "# gpus-per-node: 3 (horovod_gpu.sif is for GPUs and this machine has 3)" in script
