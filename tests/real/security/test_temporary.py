@@ -171,7 +171,3 @@ def test_no_rank_looks_for_a_display(login: Login, bob: Stranger) -> None:
     assert job.log.count("SIZE 2 -gl") == 2
     for node in NODES:
         assert "UID 1000" not in bob.sh(f"cat heard-{node}")
-    for setting, comes in (("HWLOC_COMPONENTS=-gl", False), ("NOTHING=", True)):
-        mpirun = ["env", setting, "mpirun", "-np", "1", "true"]
-        succeeded(on_cluster(mpirun, node="n1"))
-        assert ("UID 1000" in bob.sh("cat heard-n1")) is comes
