@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import files, trust
+from ..core import files, gpus, trust
 from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths
 from ..core.model import BindMount, RuntimeName
@@ -28,7 +28,8 @@ from .server_visit import ServerVisit
 from .sessions import PreparedSession, SessionRequest
 
 JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
-ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1, "gpus-per-node": "0"}
+ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
+NO_GPUS = {"gpus-per-node": "0"}  # also of an image for GPUs
 WRITER = 'SummaryWriter(os.environ["OUTPUT_DIR"] + "/tensorboard"); its default is ./runs'
 
 
@@ -97,7 +98,8 @@ def session_meant(names: Sequence[str], runs: Runs) -> Run | None:
 def _for_one_task(flags: Mapping[str, Any], first: Job) -> dict[str, Any]:
     """Return the flags for one task, in the image of a run, unless they say otherwise."""
     given = {name: value for name, value in flags.items() if value is not None}
-    settings = {**flags, **ONE_TASK, **given}
+    no_gpus = {} if set(gpus.SETTINGS) & set(given) else NO_GPUS
+    settings = {**flags, **ONE_TASK, **no_gpus, **given}
     if "image" not in given and first.image:
         settings["image"] = first.image
         if "runtime" not in given and Path(first.image, "bin", "python").exists():

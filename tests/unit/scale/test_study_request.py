@@ -79,6 +79,8 @@ def test_a_size_with_ranks_has_a_gpu_for_each() -> None:
     found = asked.settings(Point(Size(2, 4), asked.variants[0], 1))
     assert found["gpus-per-node"] == "A100:4"
     assert (found["nodes"], found["ntasks-per-node"], found["controller"]) == (2, 4, "gloo")
+    on_cpus = question(flags=(("gpus-per-node", "0"),))
+    assert on_cpus.settings(Point(Size(2, 4), asked.variants[0], 1))["gpus-per-node"] == "0"
 
 
 @each(("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",))
