@@ -86,8 +86,12 @@ CASES = (
         ),
         "the cluster calls itself alvis",
     ),
-    # Nothing tells this one from others.
-    Case("tuhpc", ("--site", "tuhpc"), ("--ntasks-per-node=1", "--time=04:00:00")),
+    Case(
+        "tuhpc",
+        ("--site", "tuhpc"),
+        ("--ntasks-per-node=1", "--time=04:00:00"),
+        found="the cluster calls itself tuhpc",
+    ),
 )
 
 
