@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.bench import warmup
+
 from .conftest import Login, ended, succeeded
 from .test_recipes import ranks, train
 
@@ -189,6 +191,12 @@ def test_a_resnet_learns_from_cifar10(login: Login, model: str) -> None:
     result = train(login, 2, "torch_resnet", "--data", "cifar10", *small, "--fp16-allreduce")
     assert result["steps"] == 50 // 8
     assert result["arguments"]["image_size"] == 32
+
+
+def test_without_warm_up_the_rate_of_many_ranks_spoils_the_training() -> None:
+    """With it they learn what one rank learns."""
+    assert warmup.accuracy(warmup.RANKS, warmup.WARMUP_EPOCHS) > 0.95
+    assert warmup.accuracy(warmup.RANKS, 0) < 0.5
 
 
 # Those of blocks and the first are 3 x 3; 1 x 1 are the shortcuts, which He et al. do not count.
