@@ -50,8 +50,9 @@ print("SIZE", MPI.COMM_WORLD.Get_size(), os.environ["HWLOC_COMPONENTS"])
 
 
 def left(node: str) -> str:
-    """Return what of ada's is in a node's /tmp."""
-    found = ["find", "/tmp", "-mindepth", "1", "-user", "ada"]
+    """Return what of ada's is in a node's /tmp, but for a folder of Slurm's PMIx plugin."""
+    found = ["find", "/tmp", "-mindepth", "1", "-name", "spmix_appdir_*", "-prune"]
+    found += ["-o", "-user", "ada", "-print"]
     return on_cluster(found, user="root", node=node).stdout
 
 
