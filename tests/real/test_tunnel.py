@@ -48,7 +48,7 @@ def started(argv: list[str], node: str, user: str) -> Iterator[subprocess.Popen[
 def sshd() -> Iterator[None]:
     """The login node's; ada has a key, and a password that is none."""
     succeeded(on_cluster(["bash", "-c", KEY]))
-    prepared = "mkdir -p /run/sshd; usermod --password '*' ada"
+    prepared = "rm -f /var/log/sshd.log; mkdir -p /run/sshd; usermod --password '*' ada"
     succeeded(on_cluster(["bash", "-c", prepared], user="root"))
     try:
         with started(["/usr/sbin/sshd", "-D", "-E", "/var/log/sshd.log"], CONTROLLER, "root"):
