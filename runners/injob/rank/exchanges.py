@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Callable
 
@@ -33,38 +34,41 @@ class Exchanges:
         self.counts, self.others = False, False
         self.sent, self.layers, self.looks = "", False, LOOKS
         self.core: Any = None
-        self.backends: list[Any] = []
-        self.groups = 0  # that there were when `backends` were looked for
+        self.known: Mapping[Any, Any] = {}  # all process groups
+        self.numbers: list[Callable[[], int]] = []  # of those of all ranks
+        self.groups = 0  # how many were known when they were looked for
 
     def count(self) -> int | None:
         """Return how many all ranks have made; None where that cannot be told."""
-        if self.core is not None and len(self.core._world.pg_map) != self.groups:
+        if len(self.known) != self.groups:
             self._look_for_groups()
         if not self.counts:
             return None if self.others else 0
         total = self.of_horovod - self.between_two
-        for one in self.backends:
-            total += one._get_sequence_number_for_group()
+        for number in self.numbers:
+            total += number()
         return total
 
     def _look_for_groups(self) -> None:
         """Find the process groups of all ranks; what fewer make is not the same on each rank."""
-        world = self.core._world
-        self.groups, self.backends = len(world.pg_map), []
-        for group in world.pg_map:
-            if len(world.pg_group_ranks[group]) == self.core.get_world_size():
-                every = [group._get_backend(device) for device in group._device_types]
-                self.backends += {id(one): one for one in every}.values()
+        self.groups, backends = len(self.known), []
+        for group in self.known:
+            if len(self.core._world.pg_group_ranks[group]) == self.core.get_world_size():
+                backends += [group._get_backend(device) for device in group._device_types]
+        each = {id(one): one._get_sequence_number_for_group for one in backends}.values()
         try:
-            for one in self.backends:
-                one._get_sequence_number_for_group()
+            for number in each:
+                number()
         except RuntimeError:  # such as MPI's, which has no such number
-            self.backends, self.others = [], True
-        self.counts = self.counts or bool(self.backends)
+            self.numbers, self.others = [], True
+        else:
+            self.numbers = [*each]
+        self.counts = self.counts or bool(self.numbers)
 
     def watch_torch(self, module: Any) -> None:
         """Watch what torch.distributed sends, and what layers exchange."""
         self.core = module
+        self.known = getattr(getattr(module, "_world", None), "pg_map", {})
         for name in {*BETWEEN_TWO, *SENDING, *IN_LAYERS}:
             if hasattr(module, name):
                 self._watch(module, name)
@@ -77,7 +81,7 @@ class Exchanges:
 
         @functools.wraps(destroy)
         def destroyed(*args: Any, **kwargs: Any) -> Any:
-            self.groups, self.backends = -1, []
+            self.groups, self.numbers = -1, []
             return destroy(*args, **kwargs)
 
         module.destroy_process_group = destroyed

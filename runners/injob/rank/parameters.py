@@ -20,9 +20,11 @@ def in_groups(groups: Iterable[Any]) -> list[Any]:
     return list({id(one): one for one in each}.values())
 
 
-def version(parameters: Sequence[Any]) -> int:
+def version(groups: Sequence[Any]) -> int:
     """Return a number that changes as the first and the last of the parameters do."""
-    return sum(parameters[at]._version for at in (0, -1)) if parameters else 0
+    first, last = groups[0]["params"], groups[-1]["params"]
+    before: int = first[0]._version if first else 0
+    return before + last[-1]._version if last else before
 
 
 def captures(torch: Any) -> bool:

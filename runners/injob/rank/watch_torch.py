@@ -133,11 +133,10 @@ class Watch:
         if not self.depth:
             self.frame = None
             if training := optimizer.__dict__.get(KEY):
-                training.groups = optimizer.param_groups
-                first, last = optimizer.param_groups[0], optimizer.param_groups[-1]
-                training.version = version([*first["params"][:1], *last["params"][-1:]])
+                training.groups = groups = optimizer.param_groups
+                training.version = version(groups)
                 if training.loose and training.is_compared and not captures(self.torch):
-                    training.left = checksum(self.torch, in_groups(training.groups))
+                    training.left = checksum(self.torch, in_groups(groups))
 
     def _is_within(self, frame: FrameType | None) -> bool:
         while frame is not None and frame is not self.frame:
@@ -247,7 +246,7 @@ class Watch:
             if training.told == training.steps or not parameters or captures(self.torch):
                 return
             training.told = training.steps
-            changed = version(parameters) != training.version
+            changed = version(training.groups) != training.version
             shapes, sharded = training.about.get("shapes"), training.about.get("sharded")
             training.about.update(describe(self.torch, parameters))
             training.about["sharded"] = training.about["sharded"] or sharded or ""

@@ -380,6 +380,97 @@ def group_in_a_child():
     train(net, sgd(net), rank, steps=5)
 
 
+@wrong
+def states_of_rank_1_handed_on():
+    rank, net = gloo(), model()
+
+    def hand_on(number):
+        if number % 5 == 4:
+            state = [net.state_dict()]
+            dist.broadcast_object_list(state, 1)
+            net.load_state_dict(state[0])
+
+    train(net, sgd(net), rank, steps=42, after=hand_on)
+
+
+@wrong
+def a_file_of_rank_0_loaded_by_all():
+    rank, net = gloo(), model()
+
+    def hand_on(number):
+        if number % 8 == 7:
+            if rank == 0:
+                torch.save(net.state_dict(), "run/state.pt")
+            dist.barrier()
+            net.load_state_dict(torch.load("run/state.pt"))
+            dist.barrier()
+
+    train(net, sgd(net), rank, steps=44, after=hand_on)
+
+
+@wrong
+def forty_folds_not_wrapped():
+    rank = gloo()
+    for fold in range(40):
+        alone(model(fold), rank, 5)
+        dist.barrier()
+
+
+@wrong
+def metrics_as_objects_sent():
+    rank, net = gloo(), model()
+    optimizer = sgd(net)
+    for number in range(40):
+        metrics = [{"loss": float(step(net, optimizer, rank, number)), "step": number}]
+        dist.send_object_list(metrics, 0) if rank else dist.recv_object_list([None], 1)
+
+
+@wrong
+def frozen_and_unfrozen_in_turn():
+    rank, net = gloo(), model()
+    net[0].requires_grad_(False)
+    net = DDP(net)
+    optimizer = sgd(net)
+    for number in range(60):
+        net.module[0].requires_grad_(number // 10 % 2 == 1)
+        step(net, optimizer, rank, number)
+
+
+@wrong
+def own_weight_decay():
+    rank, net = gloo(), DDP(model())
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, weight_decay=0.1 * rank)
+    train(net, optimizer, rank, steps=100)
+
+
+class _Gathered(torch.autograd.Function):
+    """As for SimCLR."""
+
+    @staticmethod
+    def forward(ctx, value):
+        every = [torch.zeros_like(value) for _ in range(ranks())]
+        dist.all_gather(every, value)
+        return torch.cat(every)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient.chunk(ranks())[dist.get_rank()]
+
+
+@wrong
+def gathered_features_not_wrapped():
+    rank, net = gloo(), model()
+    optimizer = sgd(net)
+    for number in range(40):
+        data, target = batch(number, rank)
+        features = net(data)
+        optimizer.zero_grad()
+        (loss_of(features, target) + _Gathered.apply(features).std()).backward()
+        optimizer.step()
+
+
 # Wrong: copies of one training ------------------------------------------------------------------
 
 
@@ -803,6 +894,135 @@ def uneven_inputs():
     rank, net = gloo(), DDP(model())
     with torch.distributed.algorithms.join.Join([net]):
         train(net, sgd(net), rank, steps=80 + 5 * rank)
+
+
+@right
+def warm_up_and_all_states():
+    rank, net = gloo(), model()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    if rank == 0:
+        alone(net, rank, 12, optimizer)
+    net = DDP(net)
+    state = [optimizer.state_dict()]
+    dist.broadcast_object_list(state, 0)
+    optimizer.load_state_dict(state[0])
+    train(net, optimizer, rank, steps=80)
+
+
+@right
+def ring_of_gradients():
+    """An average by sending and receiving."""
+    rank, net = gloo(), model()
+    optimizer = sgd(net)
+
+    def exchange():
+        for one in net.parameters():
+            other = torch.zeros_like(one.grad)
+            works = [dist.isend(one.grad, 1 - rank), dist.irecv(other, 1 - rank)]
+            for work in works:
+                work.wait()
+            one.grad = (one.grad + other) / 2
+
+    for number in range(80):
+        step(net, optimizer, rank, number, before=exchange)
+
+
+@right
+def reduced_and_broadcast():
+    rank, net = gloo(), model()
+    optimizer = sgd(net)
+
+    def exchange():
+        for one in net.parameters():
+            dist.reduce(one.grad, 0)
+            one.grad /= ranks()
+            dist.broadcast(one.grad, 0)
+
+    for number in range(80):
+        step(net, optimizer, rank, number, before=exchange)
+
+
+@right
+def calibrated_on_rank_0():
+    rank, net = gloo(), DDP(model())
+    train(net, sgd(net), rank, steps=80)
+    if rank == 0:
+        scale = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.LBFGS([scale])
+        data, target = batch(999, 0)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = loss_of(scale * net.module(data).detach(), target)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+
+class _Expert(torch.nn.Module):
+    """All ranks' samples to each expert, and its share of the outputs back."""
+
+    def __init__(self, rank):
+        super().__init__()
+        torch.manual_seed(0)
+        self.shared = torch.nn.Linear(8, 8)
+        torch.manual_seed(rank)
+        self.own = torch.nn.Linear(8, 1)
+
+    def forward(self, value):
+        every = _Gathered.apply(self.shared(value))
+        out = _Summed.apply(self.own(every))
+        return out.chunk(ranks())[dist.get_rank()]
+
+
+@right
+def experts_by_gathering():
+    rank = gloo()
+    net = _Expert(rank)
+    optimizer = sgd(net)
+    shared = list(net.shared.parameters())
+    for number in range(80):
+        step(net, optimizer, rank, number, before=lambda: average([one.grad for one in shared]))
+
+
+@right
+def two_groups_one_after_another():
+    rank, net = gloo(), model()
+    optimizer = sgd(net)
+    train(DDP(net), optimizer, rank, steps=40)
+    dist.destroy_process_group()
+    where = f"file://{os.getcwd()}/run/second"
+    dist.init_process_group("gloo", where, rank=rank, world_size=2)
+    train(DDP(net), optimizer, rank, steps=40)
+
+
+@right
+def averaged_once_more_after_training():
+    rank, net = gloo(), model()
+    train(
+        net, sgd(net), rank, steps=44,
+        after=lambda number: average_weights(net) if number % 8 == 7 else None,
+    )  # fmt: skip
+    average_weights(net)
+
+
+@right
+def bound_to_buckets_and_static():
+    rank = gloo()
+    net = DDP(model(), gradient_as_bucket_view=True, static_graph=True)
+    train(net, torch.optim.AdamW(net.parameters()), rank, steps=80)
+
+
+@right
+def averaged_by_wrapped_optimizer():
+    """PyTorch's own local SGD, after some steps of DDP."""
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    rank, net = gloo(), model()
+    averager = PeriodicModelAverager(period=4, warmup_steps=10)
+    train(net, PostLocalSGDOptimizer(sgd(net), averager), rank, steps=42)
 
 
 # Right: Horovod and mpi4py ------------------------------------------------------------------------
