@@ -33,8 +33,8 @@ case $(uname -m) in
     x86_64) export HOROVOD_BUILD_ARCH_FLAGS="-march=x86-64-v3 -mtune=generic" ;;
     *) export HOROVOD_BUILD_ARCH_FLAGS="-mtune=generic" ;;
 esac
-# One compiler per core, but no more than memory allows: torch's headers take 1.5 GB each.
-memory=$(awk '/^MemAvailable/ {print int($2 / 1500000) + 1}' /proc/meminfo)
+# One compiler per core, but no more than memory allows: each of the two large sources takes 2.4 GB.
+memory=$(awk '/^MemAvailable/ {print $2 < 2500000 ? 1 : int($2 / 2500000)}' /proc/meminfo)
 cores=$(nproc)
 export MAKEFLAGS=-j$((cores < memory ? cores : memory))
 pip wheel --verbose --no-build-isolation --no-deps --wheel-dir /opt/wheel /opt/source

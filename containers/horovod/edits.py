@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from containers.horovod import data_types, for_keras, speed
+from containers.horovod import compile_once, data_types, for_keras, speed
 from containers.horovod.edit import Edit, EditError, apply
 
 CXX17 = "torch >= 2.1 and TensorFlow >= 2.16 headers need C++17"
@@ -159,7 +159,14 @@ REPAIRS = (
         LOOPBACK,
     ),
 )
-EDITS = (*COMPILING, *REPAIRS, *speed.EDITS, *data_types.EDITS, *for_keras.EDITS)
+EDITS = (
+    *COMPILING,
+    *compile_once.EDITS,
+    *REPAIRS,
+    *speed.EDITS,
+    *data_types.EDITS,
+    *for_keras.EDITS,
+)
 
 
 def main(argv: list[str]) -> int:
