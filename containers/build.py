@@ -13,6 +13,7 @@ is done by an ordinary user.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -43,7 +44,8 @@ from .plan import EPOCH, BuildOptions, BuildPlan
 # Ten times and more is what emulation takes, of the self-test's limit too.
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
-BASE, NO_RECIPES = "base.tar", "no-recipes"
+BASE, NO_RECIPES = "base", "no-recipes"
+COMPILE_BASE = "base to compile in"
 
 
 def build(plan: BuildPlan, options: BuildOptions, shown: BuildProgress) -> None:
@@ -115,7 +117,8 @@ class Builder:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.folders.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
-            build_steps.run(steps, shown)
+            workers = build_steps.at_once(os.cpu_count() or 1, build_steps.available_memory())
+            build_steps.run(steps, shown, process.stop_all, workers)
 
     def steps(self) -> list[BuildStep]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
@@ -127,6 +130,7 @@ class Builder:
             BuildStep(
                 "environment, with its test",
                 packing,
+                usual=self.usual("environment"),
                 make=self.make_environment,
                 command=lambda: self.apptainer.argv(self.environment_build()),
                 status=self.last_line("environment"),
@@ -134,6 +138,7 @@ class Builder:
             BuildStep(
                 "image: environment and trainers",
                 needed=True,
+                usual=self.usual("image"),
                 make=self.make_image,
                 command=lambda: trainers.append_command(Path("trainers"), plan.output),
                 status=self.last_line("image"),
@@ -148,14 +153,18 @@ class Builder:
             BuildStep(
                 "wheels",
                 wanted and not plan.wheels.exists(),
+                after=(),
+                usual=self.usual("wheels"),
                 make=partial(wheels.fetch, *fetch),
                 command=partial(wheels.command, *fetch),
                 status=partial(build_steps.fetched, plan.wheels),
             ),
-            *self.base_steps("base to compile in", compiling, plan.wheel_definition),
+            *self.base_steps(COMPILE_BASE, compiling, plan.wheel_definition),
             BuildStep(
                 "Horovod wheel",
                 compiling,
+                after=("wheels", COMPILE_BASE),
+                usual=self.usual("horovod"),
                 make=self.compile_horovod,
                 command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod)),
                 status=self.last_line("horovod"),
@@ -175,19 +184,16 @@ class Builder:
             make=partial(self.make_base, path),
             command=partial(self.base_command, path, archive),
             status=self.last_line(f"base-for-{path.stem}"),
+            after=(),
+            usual=self.usual("base"),
         )
         return [step]
 
     def make_base(self, path: Path) -> None:
-        """Fill it, compare its packages with the lock, wrap it as an image."""
-        layer = self.plan.folders.temporary / "base.tar"
-        try:
-            self.apptainer.run(self.base_command(path, layer), self.log(f"base-for-{path.stem}"))
-            self.check_versions(debian.installed(layer), path)
-            with atomic.new_file(self.plan.base_archive(path)) as part:
-                debian.docker_archive(layer, part, self.plan.image.architecture)
-        finally:
-            layer.unlink(missing_ok=True)
+        """Fill it, and compare its packages with the lock."""
+        with atomic.new_file(self.plan.base_archive(path)) as part:
+            self.apptainer.run(self.base_command(path, part), self.log(f"base-for-{path.stem}"))
+            self.check_versions(debian.installed(part), path)
 
     def base_command(self, path: Path, layer: Path) -> list[str]:
         """What fills the base of a definition with Debian packages. Raises Refused."""
@@ -206,14 +212,24 @@ class Builder:
     ) -> Build:
         """What builds a definition from its base; the wheels and what is `bound` are seen by it."""
         plan, registry, lock = self.plan, self.plan.registry_base, self.plan.image.lock
-        base = ("docker", registry) if registry else ("docker-archive", BASE)
+        base = ("docker", registry) if registry else ("localimage", BASE)
         return Build(
             definition=path,
             output=plan.folders.temporary / f"{path.stem}.sif",
-            files={"containers": HERE, BASE: plan.base_archive(path), **files},
+            files={"containers": HERE, BASE: plan.folders.temporary / f"base-{path.stem}", **files},
             build_args={"bootstrap": base[0], "from": base[1], "lock": lock, **build_args},
             binds=(f"{plan.wheels}:/mnt:ro", *filter(None, [bound])),
         )
+
+    def build_on_base(self, build: Build, log: Path) -> None:
+        """Build from the unpacked base: as an OCI image it would be packed and unpacked again."""
+        if self.plan.registry_base:
+            self.apptainer.build(build, log)
+            return
+        archive = self.plan.base_archive(build.definition)
+        with process.emptied(build.files[BASE]) as folder:
+            self.apptainer.run(debian.unpack_command(archive, folder), log)
+            self.apptainer.build(build, log)
 
     # 3. Horovod
 
@@ -221,7 +237,7 @@ class Builder:
         """Compile it against the image's own frameworks; keep nothing but the wheel."""
         with atomic.new_folder(self.plan.horovod) as part:
             build = self.horovod_build(part)
-            self.apptainer.build(build, self.log("horovod"))
+            self.build_on_base(build, self.log("horovod"))
             build.output.unlink()
 
     def horovod_build(self, result: Path) -> Build:
@@ -236,7 +252,7 @@ class Builder:
         """Install and pack all but the trainers, then test as a user would run it."""
         log, build = self.log("environment"), self.environment_build()
         build.files[NO_RECIPES].mkdir(exist_ok=True)
-        self.apptainer.build(build, log)
+        self.build_on_base(build, log)
         if self.plan.registry_base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
             self.apptainer.run(apptainer.exec_argv(build.output, *debian.DPKG), answer)
@@ -283,6 +299,10 @@ class Builder:
             recipes = ",".join(trainers.names(CHECKOUT))
             labels = {**self.plan.revision.labels(), "recipes": recipes}
             sif_write.write(like, squashfs, labels, EPOCH, image)
+
+    def usual(self, kind: str) -> int:
+        """Seconds that a kind of step takes on two idle cores, 0 where nobody knows."""
+        return self.plan.image.usual.get(kind, 0)
 
     # logs
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +14,17 @@ from runners.core.progress import Progress
 from runners.core.text import human_size
 
 WIDTH = 60  # of a log's last line
+STEP_MEMORY = 2 * 10**9  # bytes that a step needs, beside others
 Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
 
 
 class BuildProgress(Progress):
     """Shows a build to people; this one shows nothing."""
 
-    def phase(self, name: str, status: Status = str) -> AbstractContextManager[None]:
-        """Show what is done until it ends."""
+    def phase(
+        self, name: str, status: Status = str, usual: str = ""
+    ) -> AbstractContextManager[None]:
+        """Show what is done until it ends; `usual` is how long it takes. Phases may overlap."""
         return nullcontext()
 
 
@@ -32,6 +37,8 @@ class BuildStep:
     make: Callable[[], None]
     command: Callable[[], list[str]] = list  # the one that takes long, for people to read
     status: Status = str
+    after: tuple[str, ...] | None = None  # the steps whose results it uses; all before it
+    usual: int = 0  # seconds on two idle cores, 0 where nobody knows
 
 
 def outline(steps: Sequence[BuildStep]) -> str:
@@ -44,15 +51,76 @@ def outline(steps: Sequence[BuildStep]) -> str:
     return "\n".join(lines)
 
 
-def run(steps: Sequence[BuildStep], shown: BuildProgress) -> None:
-    """Make what is needed, in order. Raises RunnerError."""
-    for number, step in enumerate(steps, start=1):
-        name = f"[{number}/{len(steps)}] {step.name}"
-        if not step.needed:
-            shown.say(f"{name}: nothing to do")
-            continue
-        with shown.phase(name, step.status):
-            step.make()
+def at_once(cores: int, memory: int) -> int:
+    """Return how many steps may run beside each other; `memory` in bytes is what is available."""
+    return max(1, min(cores, memory // STEP_MEMORY))
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Bytes of memory that programs can get without swapping."""
+    match = re.search(r"^MemAvailable: +(\d+) kB$", meminfo.read_text("utf-8"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def run(
+    steps: Sequence[BuildStep],
+    shown: BuildProgress,
+    stop: Callable[[], None] = lambda: None,
+    workers: int = 1,
+) -> None:
+    """Make what is needed, each step once those before it are made. Raises RunnerError.
+
+    Of `workers` steps at a time; when one fails, `stop` ends the commands of the others.
+    """
+    before = [_before(steps, number) for number in range(len(steps))]
+    done = {number for number, step in enumerate(steps) if not step.needed}
+    for number in sorted(done):
+        shown.say(f"{_title(steps, number)}: nothing to do")
+    running: dict[Future[None], int] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            while len(done) < len(steps):
+                started = {*done, *running.values()}
+                ready = [n for n in range(len(steps)) if n not in started and before[n] <= done]
+                for number in ready[: workers - len(running)]:
+                    left = _seconds_left(steps, before, done)
+                    running[pool.submit(_make, steps, number, left, shown)] = number
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    future.result()
+                    done.add(running.pop(future))
+        except BaseException:
+            while wait(running, timeout=0).not_done:  # one may be about to start a command
+                stop()
+                wait(running, timeout=1)
+            raise
+
+
+def _make(steps: Sequence[BuildStep], number: int, left: int, shown: BuildProgress) -> None:
+    step = steps[number]
+    usual = f"usually {step.usual} s; about {left // 60 + 1} min left" if step.usual else ""
+    with shown.phase(_title(steps, number), step.status, usual):
+        step.make()
+
+
+def _title(steps: Sequence[BuildStep], number: int) -> str:
+    return f"[{number + 1}/{len(steps)}] {steps[number].name}"
+
+
+def _before(steps: Sequence[BuildStep], number: int) -> set[int]:
+    """Return the numbers of the steps that must be made before one."""
+    named = steps[number].after
+    return {n for n in range(number) if named is None or steps[n].name in named}
+
+
+def _seconds_left(
+    steps: Sequence[BuildStep], before: Sequence[Collection[int]], done: Collection[int]
+) -> int:
+    """Return the usual time of the longest way through what is not done."""
+    ends: list[int] = []
+    for number, step in enumerate(steps):
+        start = max((ends[n] for n in before[number]), default=0)
+        ends.append(start + (0 if number in done else step.usual))
+    return max(ends, default=0)
 
 
 def last_line(log: Path) -> str:

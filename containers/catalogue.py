@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runners.core.disk_space import Needs
@@ -40,6 +41,8 @@ class Image:
     requirements: tuple[str, ...] = ()  # what the lock is made from
     build_inputs: tuple[str, ...] = (BUILD_INPUT,)  # what compiling Horovod needs besides
     compiler_packages: tuple[str, ...] = ()  # of Debian, beside those of the wheel's definition
+    # Seconds that each kind of step takes on two idle cores.
+    usual: Mapping[str, int] = field(default_factory=dict)
 
     def packages(self, path: Path) -> list[str]:
         """Return the Debian packages that one of its definitions asks for. Raises UsageError."""
@@ -61,6 +64,7 @@ IMAGES = {
         needs_for_trainers=Needs(2 * 10**9, 1_000),
         codename="bookworm",
         registry_base="debian:12-slim",
+        usual={"wheels": 30, "base": 30, "horovod": 110, "environment": 120, "image": 15},
         glibc_minor=36,
         python="3.11",
         # tf-keras asks for `tensorflow`; tensorflow-cpu is the same without the CUDA parts.
@@ -79,6 +83,7 @@ IMAGES = {
         needs_for_trainers=Needs(10 * 10**9, 1_000),
         codename="trixie",
         registry_base="debian:13-slim",
+        usual={"wheels": 80, "base": 60, "horovod": 300, "environment": 400, "image": 60},
         glibc_minor=41,
         python="3.13",
         components=("main", "contrib", "non-free"),

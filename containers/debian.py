@@ -6,8 +6,6 @@ reports what differs from it, and `--frozen` refuses it.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import shutil
 import sys
@@ -15,7 +13,6 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runners.core.digest import sha256
 from runners.core.errors import Refused, SystemFault
 from runners.core.machine import AMD64, ARM64
 from runners.core.text import first_few
@@ -124,23 +121,9 @@ def parse_status(text: str) -> dict[str, str]:
     return versions
 
 
-def docker_archive(layer: Path, output: Path, architecture: str = AMD64) -> None:
-    """Wrap a file system archive as `docker save` would: what a registry gives, in one file."""
-    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    config = {
-        "architecture": architecture,
-        "os": "linux",
-        "config": {"Env": [f"PATH={path}"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(layer)}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
-    with tarfile.open(output, "w") as archive:
-        for name, content in (("config.json", config), ("manifest.json", manifest)):
-            data = json.dumps(content).encode()
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-        archive.add(layer, "layer.tar")
+def unpack_command(archive: Path, folder: Path) -> list[str]:
+    """What unpacks a base, with the owners of its files, which are the user's subordinate ids."""
+    return [*NAMESPACE, "tar", "--extract", f"--file={archive}", f"--directory={folder}"]
 
 
 def check_versions(installed: Mapping[str, str], lock: Path, section: str, frozen: bool) -> None:

@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 from runners.core.errors import Refused, SystemFault, UsageError
 
+from . import process
+
 # What says where packages come from. The rest of a user's configuration (target, user, prefix,
 # constraint, ...) is about the machine itself.
 LISTS = frozenset({"extra-index-url", "find-links", "trusted-host"})
@@ -84,10 +86,19 @@ def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) ->
         )
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     environ = {**os.environ, **(variables or {})}
-    done = subprocess.run(command, capture_output=True, text=True, env=environ)
-    if done.returncode:
-        raise SystemFault(f"pip {arguments[0]} failed:\n{_last_errors(done.stderr)}")
-    return done.stdout
+    pip = subprocess.Popen(
+        command,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches it once, from us
+    )
+    with process.stoppable(pip):
+        output, errors = pip.communicate()
+    if pip.returncode:
+        raise SystemFault(f"pip {arguments[0]} failed:\n{_last_errors(errors)}")
+    return output
 
 
 def _last_errors(text: str) -> str:

@@ -124,7 +124,7 @@ class BuildPlan:
         return debian.SECTIONS[0] if path == self.definition else debian.SECTIONS[1]
 
     def base_archive(self, path: Path) -> Path:
-        return self.folders.builds / f"base-{self.base_key(path)}.tar"
+        return self.folders.builds / f"base-{self.base_key(path)}-files.tar"
 
     @cached_property
     def horovod(self) -> Path:

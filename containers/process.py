@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, AnyStr
 
 from runners.core import locks
 from runners.core.errors import SystemFault
@@ -19,6 +20,7 @@ from . import log_causes
 from .build_steps import BuildProgress
 
 SECONDS_TO_STOP = 30
+_running: set[subprocess.Popen[Any]] = set()  # the commands of steps that run beside each other
 VARIABLE = re.compile(r"\w+=")
 
 
@@ -40,16 +42,17 @@ def run(
             stdout=output,
             stderr=output,
             start_new_session=True,
-            # A script's program in the background ignores SIGINT, and so would its child.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=_heed_sigint if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else None,
         )
-        try:
+        with stoppable(process):
             code = process.wait()
-        except BaseException:
-            _stop(process)
-            raise
     if code:
         raise SystemFault(_report(command, code, log))
+
+
+def _heed_sigint() -> None:
+    """A script's program in the background ignores SIGINT, and so would its child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:
@@ -69,9 +72,41 @@ def _name(command: Sequence[str]) -> str:
     return " ".join(words[: 3 if words[1:2] == ["-m"] else 2])
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+@contextlib.contextmanager
+def stoppable(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
+    """Stop a command, the first of its session, when we or all are stopped."""
+    _running.add(process)
+    try:
+        yield process
+    except BaseException:
+        _stop(process)
+        raise
+    finally:
+        _running.discard(process)
+
+
+def stop_all() -> None:
+    """End the commands that run now; who waits for them gets a SystemFault."""
+    running = list(_running)
+    for process in running:
+        _interrupt(process)
+    for process in running:
+        _end(process)
+
+
+def _stop(process: subprocess.Popen[Any]) -> None:
     """Let the command clean up after itself, then end what is left of it."""
-    process.send_signal(signal.SIGINT)
+    _interrupt(process)
+    _end(process)
+
+
+def _interrupt(process: subprocess.Popen[Any]) -> None:
+    """As a terminal's Ctrl-C: to all of its session, since `unshare` itself ignores it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(SECONDS_TO_STOP)
     with contextlib.suppress(ProcessLookupError):

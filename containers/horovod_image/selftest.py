@@ -1,7 +1,8 @@
 """Proof that an image works, run inside it by `apptainer test` and at the end of each build.
 
-Asserts what Horovod was really built with, then sums over two ranks with each framework and each
-controller, and with mpi4py. Standard library only up to where a rank imports its framework.
+Asserts what Horovod was really built with, and sums over two ranks with each framework and each
+controller, and with mpi4py. Each framework is started once: its ranks sum over Gloo, then over MPI.
+Standard library only up to where a rank imports its framework.
 
 What must be there, the lock in the image says. With NCCL's package in it Horovod must have NCCL and
 GPU code too, though no GPU is used. The sums are of tensors in the CPU's memory, which such an
@@ -15,12 +16,14 @@ compiles a function, for the GPU where there is one.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 NEEDED = {"controllers": {"MPI", "Gloo"}, "operations": {"MPI", "Gloo"}}
 # Packages, with the module of Horovod and its name for the framework.
@@ -29,6 +32,9 @@ FRAMEWORKS = {
     "tensorflow": ("tensorflow", "TensorFlow"),
     "tensorflow-cpu": ("tensorflow", "TensorFlow"),
 }
+BUILT = ("CUDA", "NCCL", "MPI", "Gloo")  # what Horovod tells by cuda_built() and so on
+KNOWN = {"controllers": ("MPI", "Gloo"), "operations": ("NCCL", "MPI", "Gloo")}
+TOLD = ("libraries:", "torch.compile:", "providers of libibverbs:")  # lines of the programs below
 HEADINGS = {
     "Available Frameworks:": "frameworks",
     "Available Controllers:": "controllers",
@@ -39,7 +45,6 @@ CAPABILITIES = {
     "12": {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"},
     "13": {"7.5", "8.0", "9.0", "10.0", "10.0+PTX", "12.0"},
 }
-CUDA_BUILT = "import sys, horovod.{framework} as hvd; sys.exit(not hvd.cuda_built())"
 LIBRARIES = """\
 import accelerate, lightning, peft, PIL.Image, tensorboard, torch.utils.tensorboard
 import torchvision, torchvision.datasets, transformers
@@ -97,14 +102,6 @@ def parse_build(text: str) -> dict[str, list[str]]:
     return found
 
 
-def check_build() -> dict[str, list[str]]:
-    """What Horovod says it was built with. Raises Failed with its output when it cannot say."""
-    done = run(["horovodrun", "--check-build"])
-    if done.returncode:
-        raise Failed(f"horovodrun --check-build failed:\n{done.stdout}")
-    return parse_build(done.stdout)
-
-
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run with a clean environment; standard error joins standard output. Failed on a hang."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SCHEDULER) or k in KEPT}
@@ -131,8 +128,11 @@ def mpi4py_rank() -> int:
     return 0
 
 
-def rank(framework: str, controller: str) -> int:
-    """One rank: sum over all ranks, and say so only when everything is right."""
+def rank(framework: str, controller: str, port: str = "") -> int:
+    """One rank: sum over all ranks, and say so only when everything is right.
+
+    With the port of a rendezvous it sums over Gloo first, in the same process.
+    """
     if framework == "mpi4py":
         return mpi4py_rank()
     if framework == "torch":
@@ -141,6 +141,20 @@ def rank(framework: str, controller: str) -> int:
     else:
         import horovod.tensorflow as hvd
         from tensorflow import constant as tensor
+    has = [name for name in BUILT if getattr(hvd, f"{name.lower()}_built")()]
+    print("built:", *has, flush=True)
+    if port:
+        variables = gloo_variables(port)
+        os.environ.update(variables)
+        add_up(hvd, tensor, "gloo")
+        for name in variables:
+            del os.environ[name]
+    add_up(hvd, tensor, controller)
+    return 0
+
+
+def add_up(hvd: Any, tensor: Any, controller: str) -> None:
+    """Sum over all ranks by this controller, and print what came."""
     hvd.init()
     total = hvd.allreduce(tensor([hvd.rank() + 1.0]), op=hvd.Sum).numpy().tolist()
     enabled = {"mpi": hvd.mpi_enabled, "gloo": hvd.gloo_enabled}[controller]()
@@ -149,7 +163,33 @@ def rank(framework: str, controller: str) -> int:
         flush=True,
     )
     hvd.shutdown()
-    return 0
+
+
+def gloo_variables(port: str) -> dict[str, str]:
+    """What makes a rank that mpirun started one of Gloo's; all are on this machine."""
+    rank, size = (os.environ[f"OMPI_COMM_WORLD_{name}"] for name in ("RANK", "SIZE"))
+    places = {"RANK": rank, "LOCAL_RANK": rank, "CROSS_RANK": "0"}
+    sizes = {"SIZE": size, "LOCAL_SIZE": size, "CROSS_SIZE": "1"}
+    rendezvous = {"ADDR": "127.0.0.1", "PORT": port}
+    return {
+        **{f"HOROVOD_{name}": text for name, text in {**places, **sizes}.items()},
+        **{f"HOROVOD_GLOO_RENDEZVOUS_{name}": text for name, text in rendezvous.items()},
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_HOSTNAME": "localhost",
+    }
+
+
+def rendezvous() -> int:
+    """Start the server by which the ranks of Gloo meet; return its port."""
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer()
+    port: int = server.start()
+    server.init(get_host_assignments(parse_hosts(f"localhost:{RANKS}"), RANKS))
+    return port
 
 
 def prove(framework: str, controller: str) -> None:
@@ -158,10 +198,37 @@ def prove(framework: str, controller: str) -> None:
     # Horovod 0.28.1: two frameworks in one process over MPI abort at shutdown, when the first of
     # its two libraries ends MPI. So each has a process of its own.
     done = run([*START[controller], sys.executable, __file__, "rank", framework, controller])
-    expected = f"sum=[{float(sum(range(1, RANKS + 1)))}] size={RANKS} controller={controller} "
-    if done.returncode or done.stdout.count(expected) != RANKS:
-        raise Failed(f"{framework} over {controller}, {RANKS} ranks: wrong result\n{done.stdout}")
+    check_sums(framework, [controller], done)
     print(f"{framework} over {controller}: {RANKS} ranks agree ({time.monotonic() - began:.1f} s)")
+
+
+def prove_both(framework: str) -> list[str]:
+    """The same over Gloo and MPI, by the same two ranks; return what their Horovod has."""
+    began = time.monotonic()
+    ranks = [sys.executable, __file__, "rank", framework, "mpi", str(rendezvous())]
+    done = run([*START["mpi"], *ranks])
+    built = re.search(r"^built: (.*)$", done.stdout, re.MULTILINE)
+    if not built:
+        raise Failed(f"Horovod cannot be imported for {framework}:\n{done.stdout}")
+    names = built[1].split()
+    if (
+        set(names) >= NEEDED["controllers"]
+    ):  # else it is told what is missing, not how the sums failed for it
+        check_sums(framework, ["gloo", "mpi"], done)
+        seconds = time.monotonic() - began
+        print(f"{framework} over gloo and mpi: {RANKS} ranks agree ({seconds:.1f} s)", flush=True)
+    return names
+
+
+def check_sums(
+    framework: str, controllers: list[str], done: subprocess.CompletedProcess[str]
+) -> None:
+    """Each rank must have printed the right sum. Raises Failed with the output."""
+    for controller in controllers:
+        expected = f"sum=[{float(sum(range(1, RANKS + 1)))}] size={RANKS} controller={controller} "
+        if done.returncode or done.stdout.count(expected) != RANKS:
+            what = f"{framework} over {controller}, {RANKS} ranks: wrong result"
+            raise Failed(f"{what}\n{done.stdout}")
 
 
 def require(kind: str, needed: set[str], there: list[str]) -> None:
@@ -172,29 +239,28 @@ def require(kind: str, needed: set[str], there: list[str]) -> None:
 
 
 def prove_gpu_code(cuda: str) -> None:
-    """Each extension must have CUDA, and code for each generation of GPUs. Raises Failed."""
+    """Each extension must have code for each generation of GPUs. Raises Failed."""
     from .labels import capabilities, horovod_libraries
 
     for framework, library in horovod_libraries().items():
         require(f"GPU code for {framework}", CAPABILITIES[cuda], capabilities(library))
-        done = run([sys.executable, "-c", CUDA_BUILT.format(framework=framework)])
-        if done.returncode:
-            raise Failed(f"Horovod for {framework} was built without CUDA:\n{done.stdout}")
 
 
 def prove_program(program: str, what: str) -> None:
-    """Run a Python program and print its last line. Raises Failed when `what` does not work."""
+    """Run a Python program and print what it says. Raises Failed when `what` does not work."""
     done = run([sys.executable, "-W", "ignore", "-c", program])
     if done.returncode:
         raise Failed(f"{what}:\n{done.stdout}")
-    print(done.stdout.splitlines()[-1], flush=True)  # what comes before are TensorFlow's notes
+    told = [line for line in done.stdout.splitlines() if line.startswith(TOLD)]
+    print(*told, sep="\n", flush=True)  # what comes before are TensorFlow's notes
 
 
-def prove_compile() -> None:
-    """Compile a function by torch.compile. Raises Failed."""
+def prove_libraries() -> None:
+    """Import the libraries of the trainers, and compile a function by torch.compile. Failed."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        prove_program(COMPILED, "torch.compile does not work")
+        what = "a library of the trainers cannot be imported, or torch.compile does not work"
+        prove_program(LIBRARIES + COMPILED, what)
 
 
 def prove_tools() -> None:
@@ -213,23 +279,22 @@ def locked() -> set[str]:
 
 def prove_all() -> None:
     """Prove what our images must have. Raises Failed with the evidence."""
-    built, packages = check_build(), locked()
+    packages = locked()
     frameworks = dict(named for package, named in FRAMEWORKS.items() if package in packages)
     cuda = next((major for major in CAPABILITIES if f"nvidia-nccl-cu{major}" in packages), "")
-    operations = NEEDED["operations"] | ({"NCCL"} if cuda else set())
-    needed = {"frameworks": set(frameworks.values()), **NEEDED, "operations": operations}
-    for kind, names in needed.items():
-        require(kind, names, built[kind])
+    there = [prove_both(framework) for framework in frameworks]
+    both = [name for name in BUILT if all(name in names for names in there)]
+    print(f"frameworks: {', '.join(frameworks.values())}")
+    for kind, known in KNOWN.items():
+        needed = NEEDED[kind] | ({"NCCL"} if cuda and kind == "operations" else set())
+        require(kind, needed, [name for name in both if name in known])
     if cuda:
+        require("GPUs", {"CUDA"}, [name for name in both if name == "CUDA"])
         prove_gpu_code(cuda)
-    prove_program(LIBRARIES, "a library of the trainers cannot be imported")
+    prove("mpi4py", "mpi")
+    prove_libraries()
     prove_program(VERBS, "libibverbs or its providers are missing")
     prove_tools()
-    prove_compile()
-    for framework in frameworks:
-        for controller in START:
-            prove(framework, controller)
-    prove("mpi4py", "mpi")
 
 
 def main(words: list[str]) -> int:

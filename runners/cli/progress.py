@@ -100,15 +100,15 @@ class Lines(BuildProgress):
             self.say(f"  {human_size(done)}{of}, {human_size(done / (now - self.began))}/s")
 
     @contextmanager
-    def phase(self, name: str, status: Status = str) -> Iterator[None]:
+    def phase(self, name: str, status: Status = str, usual: str = "") -> Iterator[None]:
         """Say that something begins, now and then what it does, and how long it took."""
-        self.say(f"{name} ...")
+        self.say(f"{name} ...{usual and f' ({usual})'}")
         began, ended = time.monotonic(), threading.Event()
 
         def signs_of_life() -> None:
             while not ended.wait(SECONDS_BETWEEN_SIGNS):
                 line = status()
-                self.say(f"  {time.monotonic() - began:.0f} s so far{line and ': '}{line}")
+                self.say(f"{name}: {time.monotonic() - began:.0f} s so far{line and ': '}{line}")
 
         thread = threading.Thread(target=signs_of_life, daemon=True)
         thread.start()
@@ -123,18 +123,50 @@ class Lines(BuildProgress):
 class Spinner(Lines):
     """Lines that stay, and below them the work at hand: its time, and what it does now."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock, self.count = threading.RLock(), 0
+        self.shown: Bars | None = None
+
+    def say(self, text: str) -> None:
+        with self.lock:
+            if self.shown is None:
+                super().say(text)
+            else:
+                self.shown.console.print(harmless(text), markup=False, highlight=False)
+
     @contextmanager
-    def phase(self, name: str, status: Status = str) -> Iterator[None]:
+    def phase(self, name: str, status: Status = str, usual: str = "") -> Iterator[None]:
         """Show the work until it ends, then leave one line."""
+        began, shown = time.monotonic(), self._begin()
+        task = shown.add_task(f"{name}{usual and f' ({usual})'}", total=None, status=status)
+        try:
+            yield
+        finally:
+            shown.remove_task(task)
+            self._end()
+        self.say(f"{name}: {time.monotonic() - began:.0f} s")
+
+    def _begin(self) -> Bars:
+        """Return the one display, which all work at hand shares."""
         from rich.progress import SpinnerColumn, TimeElapsedColumn
 
-        began = time.monotonic()
-        now = column(lambda task: status(), style="dim")
-        columns = (SpinnerColumn(), column(lambda task: task.description), TimeElapsedColumn(), now)
-        with bars(*columns, auto_refresh=True, refresh_per_second=4) as made:
-            made.add_task(name, total=None)
-            yield
-        self.say(f"{name}: {time.monotonic() - began:.0f} s")
+        with self.lock:
+            if self.shown is None:
+                now = column(lambda task: task.fields["status"](), style="dim")
+                name = column(lambda task: task.description)
+                columns = (SpinnerColumn(), name, TimeElapsedColumn(), now)
+                self.shown = bars(*columns, auto_refresh=True, refresh_per_second=4)
+                self.shown.start()
+            self.count += 1
+            return self.shown
+
+    def _end(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.shown and not self.count:
+                self.shown.stop()
+                self.shown = None
 
 
 class Bar(Progress):

@@ -14,6 +14,7 @@ from pathlib import Path
 from containers import build_modes, catalogue, debian, process
 from containers.apptainer import Apptainer, Build
 from containers.plan import EPOCH, USUAL_LEVEL, ZSTD
+from tests.docker_archive import docker_archive
 
 from . import kinds
 from .kinds import Kind
@@ -57,7 +58,7 @@ class Maker:
             layer, base = WORK / "layer.tar", WORK / f"base-{len(self.bases)}.tar"
             command = debian.argv(archive, kinds.CODENAME, ("main",), packages, layer)
             self.runtime.run(command, self.log)
-            debian.docker_archive(layer, base)
+            docker_archive(layer, base)
             layer.unlink()
             self.bases[packages] = base
         return self.bases[packages]

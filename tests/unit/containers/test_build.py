@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from containers.horovod_image import selftest
 from containers.plan import USUAL_LEVEL, ZSTD
 from runners.core import digest
 from runners.core.errors import Refused, SystemFault, UsageError
+from tests.docker_archive import docker_archive
 
 CHECK_BUILD = """\
 Horovod v0.28.1:
@@ -48,17 +50,39 @@ def test_the_output_of_check_build_is_read() -> None:
     }
 
 
+def answer(text: str, code: int = 0) -> object:
+    return lambda command: subprocess.CompletedProcess(command, code, stdout=text)
+
+
 def test_a_missing_controller_fails_the_selftest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(selftest, "check_build", lambda: selftest.parse_build(CHECK_BUILD))
+    monkeypatch.setattr(selftest, "rendezvous", lambda: 1)
+    monkeypatch.setattr(selftest, "run", answer("built: MPI\n" * 2, 134))
     monkeypatch.setattr(selftest, "locked", lambda: {"torch", "tensorflow-cpu"})
     assert selftest.main([]) == 1
     assert "Horovod was built without Gloo (controllers)" in capsys.readouterr().err
 
 
-def answer(text: str, code: int = 0) -> object:
-    return lambda command: subprocess.CompletedProcess(command, code, stdout=text)
+SUMS = "".join(f"sum=[3.0] size=2 controller={name} \n" * 2 for name in ("gloo", "mpi"))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "code", "told"),
+    [
+        (f"built: MPI Gloo\n{SUMS}", 0, ""),
+        (f"built: MPI Gloo\n{SUMS}", 1, "torch over gloo, 2 ranks: wrong result"),
+        (f"built: MPI Gloo\n{SUMS[:-5]}", 0, "torch over mpi, 2 ranks: wrong result"),
+        ("ImportError: x", 1, "Horovod cannot be imported for torch"),
+    ],
+)
+def test_each_framework_is_started_once_for_both_controllers(
+    ranks: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "rendezvous", lambda: 1)
+    monkeypatch.setattr(selftest, "run", answer(ranks, code))
+    with pytest.raises(selftest.Failed, match=told) if told else nullcontext():
+        assert selftest.prove_both("torch") == ["MPI", "Gloo"]
 
 
 @pytest.mark.parametrize("ranks", ["sum=[1.0] size=1 controller=mpi \n" * 2, "", "segfault"])
@@ -135,7 +159,7 @@ def test_the_base_is_made_without_privilege_and_without_a_trace_of_the_archive()
 def test_a_base_looks_like_a_saved_image(tmp_path: Path) -> None:
     layer, output = tmp_path / "layer", tmp_path / "base.tar"
     layer.write_bytes(b"file system")
-    debian.docker_archive(layer, output)
+    docker_archive(layer, output)
     with tarfile.open(output) as archive:
         names = archive.getnames()
         member = archive.extractfile("config.json")

@@ -18,7 +18,7 @@ def test_a_phase_says_now_and_then_what_it_does(
     with progress.Lines().phase("[1/6] wheels", lambda: "40 MB fetched"):
         time.sleep(0.1)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["[1/6] wheels ...", "  0 s so far: 40 MB fetched"]
+    assert lines[:2] == ["[1/6] wheels ...", "[1/6] wheels: 0 s so far: 40 MB fetched"]
     assert lines[-1] == "[1/6] wheels: 0 s"
 
 

@@ -207,7 +207,7 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
 
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
     asked = builder(make(tmp_path)).environment_build()
-    assert asked.build_args["from"] == "base.tar"
+    assert asked.build_args["from"] == "base"
     assert str(tmp_path) not in " ".join(asked.build_args.values())
 
 
