@@ -43,6 +43,8 @@ ENVIRONMENT = re.compile(rf"(?:export\s+)?{ONE}(?:\s+{ONE})*\s*(?:\s#.*)?")
 # `set -a`, `export A B` of what is set before: ENV exports all.
 EXPORTED = re.compile(r"(?:set -a|export(?:\s+[A-Za-z_]\w*)+)\s*(?:#.*)?")
 HOSTS = re.compile(r"\$\{?((?!PATH\b|LD_LIBRARY_PATH\b|LIBRARY_PATH\b|PYTHONPATH\b|MANPATH\b)\w+)")
+# [HOST[:PORT]/]PATH[:TAG][@DIGEST], of which spython's writer ends the program where it is another.
+IMAGE = re.compile(r"[\w.-]+(?::\d+(?=/))?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@\w+:\w+)?")
 POST, STAGE, LAST = "/.post.script", "post", "image"
 
 
@@ -77,7 +79,7 @@ def convert(path: Path, text: str) -> Dockerfile:
         raise Refused(f"{path.name} cannot become a Dockerfile", evidence)
     try:
         return Dockerfile(_written(own, files), list(_notes(lines, own)))
-    except (NotImplementedError, SystemExit) as error:  # how spython refuses a text
+    except NotImplementedError as error:  # how spython refuses a text
         raise Refused(f"{path.name} cannot be read by spython", str(error)) from None
 
 
@@ -127,6 +129,8 @@ def _of_header(key: str, value: str, started: int) -> str:
         return "stages: convert one definition for each"
     if key == "bootstrap" and value.lower() != "docker":
         return "a Dockerfile starts from an image of a registry: `Bootstrap: docker`"
+    if key == "from" and not (IMAGE.fullmatch(value) or "{{" in value):
+        return "not the name of an image"
     return "" if key in ("bootstrap", "from") else "only Apptainer reads it"
 
 

@@ -196,10 +196,20 @@ def test_words_of_a_header_in_a_script_are_text(tmp_path: Path) -> None:
     assert 'echo "bootstrap: yum"' in convert(tmp_path / "my.def", text).text
 
 
-@each(
-    "Bootstrap: docker\nFrom: a:b:c\n%post\n  true\n",
-    f"{HEAD}%labels\n  kind bootstrap: yum\n",
-)
-def test_what_spython_cannot_read_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_spython_cannot_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be read by spython"):
-        convert(tmp_path / "my.def", text)
+        convert(tmp_path / "my.def", f"{HEAD}%labels\n  kind bootstrap: yum\n")
+
+
+@each(
+    "debian", "debian:12", "h:5000/a/b:1.0", "a/b@sha256:0123", "h.org/a/b:1@sha256:01", "a_b/c-d"
+)
+def test_the_name_of_an_image(tmp_path: Path, name: str) -> None:
+    text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
+    assert convert(tmp_path / "my.def", text).text.startswith(f"FROM {name} AS post\n")
+
+
+@each("a:b:c", "a b", "http://x/y", "/a", "a@b", "$BASE")
+def test_what_is_no_name_of_an_image(tmp_path: Path, name: str) -> None:
+    text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
+    assert "not the name of an image" in refusal(tmp_path / "my.def", text)
