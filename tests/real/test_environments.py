@@ -141,7 +141,7 @@ def test_the_active_environment(site: Login) -> None:
     done = succeeded(shell(site, activate, f"{LAUNCH} --runtime none where.py"))
     assert done.stdout.count(f"rank of {site.folder}/python ") == 2
     refused = shell(site, activate, f"{LAUNCH} where.py")
-    ended(refused, 2, "has neither torch nor TensorFlow", "try: --image horovod_cpu.sif")
+    ended(refused, 2, "has neither torch nor TensorFlow", "--image horovod_cpu.sif")
     nothing = shell(site, f"{LAUNCH} --runtime none where.py")
     ended(nothing, 2, "try: activate a virtual or conda environment")
 
