@@ -122,6 +122,14 @@ def test_a_damaged_record_is_named(tmp_path: Path, name: str, text: str) -> None
     assert str(paths.root) in str(done.exception)
 
 
+def test_status_warns_of_weights_that_differ_though_they_were_not_checked(tmp_path: Path) -> None:
+    paths = a_run(tmp_path / "runs/pipeline-1", "41", "COMPLETED")
+    value = {"version": 1, "result": "not-checked", "text": "a pipeline", "warning": "they differ"}
+    paths.weights.write_text(json.dumps(value))
+    done = CliRunner().invoke(status_command, [str(paths.root), "--json"])
+    assert json.loads(done.stdout)["weights"] == "not-checked: a pipeline; warning: they differ"
+
+
 def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
     told = slurm.parse_squeue("42|CANCELLED|Resources|0||0:00|1:00|N/A|\n")["42"]
     assert (told.state, told.reason) == (JobState.CANCELLED, "")

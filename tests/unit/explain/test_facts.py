@@ -397,7 +397,7 @@ NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached":
         {"parameter": "fc.weight", "cause": "no gradients ...", "remedy": "DDP(model)"},
         "different-weights",
         0,
-        "DDP(model)",
+        "DDP(model); or, for ranks that train models of their own on purpose: runner launch --no-",
     ),
     (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
     (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
