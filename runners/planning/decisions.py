@@ -132,8 +132,8 @@ def _known(case: Case, log: DecisionLog) -> None:
     for problem in site.problems:
         log.warn(problem)
     if site.profile and site.remote_site:
-        what = f"planned for {site.profile.name} from its profile alone"
-        log.warn(f"{what}; paths of image and folders are those of this machine")
+        what = f"this machine does not belong to {site.profile.name}: only its profile was read"
+        log.warn(f"{what}, and the paths of the image and of folders are this machine's")
     if site.profile:
         log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
     if image.unbuilt:

@@ -156,7 +156,7 @@ def _data_plane(
     log: DecisionLog,
 ) -> DataPlane:
     value, reason, evidence = _carrier(case, resources, vendor, controller, log)
-    log.choose(ChoiceId.DATA_PLANE, value.value, reason, evidence)
+    log.choose(ChoiceId.GRADIENT_TRANSPORT, value.value, reason, evidence)
     return value
 
 

@@ -257,7 +257,7 @@ def gate(
             ChoiceId.GATE, False, case.why(ChoiceId.GATE), "independent ranks count as a success"
         )
     elif size > 1 and spec.trainer.command:
-        reason = f"at least one must create a process group, each of {size} ranks"
+        reason = f"world-size check: one of them must create a process group of all {size} ranks"
         log.choose(ChoiceId.GATE, ", ".join(FRAMEWORKS), reason)
     if spec.tf_config:
         log.choose(

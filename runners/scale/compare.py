@@ -127,7 +127,7 @@ def _decided(plan: PlanRecord, result: Mapping[str, Any]) -> Facts:
         "runtime": plan.launching.runtime.value,
         "launcher": plan.launching.launcher.value,
         "mpi": plan.mpi if controller == Controller.MPI else None,
-        "data-plane": plan.gpus.data_plane.value,
+        "gradient-transport": plan.gpus.data_plane.value,
         "cpus-per-task": plan.resources.cpus_per_task if plan.resources else None,
     }
 

@@ -34,7 +34,7 @@ def srun(plan: Plan) -> list[str]:
         # job that has them whole.
         argv.append(f"--ntasks={resources.tasks}")
     if resources.cpus_per_task:
-        # Since Slurm 22.05 srun does not take it over from the batch job.
+        # srun of Slurm 22.05 and 23.02 does not inherit the batch job's --cpus-per-task.
         argv.append(f"--cpus-per-task={resources.cpus_per_task}")
     if plan.cpus.bind:
         argv.append(f"--cpu-bind={plan.cpus.bind}")

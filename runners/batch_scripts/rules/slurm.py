@@ -33,8 +33,8 @@ def _sruns(script: Script) -> Iterator[tuple[JobStep, Layer]]:
     return ((step, step.starter) for step in script.steps if step.starter.name == "srun")
 
 
-def takes_over_cpus(version: str) -> bool:
-    """Whether srun of this Slurm, "" for an unknown one, takes over --cpus-per-task of the job.
+def inherits_cpus(version: str) -> bool:
+    """Whether srun of this Slurm, "" for an unknown one, respects the job's --cpus-per-task.
 
     NOTE: CHANGELOG of 22.05 ("srun no longer inherits SLURM_CPUS_PER_TASK") and of 23.11 ("get back
     the previous behavior").
@@ -45,7 +45,7 @@ def takes_over_cpus(version: str) -> bool:
 
 @rule
 def srun_cpus_per_task(script: Script) -> Places:
-    if (script.job.count("cpus-per-task") or 1) == 1 or takes_over_cpus(script.site.slurm_version):
+    if (script.job.count("cpus-per-task") or 1) == 1 or inherits_cpus(script.site.slurm_version):
         return
     for step, srun in _sruns(script):
         bind = srun.text("cpu-bind")

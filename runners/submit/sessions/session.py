@@ -24,10 +24,10 @@ ABOUT_RANKS = (
     ChoiceId.GATE,
     ChoiceId.LAUNCHER,
     ChoiceId.MPI,
-    ChoiceId.DATA_PLANE,
+    ChoiceId.GRADIENT_TRANSPORT,
     ChoiceId.NETWORK_INTERFACES,
     ChoiceId.CPU_BIND,
-    ChoiceId.MPI_GIVES_WAY,
+    ChoiceId.MPI_YIELD_WHEN_IDLE,
     ChoiceId.RECIPE,
 )
 INTERRUPTIONS = ("requeue", "requeue-limit", "signal")

@@ -20,12 +20,12 @@
 # nv: yes (the job requests GPUs)
 # driver: any (each node is checked when the job starts)
 # gpu-of-a-rank: local-rank (each rank sees all 4 of its node, which keeps peer-to-peer)
-# data-plane: nccl (GPUs; NCCL is Horovod's fastest transport for them)
+# gradient-transport: nccl (GPUs; NCCL is Horovod's fastest transport for them)
 # cpus-per-task: 8 (as requested)
 # threads: 8 (CPUs per rank)
 # network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
 # requeue: yes (by PBS, on preemption or node failure)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (world-size check: one of them must create a process group of all 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 cd /scratch/ada || exit

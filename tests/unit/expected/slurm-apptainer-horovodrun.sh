@@ -15,11 +15,11 @@
 # launcher: horovodrun (as requested)
 # ssh: yes (horovodrun starts ranks on other nodes by it: steps of this job)
 # nv: no (the job requests no GPU)
-# data-plane: gloo (the CPU transport of the controller)
+# gradient-transport: gloo (the CPU transport of the controller)
 # cpus-per-task: 2 (as requested)
 # threads: 2 (CPUs per rank)
 # network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (world-size check: one of them must create a process group of all 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV

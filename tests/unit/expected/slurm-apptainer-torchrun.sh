@@ -14,10 +14,10 @@
 # controller: none (torchrun's ranks are not Horovod's)
 # launcher: torchrun (as requested)
 # nv: no (the job requests no GPU)
-# data-plane: none (the CPU transport of the controller)
+# gradient-transport: none (the CPU transport of the controller)
 # cpus-per-task: 2 (as requested)
 # threads: 2 (CPUs per rank)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (world-size check: one of them must create a process group of all 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV

@@ -14,7 +14,7 @@
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
 # mpi: none (Gloo needs no PMI)
 # nv: no (the job requests no GPU)
-# data-plane: gloo (the CPU transport of the controller)
+# gradient-transport: gloo (the CPU transport of the controller)
 # cpus-per-task: 2 (as requested)
 # threads: 2 (CPUs per rank)
 # network-interfaces: detected on the nodes (each node uses the one that routes to rank 0's node)
@@ -23,7 +23,7 @@
 # fusion-threshold-mb: 32 (as requested)
 # cycle-time-ms: 2.5 (as requested)
 # start-timeout: 120 (as requested)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 2 ranks)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (world-size check: one of them must create a process group of all 2 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV

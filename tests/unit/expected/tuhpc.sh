@@ -18,11 +18,11 @@
 # launcher: srun (Slurm starts, counts and ends the ranks itself)
 # mpi: pmix (the PMI of the image's MPI (PMIx))
 # nv: no (the job requests no GPU)
-# data-plane: mpi (the CPU transport of the controller)
+# gradient-transport: mpi (the CPU transport of the controller)
 # cpus-per-task: 2 (as requested)
 # threads: 2 (CPUs per rank)
-# mpi-gives-way: yes (on CPUs Horovod's thread shares a rank's cores with training)
-# gate: Horovod, torch.distributed, tf.distribute, mpi4py (at least one must create a process group, each of 8 ranks)
+# mpi-yield-when-idle: yes (a rank that waits in MPI yields its CPU to the computation)
+# gate: Horovod, torch.distributed, tf.distribute, mpi4py (world-size check: one of them must create a process group of all 8 ranks)
 # recipe: image (the image contains it)
 run=/scratch/ada/runs/torch_mnist-1
 unset SLURM_EXPORT_ENV SRUN_EXPORT_ENV

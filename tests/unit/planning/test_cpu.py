@@ -21,7 +21,7 @@ def test_a_rank_has_its_gpus_part_of_the_node() -> None:
     made = solved(Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4))
     assert made.resources.cpus_per_task == 8
     assert made.cpus.bind == "cores"
-    assert values(made)["data-plane"] == "nccl"
+    assert values(made)["gradient-transport"] == "nccl"
     assert values(made)["gpu-of-a-rank"] == "local-rank"
 
 
@@ -89,7 +89,7 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     made = solved(asked, image=image)
     names = {variable.name for variable in made.variables}
     assert ("OMPI_MCA_mpi_yield_when_idle" in names) is expected
-    told = [choice for choice in made.choices if choice.id == "mpi-gives-way"]
+    told = [choice for choice in made.choices if choice.id == "mpi-yield-when-idle"]
     assert [bool(decision.evidence) for decision in told] == [True] * expected
 
 

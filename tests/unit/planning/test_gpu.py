@@ -393,7 +393,7 @@ def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
             slurm_site.SITE,
         )
     )
-    assert slurm_site.values(made)["data-plane"] == plane
+    assert slurm_site.values(made)["gradient-transport"] == plane
     assert bool(made.refusals) is (gpus == "2")  # two ranks on one GPU
 
 
@@ -459,5 +459,5 @@ def test_a_gpu_job_without_nccl_is_told() -> None:
     made = slurm_site.solved(
         Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image
     )
-    assert slurm_site.values(made)["data-plane"] == "gloo"
+    assert slurm_site.values(made)["gradient-transport"] == "gloo"
     assert any("no NCCL" in one.what for one in made.warnings)

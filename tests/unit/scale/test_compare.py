@@ -29,7 +29,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     paths.plan.write_text(json.dumps(plan))
     cut = compare.of_run(paths, job, Status(JobState.FAILED, elapsed=9.0))
     assert cut.settings == {
-        "image": "a.sif", "image digest": "0123456789ab", **launching, "data-plane": "gloo",
+        "image": "a.sif", "image digest": "0123456789ab", **launching, "gradient-transport": "gloo",
         "arguments as typed": "--lr 0.1",
     }  # fmt: skip
     assert cut.measured == {"state": "failed", "elapsed_seconds": 9.0}

@@ -77,7 +77,7 @@ def test_what_was_decided_is_read_from_the_plan(tmp_path: Path) -> None:
         ("runtime", "apptainer"),
         ("launcher", "srun"),
         ("mpi", "pmix"),
-        ("data-plane", "mpi"),
+        ("gradient-transport", "mpi"),
         ("cpus-per-task", 2),
     }
     assert measure.read(paths, 2, "", 1, drop=1).controller == "mpi"

@@ -45,7 +45,9 @@ def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name:
     work = tmp_path / "work"
     done = scripts.at_remote_site(name, work, machine(tmp_path / "bin"), "--dry-run")
     assert scripts.as_ours(done, work) == expected, "if it is meant: python3 -m tests.unit.scripts"
-    assert f"warning: planned for {name} from its profile alone" in done.stderr
+    assert (
+        f"warning: this machine does not belong to {name}: only its profile was read" in done.stderr
+    )
     assert "runner launch --dry-run with the same words" not in done.stderr
     assert sorted(os.listdir(work)) == ["sandbox"]  # nobody was asked, nothing written
     subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=True)
@@ -56,7 +58,7 @@ def test_it_is_planned_and_its_script_is_offered(tmp_path: Path) -> None:
     done = scripts.at_remote_site("polaris", work, env, command="plan")
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
-    assert "warning: planned for polaris from its profile alone" in said
+    assert "warning: this machine does not belong to polaris: only its profile was read" in said
     assert "runner launch --dry-run with the same words" in said
 
 
