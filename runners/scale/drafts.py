@@ -16,7 +16,7 @@ from ..core.progress import Listener
 from ..launching import gather
 from ..script import render
 from ..submit.launch import Draft
-from . import study, study_request
+from . import study, study_request, writes_rate
 from .study import StudyPaths, StudyRecord
 from .study_request import Point
 
@@ -58,10 +58,13 @@ class Drafts:
         """
         question = self.record.question
         study_request.check_epochs(question.args, question.drop)
-        warnings = [one.what for run in self.planned() for one in run.plan.warnings]
+        plans = [run.plan for run in self.planned()]
         return [
             *study_request.may_be_short(question.args, question.drop),
-            *dict.fromkeys(warnings),
+            *dict.fromkeys(
+                text for plan in plans for text in writes_rate.warnings(plan.spec.trainer)
+            ),
+            *dict.fromkeys(one.what for plan in plans for one in plan.warnings),
         ]
 
     def planned(self) -> list[PlannedRun]:

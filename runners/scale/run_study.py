@@ -71,9 +71,11 @@ class StudyWritten:
 StudyEvent = Union[StudyWarning, PointStatus, StudyCounts, StudyReport, StudyWritten]
 
 
-def planned(order: StudyOrder, listener: Listener) -> list[PlannedRun]:
-    """Return the runs that a study would have; raises as `run`, and writes nothing."""
-    return Drafts(*_opened(order), listener, dry_run=True).planned()
+def planned(order: StudyOrder, listener: Listener) -> tuple[list[PlannedRun], list[StudyWarning]]:
+    """Return the runs that a study would have, and warnings; raises as `run`, writes nothing."""
+    drafts = Drafts(*_opened(order), listener, dry_run=True)
+    warnings = [StudyWarning(text) for text in drafts.check()]
+    return drafts.planned(), warnings
 
 
 def run(order: StudyOrder, listener: Listener) -> Iterator[StudyEvent]:

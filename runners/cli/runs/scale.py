@@ -85,7 +85,9 @@ def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> 
     """
     order = _order(trainer, args, values)
     if values["dry_run"]:
-        scale_output.plans(run_study.planned(order, printer.Console()), values["as_json"])
+        planned, warnings = run_study.planned(order, printer.Console())
+        scale_output.warn(warnings)
+        scale_output.plans(planned, values["as_json"])
         return
     failed = scale_output.show(run_study.run(order, printer.Console()), values["as_json"])
     sys.exit(RunnerError.exit_code if failed and not order.render_only else 0)

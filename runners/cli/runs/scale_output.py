@@ -30,12 +30,18 @@ def plans(planned: Sequence[PlannedRun], as_json: bool) -> None:
     printer.json_or_table(as_json, rows, [list(row.values()) for row in rows], list(rows[0]))
 
 
+def warn(warnings: Iterable[StudyWarning]) -> None:
+    """Print what may be wrong with a study, before its runs."""
+    for warning in warnings:
+        printer.tell(f"warning: {warning.text}")
+
+
 def show(events: Iterable[StudyEvent], as_json: bool) -> bool:
     """Print what is new of a study, and its results; return whether runs have no measurement."""
     failed = False
     for event in events:
         if isinstance(event, StudyWarning):
-            printer.tell(f"warning: {event.text}")
+            warn([event])
         elif isinstance(event, PointStatus):
             click.echo(_result(event), err=True)
         elif isinstance(event, StudyCounts):
