@@ -31,7 +31,7 @@ finish() {{
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
   # Ranks that were killed have left their temporary folders.
-  [ "$code" = 0 ] || [ "$code" = {stopped} ] || timeout 60 {tidy} 2> /dev/null
+  {unless}timeout 60 {tidy} 2> /dev/null
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
@@ -121,7 +121,9 @@ def opening(plan: Plan) -> list[str]:
         else ""
     )
     again = AGAIN.format(stopped=EXIT_STOPPED) if requeues else ""
-    text += RECORD.format(stopped=EXIT_STOPPED, again=again, tidy=_tidy(plan))
+    # What an ssh of the job's started is killed at the end of a good job too.
+    unless = "" if plan.ssh else f'[ "$code" = 0 ] || [ "$code" = {EXIT_STOPPED} ] || '
+    text += RECORD.format(stopped=EXIT_STOPPED, again=again, unless=unless, tidy=_tidy(plan))
     text += (ENDED_WELL if requeues else "") + START
     seconds = plan.interruption.step_end_seconds
     if plan.interruption.signal is not None:

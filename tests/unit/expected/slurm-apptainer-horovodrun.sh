@@ -36,7 +36,7 @@ finish() {
     "$code" "$(date +%s)" "$began" > "$run/exit.json.part" &&
     mv "$run/exit.json.part" "$run/exit.json"
   # Ranks that were killed have left their temporary folders.
-  [ "$code" = 0 ] || [ "$code" = 91 ] || timeout 60 srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 "$run/code/injob" tidy 2> /dev/null
+  timeout 60 srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --mpi=none --cpu-bind=none python3 "$run/code/injob" tidy 2> /dev/null
   # A full disk leaves half of it, and so does a rank that was killed while it saved.
   rm -f "$run"/*.json.part "$run"/checkpoints/.*.part
   exit "$code"
