@@ -13,16 +13,17 @@ from typing import Any
 
 from ..core import gpus
 from ..core.command_line import CommandLine
-from ..core.errors import RunnerError
+from ..core.errors import Refused, RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
-from ..core.remedy import LAUNCH, Remedy, advice, together
+from ..core.remedy import LAUNCH, Remedy, advice, change, together
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
 SESSIONS = ("shell", "jupyter")
 PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
 MOST, ATTEMPTS = 3, 16
+DRY_RUN, ONLY_SHOW = ("dry-run", True), change(dry_run=True)
 BRINGS = ("runner build", "runner pull", "runner push")  # a dry run needs no image
 
 
@@ -121,10 +122,12 @@ class _Search:
         made = _planned(remedy, self.typed)
         if made.refusals:
             raise suggest.refused(made.refusals)
-        needs = made.spec.image.unbuilt
-        another = "image" in dict(remedy.options)
-        looks_ahead = ("dry-run", True) in self.typed.switches and not another
-        return remedy if remedy.text or looks_ahead else replace(remedy, text=needs)
+        is_dry = DRY_RUN in (*self.typed.switches, *remedy.options)
+        if made.remote_site and not is_dry:
+            raise Refused("jobs of another site are shown here, not submitted", "", ONLY_SHOW)
+        unbuilt = made.spec.image.unbuilt
+        needs = "" if is_dry and "image" not in dict(remedy.options) else unbuilt
+        return replace(remedy, text=needs) if remedy.text in ("", unbuilt) else remedy
 
 
 def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
