@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..core.errors import Refused, RunnerError, UsageError
-from ..core.plan import Refusal
-from ..core.remedy import COMMAND, Remedy, change
+from ..core.plan import ChoiceId, Plan, Refusal
+from ..core.remedy import COMMAND, LAUNCH, Remedy, change
 from ..images.local_image import ImageMissing
 from . import suggest
 
 
-def error(problems: Sequence[RunnerError], refusals: Sequence[Refusal]) -> RunnerError:
+def error(problems: Sequence[RunnerError], made: Plan) -> RunnerError:
     """Return what was found before a plan was made, and why the plan is refused, as one error.
 
     It is the user's mistake (exit code 2) if one of them is.
     """
-    if len(problems) == 1 and not refusals:
+    for each in problems:
+        each.remedies = tuple(_with_gpus(remedy, made) for remedy in each.remedies)
+    if len(problems) == 1 and not made.refusals:
         return problems[0]
     mistaken = any(isinstance(each, UsageError) for each in problems)
     told = [Refusal(each.what, each.evidence, _remedies(each)) for each in problems]
-    return suggest.refused([*told, *refusals], UsageError if mistaken else Refused)
+    return suggest.refused([*told, *made.refusals], UsageError if mistaken else Refused)
 
 
 def _remedies(problem: RunnerError) -> tuple[Remedy, ...]:
@@ -30,3 +33,11 @@ def _remedies(problem: RunnerError) -> tuple[Remedy, ...]:
     return tuple(
         change(first=each.text) if each.kind == COMMAND else each for each in problem.remedies
     )
+
+
+def _with_gpus(remedy: Remedy, made: Plan) -> Remedy:
+    """Return a launch of the same image from a store, whose labels nobody reads, with its GPUs."""
+    gpus = [(each.id, each.value) for each in made.choices if each.id is ChoiceId.GPUS_PER_NODE]
+    if remedy.kind != LAUNCH or not gpus or "image" not in dict(remedy.options):
+        return remedy
+    return replace(remedy, options=(*remedy.options, *((str(name), str(n)) for name, n in gpus)))

@@ -107,7 +107,7 @@ def plan_for(
     case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
     plan = solver.solve(case)
     if problems.found:
-        raise at_once.error(problems.found, plan.refusals)
+        raise at_once.error(problems.found, plan)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
 
 

@@ -221,3 +221,18 @@ def test_the_rate_and_batch_of_many_ranks_stay_small(ranks: int) -> None:
 def test_the_plan_of_many_ranks_has_them() -> None:
     made = accepted(dry_run=True, image="horovod_cpu.sif", scheduler="slurm", nodes=16, force=True)
     assert made.spec.trainer.args[:1] == ("--epochs",)
+
+
+def test_a_job_of_another_site_is_shown_and_nothing_built_for_it() -> None:
+    """Typed without --dry-run the line would be refused, after a build of minutes."""
+    error = refused(image="horovod_cpu.sif", site="neuron")
+    (line,) = [suggest.text(each, CommandLine("launch")) for each in error.remedies]
+    assert line == "runner launch --dry-run --comment pytorch"
+
+
+def test_an_image_in_a_store_keeps_the_gpus_of_its_file() -> None:
+    """Nobody reads the labels there: the job would get no GPUs."""
+    error = refused("torch_mnist", image="horovod_gpu.sif", site="perlmutter", nodes=2)
+    options = [dict(each.options) for each in error.remedies]
+    assert [each["gpus-per-node"] for each in options] == ["4"]
+    assert [each["image"] for each in options] == ["docker:REGISTRY/horovod_gpu:1"]
