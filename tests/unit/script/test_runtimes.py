@@ -25,6 +25,7 @@ from runners.core.model import (
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.core.trainer import Trainer
+from runners.injob import TIDY
 from runners.script import environment, render, runtimes
 from runners.script.runtimes import limits
 from runners.submit import private_folder
@@ -48,7 +49,7 @@ AS_THEY_ARE = ("pyxis",)  # variables go by their names
 def run(
     tmp_path: Path, made: Plan, env: dict[str, str] | None = None
 ) -> tuple[list[str], dict[str, str]]:
-    """Run the script with stand-ins for all launchers; return the last call of one."""
+    """Run the script with stand-ins for all launchers; return the last that started ranks."""
     folder = tmp_path / NAME
     (folder / "logs").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
@@ -66,7 +67,8 @@ def run(
         check=True,
         timeout=20,
     )
-    argv, seen = ast.literal_eval(out.read_text().splitlines()[-1])
+    calls = [ast.literal_eval(line) for line in out.read_text().splitlines()]
+    argv, seen = next(call for call in reversed(calls) if call[0][-1] != TIDY)
     return argv[1:], seen
 
 
