@@ -6,12 +6,13 @@ Also in a small form, in which `make` compiles two files and has the rest from `
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from containers import catalogue
+from containers import catalogue, debian
 from containers.plan import BuildPlan
 from runners.core.digest import key
 from tests import documents
@@ -26,8 +27,8 @@ __all__ = ["yard"]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the test cluster needs root")
 SECONDS = 1500  # of which compiling for torch alone takes 180 on two quiet cores
-BASE = """Bootstrap: docker-archive
-From: base.tar
+BASE = """Bootstrap: localimage
+From: base
 %post
   python3 -m venv /opt/theirs
   /opt/theirs/bin/pip install --quiet --no-index --find-links /mnt torch numpy
@@ -35,8 +36,11 @@ From: base.tar
   export PATH="/opt/theirs/bin:$PATH"
 """
 MAKE = """
+mkdir base
+{unpack}
 apptainer build --fakeroot --bind "$PWD/wheels:/mnt:ro" \\
     --mksquashfs-args '-comp zstd -Xcompression-level 1' theirs.sif base.def
+unshare --user --map-root-user --map-auto rm -r base
 rm base.tar
 """
 # One of the files that know torch, one that does not, and the library linked by `make build-cpu`.
@@ -79,7 +83,8 @@ def make(yard: Yard, folder: Path, plan: BuildPlan) -> None:
     """From the base that our own Horovod is compiled in, and the wheels beside."""
     os.link(plan.base_archive(catalogue.HERE / plan.image.wheel_definition), folder / "base.tar")
     yard.write("base.def", BASE)
-    succeeded(yard.run("bash", "-ec", MAKE, timeout=SECONDS))
+    unpack = shlex.join(debian.unpack_command(Path("base.tar"), Path("base")))
+    succeeded(yard.run("bash", "-ec", MAKE.format(unpack=unpack), timeout=SECONDS))
 
 
 def build(theirs: Login, output: str, **env: str) -> Done:
