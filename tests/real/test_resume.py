@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cluster.design import PREEMPTION
 from tests.cluster.state import State
+from tests.documents import ROOT, blocks
 
 from .beside import cluster
 from .conftest import UNPACKED, Login, ended, new_folder, on_cluster, succeeded
@@ -221,6 +223,20 @@ def test_a_job_cancelled_while_it_saves_keeps_the_checkpoint_before(login: Login
     inside = f"apptainer exec {UNPACKED} python number.py {' '.join(SHORT)}"
     told = login.sh(f"{inside} --output on --resume runs/slow-1")
     assert "resumed at step 90, epoch 2" in told
+
+
+def test_the_pages_script_with_ddp_saves_and_resumes(login: Login) -> None:
+    page = ROOT / "docs/start/own-trainer.md"
+    (text,) = (b.text for b in blocks(page) if b.marks.get("file") == "stop_ddp.py")
+    words = ["-N", "2", "--requeue", "--parsable", login.write("stop_ddp.py", text)]
+    id = login.launch(*words, "--", "2000").stdout.strip()
+    until(login, "grep -qs 'begins at step 0' runs/*/logs/job.log")
+    login.sh(f"scancel --batch --signal=USR1 {id}")
+    done = ended(login.runner("logs", "--follow", id), 0, "restart 1 of 10")
+    resumed = re.findall(r"begins at step (\d+)", done.stdout)
+    assert len(resumed) == 2
+    assert 0 < int(resumed[1]) < 2000
+    assert "weights equal on all ranks" in done.stdout + done.stderr
 
 
 def test_a_trainer_of_ones_own_saves_and_goes_on(login: Login) -> None:
