@@ -16,8 +16,16 @@ EXAMPLE = "torch_mnist"
 def check(of: click.Command, ctx: click.Context, words: Sequence[str]) -> None:
     """Raise UsageError for arguments without a trainer, or a program's own options without `--`."""
     trainer = ctx.params.get("trainer")
-    if not trainer:
+    if trainer is None:
         return
+    if not trainer:
+        typed = [*ctx.command_path.split(), *words]
+        typed.remove("")
+        raise UsageError(
+            "the trainer is an empty word",
+            "a variable in quotes that is not set? Without any word a launch is a short test",
+            command(*typed),
+        )
     if "--" in words:
         _check_left_out(of, ctx, words, trainer)
     else:

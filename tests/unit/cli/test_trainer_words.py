@@ -179,3 +179,14 @@ def test_the_words_that_are_guessed_name_commands_of_ours() -> None:
 def test_what_is_off_by_itself_is_left_out(typed: list[str], offered: str) -> None:
     (first,) = refused(*typed).remedies
     assert str(first) == offered
+
+
+@each(
+    (["launch", "", "--nodes", "2"], "runner launch --nodes 2"),
+    (["plan", "--image", "a.sif", "--", ""], "runner plan --image a.sif --"),
+)
+def test_an_empty_word_is_no_trainer_and_none_left_out(words: list[str], instead: str) -> None:
+    """As "$TRAINER" of a script gives, where the variable is not set."""
+    with pytest.raises(UsageError, match="the trainer is an empty word") as caught:
+        cli.main(words, prog_name="runner", standalone_mode=False)
+    assert list(map(str, caught.value.remedies)) == [instead]
