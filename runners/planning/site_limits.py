@@ -117,12 +117,11 @@ def _gpus(
 
 def _type(resources: Resources, profile: Profile, log: DecisionLog) -> None:
     """Refuse a type of GPUs that the nodes of the job do not have, as far as all types are told."""
-    requested, kinds = gpus.on_a_node(resources), all_kinds(resources, profile)
+    kinds = all_kinds(resources, profile)
     types = {kind.gpu_type.lower(): kind for kind in kinds}
-    if not requested or not requested[0] or not types or "" in types:
-        return
-    wanted, number = requested
-    if wanted.lower() in types:
+    wanted, number = gpus.on_a_node(resources) or ("", 0)
+    is_part = gpus.MIG.search(wanted)  # of which no profile tells
+    if not wanted or is_part or not types or "" in types or wanted.lower() in types:
         return
     setting = "constraint" if resources.constraint else "partition"
     others = [kind.name for kind in profile.nodes if kind.gpu_type.lower() == wanted.lower()]

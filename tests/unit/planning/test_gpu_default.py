@@ -393,3 +393,10 @@ def test_one_process_that_trains_no_network_gets_none() -> None:
     two = plan({"nodes": 2}, trainer=ALONE)
     (refusal,) = two.refusals
     assert refusal.what == "tokenize is one process, and 2 ranks are asked for"
+
+
+def test_no_profile_tells_of_parts_of_gpus() -> None:
+    """A site may divide its GPUs: only its Slurm knows."""
+    for kind, refused in (("1g.10gb", False), ("a100_2g.10gb", False), ("H100", True)):
+        made = plan({"account": "p", "gpus-per-node": f"{kind}:2"}, of_profile("alvis"))
+        assert bool(made.refusals) is refused, made.refusals
