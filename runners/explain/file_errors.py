@@ -29,18 +29,16 @@ SAID_MISSING = re.compile(
 PATH = re.compile(r"'(/[^']*)'")
 # Files of which a bind mount of their folder is no remedy
 OWNERS = {
-    re.compile(
-        r"/(?:site|dist)-packages/"
-    ): "it is a package's own, which was installed in part or "
-    "in another version: install that package again, in an image of your own",
-    re.compile(r"/\.(?:cache|triton|keras|nv)/"): "it is in a cache, which is empty here or was "
-    "emptied by another process: fill it once where there is a network, with one process",
-    re.compile(r"^/(?:tmp|var/tmp|dev/shm|run)/"): "it is temporary: a process of another node or "
-    "container made it, or one that ended has removed it",
-    re.compile(r"^/(?:proc|sys|dev)/"): "the node's kernel or a driver provides it, which is not "
-    "loaded there, or the container hides it",
-    re.compile(r"^/(?:usr|etc|bin|s?bin|lib\w*|var)/"): "it is the system's: the package that has "
-    "it is to be installed in an image of your own",
+    r"/(?:site|dist)-packages/": "it is a package's own, which was installed in part or in another "
+    "version: install that package again, in an image of your own",
+    r"/\.(?:cache|triton|keras|nv)/": "it is in a cache, which is empty here or was emptied by "
+    "another process: fill it once where there is a network, with one process",
+    r"^/(?:tmp|var/tmp|dev/shm|run)/": "it is temporary: a process of another node or container "
+    "made it, or one that ended has removed it",
+    r"^/(?:proc|sys|dev)/": "the node's kernel or a driver provides it, which is not loaded there, "
+    "or the container hides it",
+    r"^/(?:usr|etc|s?bin|lib\w*|var)/": "it is the system's: the package that has it is to be "
+    "installed in an image of your own",
 }
 
 
@@ -129,7 +127,7 @@ def missing_file(facts: Facts) -> Explanation | None:
 
 def _owner(path: str) -> str:
     """Return whose a file is that no bind mount of the user's brings; "" for any other."""
-    return next((owner for pattern, owner in OWNERS.items() if pattern.search(path)), "")
+    return next((owner for pattern, owner in OWNERS.items() if re.search(pattern, path)), "")
 
 
 def read_only(facts: Facts) -> Explanation | None:

@@ -40,8 +40,9 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
         return
     try:
         meant = options.find_all(job, runs_dir)
-    except NotFound:
+    except NotFound as error:
         if not job or not Path(job).is_file():
+            error.evidence = error.evidence or f"{job} is no file either" * bool(job)
             raise
         _explain_text(Path(job), job, as_json)
         return

@@ -50,7 +50,7 @@ def said(explanation: Explanation) -> str:
 
 
 def faults(case: dict[str, Any], explanation: Explanation) -> list[str]:
-    """Return what is wrong with an answer, of which a log alone never makes anything certain."""
+    """Return what is wrong with an answer; it is as sure as the entry of the message says."""
     words = said(explanation)
     wrong = [
         f"not said: {each}" for each in case.get("says", ()) if not re.search(each, words, re.I)
@@ -174,6 +174,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     for words, told in (
         (["empty.log"], "empty.log is empty"),
         (["no.log"], "no run or job 'no.log'"),
+        (["no.log"], "no.log is no file either"),
         (["folder"], "no run or job 'folder'"),
     ):
         code, output = run(*words)
