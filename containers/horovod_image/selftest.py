@@ -211,9 +211,7 @@ def prove_both(framework: str) -> list[str]:
     if not built:
         raise Failed(f"Horovod cannot be imported for {framework}:\n{done.stdout}")
     names = built[1].split()
-    if (
-        set(names) >= NEEDED["controllers"]
-    ):  # else it is told what is missing, not how the sums failed for it
+    if set(names) >= NEEDED["controllers"]:  # else `require` tells what is missing
         check_sums(framework, ["gloo", "mpi"], done)
         seconds = time.monotonic() - began
         print(f"{framework} over gloo and mpi: {RANKS} ranks agree ({seconds:.1f} s)", flush=True)
