@@ -22,8 +22,11 @@ class Foreign(OSError):
     """It is not a folder of this user's own, for him alone."""
 
 
-def open_own(folder: "str") -> "int":
-    """Return the open folder. Raises Foreign, and FileNotFoundError where there is none."""
+def open_own(folder: "str", any_mode: "bool" = False) -> "int":
+    """Return the open folder. Raises Foreign, and FileNotFoundError where there is none.
+
+    With `any_mode` others may enter it: a process that outlived one has made it again.
+    """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -31,7 +34,7 @@ def open_own(folder: "str") -> "int":
     except OSError as error:
         raise Foreign(str(error.strerror)) from None
     status = os.fstat(opened)
-    if status.st_uid != os.getuid() or status.st_mode & 0o777 != 0o700:
+    if status.st_uid != os.getuid() or not (any_mode or status.st_mode & 0o777 == 0o700):
         os.close(opened)
         raise Foreign(f"user {status.st_uid}, mode {status.st_mode & 0o777:o}")
     return opened
@@ -65,7 +68,9 @@ def locked(folder: "str", how: "int") -> "int | None":
     return None
 
 
-def left_in(root: "str", is_ours: "Callable[[str], object]") -> "Iterator[str]":
+def left_in(
+    root: "str", is_ours: "Callable[[str], object]", any_mode: "bool" = False
+) -> "Iterator[str]":
     """Yield the folders of this user in `root` that belong to nobody any more, each locked."""
     try:
         names = os.listdir(root)
@@ -73,7 +78,7 @@ def left_in(root: "str", is_ours: "Callable[[str], object]") -> "Iterator[str]":
         return  # a folder may be writable and not readable
     for folder in (os.path.join(root, name) for name in names if is_ours(name)):
         try:
-            opened = open_own(folder)
+            opened = open_own(folder, any_mode)
         except OSError:
             continue  # another user's, or removed meanwhile
         if locks(opened, fcntl.LOCK_EX) and has_name(folder, opened):

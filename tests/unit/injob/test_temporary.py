@@ -139,8 +139,7 @@ def test_a_folder_of_that_name_that_is_not_ours_is_not_entered(tmp_path: Path, b
     env = {"TMPDIR": str(base)}
     folder, _ = temporary.enter(env, str(tmp_path))
     folder.leave()
-    Path(folder.path).mkdir()
-    Path(folder.path).chmod(0o777)
+    Path(folder.path).symlink_to(tmp_path)
     env = {"TMPDIR": str(base)}
     other, _ = temporary.enter(env, str(tmp_path))
     assert env["TMPDIR"] == other.path != folder.path
@@ -246,3 +245,12 @@ def test_semaphores_of_killed_processes_are_removed_and_no_others() -> None:
     process.communicate()
     temporary.tidy([])
     assert not path.exists()
+
+
+def test_a_folder_that_a_late_process_made_again_is_swept_too(base: Path) -> None:
+    """Python makes the whole path of its bytecode, as the umask says."""
+    folder, _ = temporary.enter({"TMPDIR": str(base)}, str(base))
+    folder.leave()
+    (Path(folder.path) / "pycache").mkdir(parents=True, mode=0o755)
+    temporary.sweep(str(base))
+    assert list(base.iterdir()) == []
