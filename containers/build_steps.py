@@ -65,7 +65,7 @@ def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
 def run(
     steps: Sequence[BuildStep],
     shown: BuildProgress,
-    stop: Callable[[], None] = lambda: None,
+    stop: Callable[[], None],
     workers: int = 1,
 ) -> None:
     """Make what is needed, each step once those before it are made. Raises RunnerError.
