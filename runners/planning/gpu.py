@@ -63,7 +63,7 @@ def _vendor(
     ):
         if given:
             log.choose(option, True, case.why(option))
-            _usable(case, resources, vendor, why if wanted else f"--{option} was given", log)
+            _usable(case, resources, vendor, why if wanted else f"--{option} is for GPUs", log)
             return vendor
     for_gpus = gpu_default.of_image(case.image)
     if spec.nv is False or not (wanted or (for_gpus and gpus.by_sbatch(spec.sbatch_args))):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ..core import gpus
 from ..core.model import GpuVendor, Resources, SchedulerName
 from ..core.remedy import Remedy, change
 from ..core.site import NodeKind, Partition, Profile, Site
@@ -109,10 +110,16 @@ def _is_chosen(each: Partition, resources: Resources) -> bool:
 
 
 def _usable(listed: Iterable[tuple[str, int]], vendor: GpuVendor) -> tuple[str, int]:
-    """Return the type, "" for several, and the number of a node's GPUs that are of the vendor."""
+    """Return the type, "" for several, and the number of a node's GPUs that are of the vendor.
+
+    Of MIG's instances those of one type, of which there are most.
+    """
     fitting = [(kind, number) for kind, number in listed if number and _is_of(kind, vendor)]
-    names = {kind for kind, _ in fitting}
-    return names.pop() if len(names) == 1 else "", sum(number for _, number in fitting)
+    whole = [each for each in fitting if not gpus.MIG.search(each[0])]
+    if fitting and not whole:
+        return max(fitting, key=lambda each: each[1])
+    names = {kind for kind, _ in whole}
+    return names.pop() if len(names) == 1 else "", sum(number for _, number in whole)
 
 
 def _is_of(kind: str, vendor: GpuVendor) -> bool:

@@ -347,6 +347,13 @@ def test_mig_instances_are_named_and_as_many_as_nccl_can_use(
     assert reason(made).endswith(f"nodes of mig have {words}")
 
 
+def test_of_instances_of_several_types_those_of_the_most_frequent() -> None:
+    """All together would be parts of unlike size, which no rank may have two of."""
+    parts = NodeGroup(2, (("2g.20gb", 3), ("1g.10gb", 7)))
+    made = plan({"nodes": 2}, replace(SITE, partitions=(partition("mig", parts, default=True),)))
+    assert requested(made) == ("1g.10gb:1", 1)
+
+
 def test_an_image_for_amd_gpus() -> None:
     nodes = (NodeGroup(2, (("mi250", 8),)), NodeGroup(2, (("A100", 4),)))
     site = replace(SITE, partitions=(partition("main", *nodes, default=True),))
@@ -359,7 +366,7 @@ def test_an_image_for_amd_gpus() -> None:
 
 
 @each(
-    ({"nv": True}, "--nv was given", "leave out --nv"),
+    ({"nv": True}, "--nv is for GPUs", "leave out --nv"),
     ({"nv": True, "gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node, lea"),
     ({"gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node"),
 )
