@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
@@ -86,8 +87,15 @@ def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
     if len(refusals) > 1:
         first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
         if len(first) == len(refusals) and all(each.kind == LAUNCH for each in first):
-            return [together(first)]
+            return [reduce(then, first)]
     return [each for refusal in refusals for each in refusal.remedies]
+
+
+def then(one: Remedy, other: Remedy) -> Remedy:
+    """Return both changes, the second winning."""
+    again = {name for name, _ in other.options} - LISTS | set(other.leave_out)
+    kept = tuple(pair for pair in one.options if pair[0] not in again)
+    return together([replace(one, options=kept), other])
 
 
 def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:

@@ -16,7 +16,7 @@ from ..core.command_line import CommandLine
 from ..core.errors import Refused, RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
-from ..core.remedy import LAUNCH, Remedy, advice, change, together
+from ..core.remedy import LAUNCH, Remedy, advice, change
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
@@ -101,7 +101,7 @@ class _Search:
                 working.setdefault(tuple(sorted(words)), works)
             except RunnerError as error:
                 self.refused.append((remedy, error))
-                more = [_then(remedy, each) for each in _launches(error)]
+                more = [suggest.then(remedy, each) for each in _launches(error)]
                 left += [each for each in more if _key(each) not in seen]
                 seen.update(map(_key, more))
         # What changes less, and is ready, comes first.
@@ -125,9 +125,11 @@ class _Search:
         is_dry = DRY_RUN in (*self.typed.switches, *remedy.options)
         if made.remote_site and not is_dry:
             raise Refused("jobs of another site are shown here, not submitted", "", ONLY_SHOW)
-        unbuilt = made.spec.image.unbuilt
-        needs = "" if is_dry and "image" not in dict(remedy.options) else unbuilt
-        return replace(remedy, text=needs) if remedy.text in ("", unbuilt) else remedy
+        another = "image" in dict(remedy.options)
+        if " && " in remedy.text or (remedy.text and not another and not is_dry):
+            return remedy
+        needs = "" if is_dry and not another else made.spec.image.unbuilt
+        return replace(remedy, text=needs)
 
 
 def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
@@ -169,10 +171,3 @@ def _flags(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
             kind = SETTINGS[name].kind
             flags[name] = {"int": int, "number": float, "switch": bool}.get(kind, str)(value)
     return flags
-
-
-def _then(one: Remedy, other: Remedy) -> Remedy:
-    """Return both changes, the second winning."""
-    again = {name for name, _ in other.options} - LISTS | set(other.leave_out)
-    kept = tuple(pair for pair in one.options if pair[0] not in again)
-    return together([replace(one, options=kept), other])

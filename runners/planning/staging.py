@@ -258,7 +258,7 @@ def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Pat
     if runtime in (*CONTAINERS, RuntimeName.NONE):
         path = spec.image.path
         copy = f"{top}/{path.name}"
-        first = quoting.join(["cp", "-r", str(path), copy])
+        first = "" if spec.image.unbuilt else quoting.join(["cp", "-r", str(path), copy])
         yield "the image", path, change(image=copy, first=first)
     if spec.trainer.file:
         yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)

@@ -236,3 +236,21 @@ def test_an_image_in_a_store_keeps_the_gpus_of_its_file() -> None:
     options = [dict(each.options) for each in error.remedies]
     assert [each["gpus-per-node"] for each in options] == ["4"]
     assert [each["image"] for each in options] == ["docker:REGISTRY/horovod_gpu:1"]
+
+
+def test_an_image_to_be_built_where_nodes_see_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not built twice, nor copied before it is there."""
+    monkeypatch.setenv("RUNNER_SCRATCH", "/tmp/scratch")
+    monkeypatch.setenv("SCRATCH", "/shared/scratch")
+    program(folder / "bin/sbatch", "exit 1")
+    program(folder / "bin/sinfo", "echo 'all*|4|8|(null)|1:00:00|9|(null)'")
+    error = refused("torch_mnist", image="horovod_cpu.sif", runs_dir="/shared/runs")
+    typed = CommandLine("launch", (Given("image", "horovod_cpu.sif"),), trainer="torch_mnist")
+    lines = [suggest.text(each, typed) for each in error.remedies]
+    assert lines[0] == (
+        "runner build cpu --output /shared/scratch/horovod_cpu.sif && "
+        "runner launch --image /shared/scratch/horovod_cpu.sif torch_mnist"
+    ), lines
+    assert not [line for line in lines if "cp " in line]

@@ -195,6 +195,8 @@ def test_one_line_mends_all_faults() -> None:
 
     assert offered(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
     assert offered(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
+    again = Refusal("type", "", (change(comment="tensorflow"),))
+    assert offered([*refusals[:2], again]) == ["runner launch --comment tensorflow t"]
     others = [*refusals, Refusal("image", "", (command("make", "build-gpu"),))]
     assert "make build-gpu" in offered(others)
 
