@@ -28,12 +28,14 @@ NO_TARGET = LogPattern(
     r"^FATAL\b.*(?:destination (?:\S+/mnt/session)?(?=/\S+ doesn't exist in container)"
     r"|failed to create (?!\S+/mnt/session)(?=\S+ directory: mkdir ))(?P<what>\S+)",
 )
+# Which is for apptainer.toml
+WRITABLE = LogPattern("--writable", r"By using --writable, \w+ can't create")
 
 
 def bind_target(facts: Facts) -> Explanation | None:
     """What is bound has no place in the container; a rank that left a record had its container."""
     seen = None if facts.record else facts.match(NO_TARGET)
-    if not seen:
+    if not seen or facts.match(WRITABLE):
         return None
     line, match = seen
     cause = f"the bind target {match['what']} does not exist in the container and cannot be created"
@@ -97,6 +99,6 @@ def not_verified(facts: Facts) -> Explanation | None:
 
 SIGNATURES = (
     Signature("image-overwritten", overwritten, state=JobState.FAILED),
-    Signature("bind-target-missing", bind_target, (NO_TARGET,)),
+    Signature("bind-target-missing", bind_target, (NO_TARGET, WRITABLE)),
     Signature("image-changed", not_verified),
 )

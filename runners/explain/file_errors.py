@@ -11,6 +11,7 @@ from .explanation import Explanation, Signature
 from .facts import Facts, Line
 from .findings import RANK_REPORTS, before, certain, dataset_in, likely, who
 from .fixes import FETCH, edit, on_node
+from .path_owners import owner_of
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = "No space left on device"
@@ -27,19 +28,6 @@ SAID_MISSING = re.compile(
     r".*?[\s'\"(=](/[^\s'\",:]*[^\s'\",:.)])"
 )
 PATH = re.compile(r"'(/[^']*)'")
-# Files of which a bind mount of their folder is no remedy
-OWNERS = {
-    r"/(?:site|dist)-packages/": "it is a package's own, which was installed in part or in another "
-    "version: install that package again, in an image of your own",
-    r"/\.(?:cache|triton|keras|nv)/": "it is in a cache, which is empty here or was emptied by "
-    "another process: fill it once where there is a network, with one process",
-    r"^/(?:tmp|var/tmp|dev/shm|run)/": "it is temporary: a process of another node or container "
-    "made it, or one that ended has removed it",
-    r"^/(?:proc|sys|dev)/": "the node's kernel or a driver provides it, which is not loaded there, "
-    "or the container hides it",
-    r"^/(?:usr|etc|s?bin|lib\w*|var)/": "it is the system's: the package that has it is to be "
-    "installed in an image of your own",
-}
 
 
 def _search(facts: Facts, words: str) -> tuple[Line, ...] | None:
@@ -110,7 +98,7 @@ def missing_file(facts: Facts) -> Explanation | None:
     folder, fix, note = os.path.dirname(path), edit(facts), ""
     cause = f"{who(facts)} opens {path}, which does not exist "
     cause += "in the container" if facts.has_image else "on the node"
-    if owner := _owner(path):
+    if owner := owner_of(path):
         return likely(
             facts, f"{cause}: {owner}", fix, because=f"{RANK_REPORTS}, not who removed it"
         )
@@ -123,11 +111,6 @@ def missing_file(facts: Facts) -> Explanation | None:
     if by_python:
         return certain(facts, cause, fix, note=note)
     return likely(facts, cause, fix, because=f"the script's own words name it{note}")
-
-
-def _owner(path: str) -> str:
-    """Return whose a file is that no bind mount of the user's brings; "" for any other."""
-    return next((owner for pattern, owner in OWNERS.items() if re.search(pattern, path)), "")
 
 
 def read_only(facts: Facts) -> Explanation | None:

@@ -24,6 +24,7 @@ from .facts import Facts
 from .findings import as_sure_as_told, host, own_code, record_of, signal_of, user_line, who
 from .first_failure import as_logged
 from .fixes import REMEDIES, edit, exclude, logs
+from .path_owners import that_can_be_done
 from .searched_text import Text, text_of
 from .sentences import filled, inside, typed, worded
 
@@ -209,6 +210,7 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     because = entry.because or BECAUSE[entry.certainty]
     certainty, because = _as_sure(match, text, facts, because)
     steps = tuple(filled(step, named) for step in entry.fix)
+    steps = that_can_be_done(steps, match.named.values())
     in_words = advice("\n".join(steps)) if steps else logs(facts)
     return Explanation(
         entry.id,

@@ -61,8 +61,8 @@ CONTAINERS = (
     Cause(
         "cut", "print('hello')", image="cut.sif",
         before="mv whole.sif cut.sif", after="truncate -s 300M cut.sif",
-        explained="image-damaged", said="cut.sif is damaged", shown="squashfs",
-        fix="runner verify cut.sif",
+        explained="image-not-whole", said="cut.sif could not be read to its end", shown="squashfs",
+        fix="runner verify cut.sif", certainty="likely",
     ),
     Cause(
         "bind", "print('hello')", ("--bind", "there:/there"), before="mkdir there",
@@ -241,7 +241,7 @@ LIBRARIES = (
     ),
     Cause(
         "cuda", "import ctypes; ctypes.CDLL('libcuda.so.1')", explained="nvidia-library-missing",
-        said="driver, which is not in the container", fix="--nv",
+        said="driver, which is not in the container", fix="--nv", certainty="likely",
     ),
     Cause(
         "driver", "print('hello')", ("--nv", "--force", "-w", "n1"), explained="driver-mismatch",
@@ -250,6 +250,7 @@ LIBRARIES = (
     Cause(
         "nogpu", "import torch; torch.zeros(1).cuda()", explained="cpu-image",
         said="is for CPUs only", fix="--image horovod_gpu.sif --gpus-per-node 1",
+        certainty="likely",
     ),
 )  # fmt: skip
 FILES = (
