@@ -133,6 +133,13 @@ def gpu_for_each_rank(facts: Facts) -> Remedy | None:
     return change(gpus_per_node=ranks, leave_out=typed)
 
 
+def ranks_by_node(facts: Facts) -> Remedy | None:
+    """Return the launch that has as many ranks as `--ntasks` asked for, told by node."""
+    if facts.resources.ntasks is None:
+        return None
+    return change(ntasks_per_node=facts.resources.tasks_of_a_node, leave_out=["ntasks"])
+
+
 def smaller_batch(facts: Facts) -> Remedy | None:
     """Return the fix that halves the batch size that was given; None when none was."""
     given = facts.argument("--batch-size")
@@ -161,6 +168,7 @@ REMEDIES: Mapping[str, Callable[[Facts], Remedy | None]] = {
     "exclude": exclude,
     "go-on": go_on,
     "gpu-for-each-rank": gpu_for_each_rank,
+    "ranks-by-node": ranks_by_node,
     "keras-2": keras_2,
     "logs": all_logs,
     "smaller-batch": smaller_batch,

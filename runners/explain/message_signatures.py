@@ -254,7 +254,9 @@ def _remedy(entry: MessageSignature, named: Mapping[str, str], facts: Facts) -> 
         return shell_line(typed(entry.command, named))
     if entry.change or entry.leave_out:
         options = {name: inside(value, named) for name, value in entry.change.items()}
-        return change(options, leave_out=entry.leave_out)
+        if facts.resources.wants_gpus:  # no fewer than were asked for
+            options.pop("gpus-per-node", None)
+        return change(options, leave_out=entry.leave_out) if options or entry.leave_out else None
     if entry.fixed_by == NOBODY:
         return change(exclude=named["node"]) if named.get("node") else exclude(facts)
     return edit(facts) if entry.fixed_by == AUTHOR and user_line(facts) else None

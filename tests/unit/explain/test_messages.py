@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from runners.cli import cli
 from runners.core.errors import RunnerError
 from runners.core.model import Resources
-from runners.explain import judge, message_signatures
+from runners.explain import ended_by_slurm, judge, message_signatures
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import Facts
 from runners.explain.fixes import gpu_for_each_rank
@@ -116,6 +116,42 @@ def test_the_fix_of_an_ordinal_keeps_all_ranks(
     tmp_path: Path, resources: dict[str, Any], fix: str
 ) -> None:
     assert str(gpu_for_each_rank(ordinal(tmp_path, **resources))) == fix
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: No CUDA GPUs are available",
+        "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found",
+        "FATAL:   container creation failed: open /dev/nvidia0: operation not permitted",
+    ],
+)
+@pytest.mark.parametrize(
+    ("resources", "asks"),
+    [({}, True), ({"gpus_per_node": "4"}, False), ({"gpus_per_task": "1"}, False)],
+)
+def test_no_fix_asks_for_fewer_gpus_than_the_launch_did(
+    tmp_path: Path, text: str, resources: dict[str, Any], asks: bool
+) -> None:
+    (tmp_path / "log").write_text(text + "\n", encoding="utf-8")
+    facts = of_text(tmp_path / "log", "log", judge.PATTERNS)
+    facts = replace(facts, plan=replace(facts.plan, resources=Resources(**resources)))
+    fix = judge.judge(ended_by_slurm.end_in_text(facts)).fix
+    assert fix
+    given = dict(fix.options)
+    assert given.get("gpus-per-node") == ("1" if asks else None)
+
+
+def test_lightnings_ranks_of_a_node_are_as_many_in_all_as_before(tmp_path: Path) -> None:
+    said = "RuntimeError: You set `--ntasks=8` in your SLURM bash script, but this variable is not"
+    (tmp_path / "log").write_text(f"{said} supported.\n", encoding="utf-8")
+    facts = of_text(tmp_path / "log", "log", judge.PATTERNS)
+    for resources, ranks in ((Resources(nodes=2, ntasks=8), "4"), (Resources(), "8")):
+        asked = replace(facts, plan=replace(facts.plan, resources=resources))
+        fix = judge.judge(ended_by_slurm.end_in_text(asked)).fix
+        assert fix
+        assert {name: str(value) for name, value in fix.options}["ntasks-per-node"] == ranks
 
 
 def run(*words: str, text: str = "") -> tuple[int, str]:
