@@ -192,8 +192,6 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
 
 
 def _check_shell(text: str, name: str) -> None:
-    if "\0" in text:
-        raise UsageError(f"{name} is not text", "it has bytes that are 0")
     first = text.split("\n", 1)[0].removeprefix("#!") if text.startswith("#!") else "sh"
     words = [word for word in first.split() if word[:1] != "-" and not word.endswith("/env")]
     program = words[0].rpartition("/")[2] if words else "no program"

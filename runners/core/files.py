@@ -55,11 +55,14 @@ def read_text(path: Path) -> str:
 def read_named(path: Path) -> str:
     """Return the text of a file that the user named; raise UsageError for one that is none."""
     try:
-        return path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text", str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror)) from None
+    if "\0" in text:
+        raise UsageError(f"{path} is not text", "it has bytes that are 0")
+    return text
 
 
 def write_named(path: Path, text: str) -> None:

@@ -51,6 +51,8 @@ def test_a_definition_becomes_a_dockerfile(
         ("Dockerfile", DOCKERFILE, "--json", 2, "is read as a dockerfile"),
         ("my.def", DEFINITION + "%setup\n  true\n", "-oDockerfile", 80, "line 8: %setup: it runs"),
         ("my.def", "Bootstrap docker\n", "-oDockerfile", 2, "neither 'Keyword: value'"),
+        ("my.def", DEFINITION + "%files\n  a\0 /b\n", "-oDockerfile", 2, "my.def is not text"),
+        ("Dockerfile", DOCKERFILE + "COPY a\0 /b\n", "-ox.def", 2, "Dockerfile is not text"),
     ],
 )
 def test_what_cannot_be_converted(
