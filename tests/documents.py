@@ -50,6 +50,12 @@ class Block:
         return [command for command in self.commands if not command.startswith("make ")]
 
     @property
+    def shown(self) -> list[str]:
+        """The lines that its commands print, as far as the page shows them: `...` is for others."""
+        lines = self.text.replace("\\\n", "").splitlines()
+        return [line for line in lines if not line.startswith("$ ") and line != "..."]
+
+    @property
     def exit_code(self) -> int:
         """What its commands end with."""
         return int(self.marks.get("exit code", 0))
@@ -58,6 +64,12 @@ class Block:
 def pages() -> list[Path]:
     """Return every page, README.md first."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def without_numbers(line: str) -> str:
+    """Return a line without its numbers, spaces and folders: what differs from run to run."""
+    line = re.sub(r"/\S*(?=/runs/)", "", " ".join(line.split()))
+    return re.sub(r"\d[\d.,:]*", "0", line)
 
 
 def name(page: Path) -> str:
