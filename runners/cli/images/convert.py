@@ -90,7 +90,7 @@ def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None
     from containers.dockerfile.convert import convert
 
     made = convert(file, text, target, output.name if output else "")
-    build = shlex.join(["runner", "build", str(output)])
+    build = shlex.join(["runner", "build", str(output or "my.def")])
     _write(made.text, output, [*map(str, made.notes), *made.refused.splitlines()], build)
 
 
@@ -98,7 +98,7 @@ def _definition(text: str, file: Path, output: Path | None) -> None:
     from containers.dockerfile.from_definition import convert
 
     made, folder = convert(file, text), shlex.quote(str(file.parent))
-    build = f"podman build -t NAME -f {shlex.quote(str(output))} {folder}"
+    build = f"podman build -t NAME -f {shlex.quote(str(output or 'Dockerfile'))} {folder}"
     _write(made.text, output, list(map(str, made.notes)), build)
 
 
@@ -108,6 +108,7 @@ def _write(text: str, output: Path | None, notes: list[str], following: str) -> 
         click.echo(line, err=True)
     if output is None:
         click.echo(text, nl=False)
+        click.echo(f"next: write it to a file with -o, and build that: {following}", err=True)
     else:
         files.write_named(output, text)
         click.echo(f"wrote {output}; next: {following}", err=True)

@@ -28,6 +28,9 @@ def test_a_dockerfile_becomes_a_definition_and_the_next_command_is_said(
     first, lost, last = done.stderr.splitlines()
     assert (first, lost[:24]) == ("not converted, or to be looked at:", "  line 2: EXPOSE 80: a c")
     assert last == "wrote a b.def; next: runner build 'a b.def'"
+    shown = runner(monkeypatch, capsys, "convert", "Dockerfile")
+    assert shown.stdout == (here / "a b.def").read_text()
+    assert shown.stderr.splitlines()[-1].endswith("-o, and build that: runner build my.def")
 
 
 def test_a_definition_becomes_a_dockerfile(
