@@ -20,6 +20,7 @@ KINDS = {
     "tokens": synth.TOKENS_FILES,
     "imagefolder": synth.IMAGE_PARTS,
 }
+NONE_KNOWN = "none are known"
 
 
 @dataclass
@@ -32,6 +33,14 @@ class DatasetCheck:
     kind: str = "unknown"
     facts: dict[str, Any] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        if self.faults:
+            return "damaged"
+        if self.facts.get("checksums") == NONE_KNOWN:
+            return "not checked: there are no checksums to compare its files with"
+        return "ok: all files have their checksums"
 
 
 def examine(path: Path, say: Progress) -> DatasetCheck:
@@ -51,7 +60,7 @@ def _squashfs(path: Path, say: Progress) -> DatasetCheck:
         why = error.what + (f": {error.evidence}" if error.evidence else "")
         report.faults.append((path.name, why))
         return report
-    report.facts["checksums"] = "none are known"
+    report.facts["checksums"] = NONE_KNOWN
     report.facts["squashfs"] = f"{facts.inodes} inodes, {facts.size} bytes, {facts.compression}"
     if known := manifest.read(path):
         report.facts["checksums"] = f"of {manifest.path_of(path).name}"
@@ -62,9 +71,7 @@ def _squashfs(path: Path, say: Progress) -> DatasetCheck:
 def _folder(path: Path, say: Progress) -> DatasetCheck:
     names = list(manifest.names(path))
     fitting = (kind for kind, files in KINDS.items() if any((path / f).exists() for f in files))
-    report = DatasetCheck(
-        next(fitting, "unknown"), {"files": len(names), "checksums": "none are known"}
-    )
+    report = DatasetCheck(next(fitting, "unknown"), {"files": len(names), "checksums": NONE_KNOWN})
     if known := manifest.read(path):
         report.facts["checksums"] = f"of {manifest.FILE}"
         _compare(path, known.files, report, say)

@@ -137,7 +137,9 @@ def _known(case: Case, log: DecisionLog) -> None:
     if site.profile:
         log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
     if image.unbuilt:
-        what = f"{image.path.name} is not here yet: planned by its definition and lock"
+        what = (
+            f"{image.path.name} does not exist yet: the plan is made from its definition and lock"
+        )
         log.warn(what, shell_line(image.unbuilt))
     if image.source:
         log.choose(ChoiceId.IMAGE, image.digest or image.path.name, f"from {image.source}")

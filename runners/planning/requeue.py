@@ -90,7 +90,7 @@ def _seconds(spec: JobSpec) -> int:
 
 
 def _possible(spec: JobSpec, launching: Launching, log: DecisionLog) -> None:
-    """Refuse what this scheduler, or who starts the ranks, would not do."""
+    """Refuse what the scheduler or the launcher cannot do."""
     scheduler, launcher = capabilities(launching.scheduler), launching.launcher
     for option, remedy in _asked(spec):
         does_it_itself = scheduler.requeues and not scheduler.warns and option == "--requeue"

@@ -51,7 +51,7 @@ def test_all_that_is_wrong_is_told_at_once_with_one_line_that_works(login: Login
 def test_an_image_that_is_not_built_is_planned_by_its_labels_to_be(login: Login) -> None:
     words = ("--image", "horovod_gpu13.sif", "--nodes", "2", "--no-nv", "torch_mnist")
     shown = succeeded(login.runner("launch", *words, "--dry-run"))
-    assert "horovod_gpu13.sif is not here yet" in shown.stderr
+    assert "horovod_gpu13.sif does not exist yet" in shown.stderr
     assert "runner build gpu13" in shown.stderr
     succeeded(login.run("sbatch", "--test-only", login.write("job.sh", shown.stdout)))
     ended(login.runner("launch", *words), 2, "the image horovod_gpu13.sif does not exist")

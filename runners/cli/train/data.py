@@ -105,7 +105,8 @@ def check_command(path: str, as_json: bool) -> None:
         facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
         printer.print_json({**facts, "whole": not faults, "faults": faults})
     else:
-        printer.table([["kind", report.kind], *map(list, report.facts.items())], headers=[])
+        facts = {"result": report.verdict, "kind": report.kind, **report.facts}
+        printer.table([*map(list, facts.items())], headers=[])
         for file, what in report.faults:
             click.echo(f"damaged: {file}: {what}")
     sys.exit(1 if report.faults else 0)

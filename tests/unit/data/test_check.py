@@ -54,6 +54,15 @@ def test_a_kind_is_told_by_its_files(tmp_path: Path, kind: str, called: str, fil
     report = check(made(kind, tmp_path))
     assert (report.kind, report.facts["files"], report.faults) == (called, files, [])
     assert report.facts["checksums"] == "none are known"
+    assert report.verdict.startswith("not checked: ")
+
+
+def test_the_verdict_is_that_of_the_checksums(tmp_path: Path) -> None:
+    folder = made("mnist", tmp_path)
+    manifest.write(manifest.of_folder(folder, "mnist", QUIET), folder)
+    assert check(folder).verdict == "ok: all files have their checksums"
+    next(folder.glob("t10k*")).write_bytes(b"cut")
+    assert check(folder).verdict == "damaged"
 
 
 @each(*synth.KINDS)

@@ -107,7 +107,7 @@ def test_an_image_that_is_not_built_is_planned_from_its_definition_and_lock(
 ) -> None:
     made = accepted("torch_mnist", dry_run=True, image=name)
     assert made.spec.image.fact("horovod.version") == "0.28.1"
-    (warning,) = (each for each in made.warnings if "is not here yet" in each.what)
+    (warning,) = (each for each in made.warnings if "does not exist yet" in each.what)
     assert brings in warning.remedies[0].text
 
 
