@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_A_TYPE, OF_RANK, TIME
@@ -28,6 +29,7 @@ WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
 # As Python ends a traceback, and not `Error executing job`
 OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
 TRACEBACK, IGNORED = "Traceback (most recent call last)", "Exception ignored in"
+FILE = '  File "'  # of a frame
 ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 LABEL, TIME_OF_LINE = re.compile("^" + OF_RANK), re.compile(TIME)
 # What Python prints before a traceback that ends no process, or one that is ending already
@@ -199,10 +201,18 @@ def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
 
 def start_of_chain(lines: Sequence[str], end: int) -> int:
     """Return where the traceback begins whose message is at `end`, or the first one of a chain."""
-    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), end)
+    start = next((at for at in range(end, -1, -1) if TRACEBACK in lines[at]), None)
+    if start is None:
+        return _start_of_frames(lines, end)
     near = range(start - 1, max(-1, start - 4), -1)
     chained = next((at for at in near if lines[at].startswith(BETWEEN_ERRORS)), None)
     return start if chained is None else start_of_chain(lines, chained)
+
+
+def _start_of_frames(lines: Sequence[str], end: int) -> int:
+    """Return where the frames above a message begin, of a traceback whose first line is cut off."""
+    above = takewhile(lambda at: LABEL.sub("", lines[at])[:1].isspace(), range(end - 1, -1, -1))
+    return min((at for at in above if FILE in lines[at]), default=end)
 
 
 def label_of(line: str) -> str:

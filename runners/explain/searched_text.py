@@ -12,7 +12,7 @@ from ..injob import failure_kinds as kinds
 from ..injob.run_files import plain
 from .facts import Facts, Line
 from .findings import BETWEEN_ERRORS
-from .first_failure import LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
+from .first_failure import FILE, LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 LONGEST_MESSAGE = 4000  # and of a line of the error: expressions may take the square of its length
@@ -159,9 +159,10 @@ def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
     frames: list[str] = []
     within = False
     for line in (LABEL.sub("", line) for line in lines):
+        within = within or TRACEBACK in line or line.startswith(FILE)
         if TRACEBACK in line:
-            within = True
-        elif within and (line[:1].isspace() or not line):
+            continue
+        if within and (line[:1].isspace() or not line):
             frames += [line] if FRAME.match(line) else []
         else:
             within = False
