@@ -14,11 +14,12 @@ NO_MODULE = "runner: no module "  # and its name: the job's script could not loa
 
 # Before each line of a rank, one or several: by torch, `[rank1]: ` and `[ROLE0]:`; by mpirun
 # --tag-output and horovodrun, `[1,0]<stderr>:`; by accelerate's test, `stderr: `; by srun --label,
-# `0: `; by Ray, `(Worker pid=42) `; by pdsh, `n1: ` and `10.0.0.1: `; by collectors of logs, a time
+# `0: `; by mpiexec -l, `[0] `; by Ray, `(Worker pid=42) `; by pdsh, `n1: ` and `10.0.0.1: `; by
+# collectors of logs, a time
 TIME = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?(?= )(?: \|)?"
 OF_RANK = (
     r"(?:(?:\[[A-Za-z][\w.-]*:?\d+\]:|[^\[\n]{0,24}\[[\w,:.@-]+\]<std(?:out|err)>:"
-    r"|std(?:out|err):|\([A-Za-z_]\w* pid=\d+[^)\n]{0,40}\)|[ ]{0,5}\d{1,5}:(?= )"
+    r"|std(?:out|err):|\([A-Za-z_]\w* pid=\d+[^)\n]{0,40}\)|[ ]{0,5}\d{1,5}:(?= )|\[\d{1,5}\](?= )"
     r"|(?:\d{1,3}\.){3}\d{1,3}: |[a-z][a-z_-]{0,30}[\da-z-]*\d: |[ ]{0,3}\| (?=[\d|])"
     "|" + TIME + ")[ ]?)+"
 )
