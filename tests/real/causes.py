@@ -323,7 +323,7 @@ TRAINING = (
 )  # fmt: skip
 LAST = (
     Cause(
-        "runtime", "print('hello')", ("--runtime", "podman-hpc", "--force"),
+        "runtime", "print('hello')", ("--runtime", "podman-hpc", "--force"), image="localhost/kit",
         before="mkdir /tmp/$$; ln -s /usr/bin/apptainer /tmp/$$/podman-hpc; PATH=/tmp/$$:$PATH",
         explained="runtime-missing", said="podman-hpc is not on the PATH",
         fix="--module podman-hpc", certainty="likely",

@@ -159,20 +159,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def cpu_group() -> Iterator[cpu_time.Group]:
-    group = cpu_time.Group()
+def cpu_group(request: pytest.FixtureRequest) -> Iterator[cpu_time.Group]:
+    group = request.config.stash[cpu_time.GROUP] = cpu_time.Group()
     yield group
     group.leave()
 
 
+@pytest.hookimpl(tryfirst=True)  # before fixtures: what tests share counts where it is made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    group = item.config.stash.get(cpu_time.GROUP, None)
+    item.stash[cpu_time.BEFORE] = group.seconds or 0.0 if group else 0.0
+
+
 @pytest.fixture(autouse=True)
 def cpu_seconds(cpu_group: cpu_time.Group, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Count what a test's own part takes; shared fixtures count where they are made."""
-    before = cpu_group.seconds
+    """Note what a test and its fixtures took."""
     yield
-    if before is not None:
-        used = (cpu_group.seconds or before) - before
-        request.node.user_properties.append((cpu_time.SECONDS, round(used, 1)))
+    if (now := cpu_group.seconds) is not None:
+        used = round(now - request.node.stash[cpu_time.BEFORE], 1)
+        request.node.user_properties.append((cpu_time.SECONDS, used))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -57,6 +57,10 @@ class Group:
         return int(used) * self.unit
 
 
+GROUP = pytest.StashKey[Group]()
+BEFORE = pytest.StashKey[float]()  # seconds that the group had used when a test began
+
+
 def _move(pids: Iterable[int], folder: Path) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended

@@ -42,7 +42,7 @@ def test_the_driver_alone_was_given_and_that_is_what_is_said(login: Login) -> No
 def test_gpus_for_an_image_without_cuda_are_refused(login: Login) -> None:
     trainer = login.write("gpu.py", "print('STARTED')")
     ended(login.launch("--gpus-per-node", "A100:2", trainer), 80, "horovod_cpu.sif cannot use them")
-    why = "--nv was given, but horovod_cpu.sif cannot use them"
+    why = "--nv is for GPUs, but horovod_cpu.sif cannot use them"
     done = ended(login.launch("--nv", trainer), 80, why)
     assert f"try: runner launch --image {IMAGE} {trainer}\n" in done.stderr
     assert login.runs() == []

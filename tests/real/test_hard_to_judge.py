@@ -19,7 +19,7 @@ DIFFERENT, NOT_CHECKED, EQUAL, COPIES = "different", "not-checked", "equal", "co
 OFTEN = {
     "skips_bad_batches": (DIFFERENT, "a rank skipped steps that the others made"),
     "many_optimizers": (DIFFERENT, "the ranks train different models: after 5 steps"),
-    "layer_added_late": (DIFFERENT, "weight differs"),
+    "layer_added_late": (DIFFERENT, " differs"),
     "broadcast_every_8_steps": (DIFFERENT, "rank 0's weights replace all others'"),
     "metric_sent": (DIFFERENT, "the model is not wrapped"),
     "warm_up_30": (EQUAL, "weights equal on all ranks"),
