@@ -99,7 +99,8 @@ stuck() {{
 }}
 """
 WATCH = """\
-{{ until stuck; do sleep {pause} > /dev/null 2>&1; done
+{{ [ -z "${{release-}}" ] || exec {{release}}>&-  # else staged files are held as long as it sleeps
+  until stuck; do sleep {pause} > /dev/null 2>&1; done
   echo "runner: a rank has failed, and its step does not end: the script ends it"
   kill "$ranks"; sleep {pause}; kill -KILL "$ranks"; }} &
 watch=$!

@@ -264,7 +264,7 @@ def test_prune_removes_what_nothing_needs(desk: Desk, shop: Login, registry: Ser
         ("library://ada/team/train:v1", USAGE, "apptainer pull library://ada/team/train:v1"),
         ("https://{host}/x.sif", USAGE, "runner pulls nothing from https://"),
         ("oras://ada:secret@{host}/team/train:v1", USAGE, "before the @"),
-        ("nothing.sif", USAGE, "it is not there"),
+        ("nothing.sif", USAGE, "nothing.sif is no file here"),
         ("orsa://{host}/team/train:v1", USAGE, "did you mean oras?"),
     ],
 )

@@ -36,6 +36,7 @@ INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
 own=$(mktemp -d /tmp/runner-XXXXXX) || exit
+export TMPDIR="$own"  # a server that is killed leaves what it had in it
 tidy() {{ rm -rf "$own" "$run/private/address.json"; }}
 trap tidy TERM
 {command} &

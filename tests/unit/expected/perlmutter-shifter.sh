@@ -81,7 +81,8 @@ srun --mpi=none --kill-on-bad-exit=1 --wait=600 --cpus-per-task=32 \
   python3 /scratch/ada/runs/torch_mnist-1/code/injob rank --controller gloo --nv --run-dir /scratch/ada/runs/torch_mnist-1 -- \
   -m recipes.torch_mnist --epochs 5 &
 ranks=$!
-{ until stuck; do sleep 30 > /dev/null 2>&1; done
+{ [ -z "${release-}" ] || exec {release}>&-  # else staged files are held as long as it sleeps
+  until stuck; do sleep 30 > /dev/null 2>&1; done
   echo "runner: a rank has failed, and its step does not end: the script ends it"
   kill "$ranks"; sleep 30; kill -KILL "$ranks"; } &
 watch=$!
