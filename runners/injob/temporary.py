@@ -116,6 +116,7 @@ def _first_made(bases: "Sequence[str]", name: "str") -> "Temporary":
     """Make it in the first folder where that goes: not on a full disk, or one without locks."""
     for base in bases:
         sweep(base)
+    for base in bases:
         with contextlib.suppress(OSError):
             return _made(os.path.join(base, name))
     return Temporary()
