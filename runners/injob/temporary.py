@@ -132,8 +132,11 @@ def _made(folder: "str") -> "Temporary":
 
 
 def sweep(base: "str") -> None:
-    """Remove what killed jobs of this user have left on this node."""
-    first = _of_host(os.uname().nodename)
+    """Remove what killed jobs of this user have left on this node.
+
+    In the node's own /tmp also what a process from another node made again after its job.
+    """
+    first = "" if base == SHARED else _of_host(os.uname().nodename)
     for folder in own_folder.left_in(base, lambda name: _is_left(name, first), any_mode=True):
         own_folder.remove(folder)
 
