@@ -39,6 +39,7 @@ STATUS_FIELDS = ("JobArrayID", "State", "Reason", "RestartCnt", "NodeList", "Tim
 STATUS_FORMAT = "".join(f"{name}:|," for name in STATUS_FIELDS) + "StartTime:|"
 STATUS = ["squeue", "--noheader", "--array", "--states=all", f"--Format={STATUS_FORMAT}"]
 NEVER = "DependencyNeverSatisfied"
+MOST_TASKS, MOST_JOBS = 1001, 10_000  # Slurm's defaults (slurm.conf(5)), where it tells none
 UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
 QUEUE_FORMAT = "JobArrayID:|,PriorityLong:|,Partition:|"
 QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={QUEUE_FORMAT}"]
@@ -62,7 +63,8 @@ class SlurmArrays(Arrays):
         MaxArraySize is one more than the highest number of a task.
         """
         config = slurm_queries.parse_config(slurm_queries.query(slurm_queries.CONFIG))
-        size, jobs = int(config["MaxArraySize"]), int(config["MaxJobCount"])
+        size = int(config.get("MaxArraySize", MOST_TASKS))
+        jobs = int(config.get("MaxJobCount", MOST_JOBS))
         if count >= jobs:
             raise Refused(
                 f"{count} runs are more than Slurm takes here",
