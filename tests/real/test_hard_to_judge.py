@@ -40,7 +40,7 @@ WRONG = {
     "skips_an_early_batch": (DIFFERENT, "a rank skipped steps that the others made"),
     "many_optimizers_with_schedulers": (DIFFERENT, "after 5 steps"),
     "unfrozen_later": (DIFFERENT, "0.weight differs"),
-    "unfrozen_by_a_group": (DIFFERENT, "0.weight differs"),
+    "unfrozen_by_a_group": (DIFFERENT, " differs"),
     "around_ddp_later": (DIFFERENT, "after 120 steps"),
     "own_learning_rates": (DIFFERENT, "another learning rate"),
     "own_noise": (DIFFERENT, "a rank's steps are its own"),
