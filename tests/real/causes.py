@@ -307,8 +307,9 @@ TRAINING = (
     ),
     Cause(
         "port", "import socket, time\ns = socket.socket()\ns.bind(('127.0.0.1', 23456))\n"
-        "s.listen()\ntime.sleep(30)", ("--ntasks-per-node", "2"), explained="port-in-use",
-        said="listens on a port that is already in use", fix=" ss -ltnp",
+        "s.listen()\ntime.sleep(30)", ("-w", "n1", "--ntasks-per-node", "2"),
+        explained="port-in-use",
+        said="listens on a port that is already in use", fix="srun -w n1 ss -ltnp",
     ),
     Cause(
         "memory", "x = bytearray(10**15)", args=("--batch-size", "64"),

@@ -19,7 +19,7 @@ DIFFERENT, NOT_CHECKED, EQUAL, COPIES = "different", "not-checked", "equal", "co
 OFTEN = {
     "skips_bad_batches": (DIFFERENT, "a rank skipped steps that the others made"),
     "many_optimizers": (DIFFERENT, "the ranks train different models: after 5 steps"),
-    "layer_added_late": (DIFFERENT, " differs"),
+    "layer_added_late": (DIFFERENT, "parameter 4 differs"),
     "broadcast_every_8_steps": (DIFFERENT, "rank 0's weights replace all others'"),
     "metric_sent": (DIFFERENT, "the model is not wrapped"),
     "warm_up_30": (EQUAL, "weights equal on all ranks"),
@@ -40,7 +40,7 @@ WRONG = {
     "skips_an_early_batch": (DIFFERENT, "a rank skipped steps that the others made"),
     "many_optimizers_with_schedulers": (DIFFERENT, "after 5 steps"),
     "unfrozen_later": (DIFFERENT, "0.weight differs"),
-    "unfrozen_by_a_group": (DIFFERENT, " differs"),
+    "unfrozen_by_a_group": (DIFFERENT, "parameter 2 differs"),
     "around_ddp_later": (DIFFERENT, "after 120 steps"),
     "own_learning_rates": (DIFFERENT, "another learning rate"),
     "own_noise": (DIFFERENT, "a rank's steps are its own"),

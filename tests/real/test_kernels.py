@@ -75,9 +75,8 @@ def test_a_kernel_runs_cells_in_the_image(login: Login, lab: str, hub: Mapping[s
     assert done.stdout.splitlines() == [
         *("1 a b", "ok", f"/opt/horovod {login.folder}/notebooks", "ok", "KeyboardInterrupt")
     ], done.stderr
-    assert "a b" not in login.sh(
-        "cat jupyter/kernels/hvd/kernel.json jupyter/kernels/hvd/code/enter"
-    )
+    written = "find . -type f ! -path './private/*' ! -path '*/injob/*' -exec cat {} +"
+    assert "a b" not in login.sh(f"cd jupyter/kernels/hvd && {written}")
     login.sh("rm my.sif")
     gone = run_cells(login, lab, hub, "hvd", WORLD)
     assert gone.returncode != 0

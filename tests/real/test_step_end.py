@@ -51,7 +51,8 @@ def test_the_script_ends_the_step_with_the_failure_on_record(login: Login) -> No
     assert time.monotonic() - began < 180, log
     assert code == 1, log
     assert "its step does not end: the script ends it" in log
-    # The rank that Slurm has lost ends by itself in minutes: not in the way of the next test.
-    on_cluster(["pkill", "-KILL", "-u", "ada", "-f", "injob"], user="root", node="n2")
+    # Brackets: this command has the word too.
+    gone = "timeout 90 sh -c 'while pgrep -u ada -f [i]njob; do sleep 1; done'"
+    succeeded(on_cluster(["bash", "-c", gone], node="n2"))  # the rank that Slurm has lost
     cause = json.loads(login.runner("explain", id, "--json", env=env).stdout)
     assert (cause["rank"], "Connection closed by peer" in cause["cause"]) == (0, True), cause
