@@ -54,8 +54,12 @@ def end_in_sight(facts: Facts) -> Facts:
     lines = [line.text for line in facts.lines(CANCELLED) if "*** JOB " in line.text]
     if facts.state != JobState.RUNNING or not lines:
         return facts
-    due = (state for words, state in DUE_TO.items() if f"DUE TO {words}" in lines[-1])
-    return replace(facts, state=next(due, JobState.CANCELLED))
+    return replace(facts, state=_due(lines[-1]) or JobState.CANCELLED)
+
+
+def _due(line: str) -> JobState | None:
+    """Return the state that slurmstepd's line tells the reason of; None where it has none."""
+    return next((state for words, state in DUE_TO.items() if f"DUE TO {words}" in line), None)
 
 
 def end_in_text(facts: Facts) -> Facts:
@@ -65,9 +69,7 @@ def end_in_text(facts: Facts) -> Facts:
     """
     lines = [line.text for line in facts.lines(CANCELLED)]
     last = lines[-1] if lines else ""
-    due = next((state for words, state in DUE_TO.items() if f"DUE TO {words}" in last), None)
-    if due is None and "*** JOB " in last:
-        due = JobState.CANCELLED
+    due = _due(last) or (JobState.CANCELLED if "*** JOB " in last else None)
     return replace(facts, state=due if due and due.ended else JobState.FAILED)
 
 

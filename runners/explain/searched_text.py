@@ -67,12 +67,13 @@ class Text:
     logged: bool = False
 
     def of(self, where: str) -> str:
-        parts = {
-            ERROR: (self.error,),
-            LOG: (self.error if self.logged else "", self.log),
-            SAID: (PATH.sub("PATH", self.error), self.frames),
-        }
-        return "\n".join(filter(None, parts.get(where, (self.error, self.frames, self.log))))
+        if where == SAID:
+            parts = [PATH.sub("PATH", self.error), self.frames]
+        elif where == LOG:
+            parts = [self.error if self.logged else "", self.log]
+        else:
+            parts = [self.error, *([] if where == ERROR else [self.frames, self.log])]
+        return "\n".join(filter(None, parts))
 
     @property
     def log(self) -> str:
