@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import quote
 
+from ..core import gpus
 from ..core.model import RuntimeName
 from ..core.remedy import Remedy, advice, change, command, together
 from .facts import Facts
@@ -125,12 +126,13 @@ def gpu_for_each_rank(facts: Facts) -> Remedy | None:
     None where that is not known: where a rank sees its own GPU alone, or the numbers are equal.
     """
     resources = facts.resources
-    ranks, gpus = resources.tasks_of_a_node, resources.gpus_per_node
-    if ranks == 1 or gpus == str(ranks) or not resources.wants_gpus:
+    ranks, wanted = resources.tasks_of_a_node, gpus.on_a_node(resources)
+    kind, number = wanted or ("", 0)
+    if ranks == 1 or not number or (number == ranks and not resources.gpus_per_task):
         return edit(facts) if user_line(facts) else None
     gone = ("gpus-per-task", "gpus", "gres")
     typed = [name for name in gone if facts.job.typed.text(name)]
-    return change(gpus_per_node=ranks, leave_out=typed)
+    return change(gpus_per_node=gpus.request(kind, ranks), leave_out=typed)
 
 
 def ranks_by_node(facts: Facts) -> Remedy | None:

@@ -108,7 +108,8 @@ def ordinal(folder: Path, **resources: Any) -> Facts:
     [
         ({"ntasks_per_node": 8, "gpus_per_node": "4"}, "--gpus-per-node 8"),
         ({"ntasks_per_node": 8, "gpus_per_task": "1"}, "--gpus-per-node 8"),
-        ({"ntasks_per_node": 4, "gpus_per_node": "A100:2"}, "--gpus-per-node 4"),
+        ({"ntasks_per_node": 4, "gpus_per_node": "A100:2"}, "--gpus-per-node A100:4"),
+        ({"ntasks_per_node": 4, "gpus_per_task": "A100:1"}, "--gpus-per-node A100:4"),
         ({"nodes": 2, "ntasks": 8, "gpus_per_node": "2"}, "--gpus-per-node 4"),
     ],
 )
@@ -152,6 +153,11 @@ def test_lightnings_ranks_of_a_node_are_as_many_in_all_as_before(tmp_path: Path)
         fix = judge.judge(ended_by_slurm.end_in_text(asked)).fix
         assert fix
         assert {name: str(value) for name, value in fix.options}["ntasks-per-node"] == ranks
+
+
+def test_as_many_gpus_as_ranks_are_not_requested_again(tmp_path: Path) -> None:
+    facts = ordinal(tmp_path, ntasks_per_node=4, gpus_per_node="A100:4")
+    assert "gpus-per-node" not in str(gpu_for_each_rank(facts))
 
 
 def run(*words: str, text: str = "") -> tuple[int, str]:
