@@ -83,8 +83,13 @@ class Problems(FirstProblem):
         try:
             return function(*args)
         except (UsageError, Refused) as error:
-            self.found.append(error)
+            self.keep(error)
             return instead
+
+    def keep(self, error: RunnerError) -> None:
+        """Keep an error, once: more than one step may read the same setting."""
+        if str(error) not in map(str, self.found):
+            self.found.append(error)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -50,10 +50,10 @@ def find(
         return NamedImage(image, runtime, why)
     except ImageMissing as error:
         if not (dry_run and error.expected.unbuilt):
-            problems.found.append(error)
+            problems.keep(error)
         return NamedImage(error.expected, runtime)
     except (UsageError, Refused) as error:
-        problems.found.append(error)
+        problems.keep(error)
         return NamedImage(_expected(name), runtime)
 
 

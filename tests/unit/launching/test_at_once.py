@@ -81,6 +81,11 @@ def test_one_problem_is_told_as_it_is() -> None:
     assert "also" not in str(error)
 
 
+def test_a_setting_that_two_steps_read_is_told_once() -> None:
+    error = refused(module=["python"], module_use=["/nope"])
+    assert str(error).count("--module-use /nope: there is no folder /nope") == 1
+
+
 @each("gpu", "horovod_gpu")
 def test_a_short_name_is_no_file(name: str) -> None:
     (remedy,) = refused(image=name).remedies
