@@ -128,29 +128,26 @@ def _reasons(settings: config.Config, named: NamedImage) -> dict[str, str]:
 
 def _with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
     """Return the request with a partition that there is, to see what else is wrong with it."""
-    before = len(problems.found)
-    problems.of(_check_partition, spec, here)
-    if len(problems.found) == before:
-        return spec
-    (_, offered), *_ = problems.found[-1].remedies[0].options
-    return replace(spec, resources=replace(spec.resources, partition=str(offered)))
-
-
-def _check_partition(spec: JobSpec, here: Site) -> None:
-    """Raise NotFound for a partition that Slurm does not have; sinfo does not show hidden ones."""
     names = [each.name for each in here.partitions]
+    missing = _missing_partition(spec, here, names)
+    if not missing:
+        return spec
+    import difflib  # for a mistake only
+
+    near = difflib.get_close_matches(missing, names, n=1) or names
+    offers = [change(partition=name) for name in near]
+    shown = f"sinfo: {', '.join(names)}"
+    problems.keep(NotFound(f"there is no partition {missing}", shown, offers))
+    return replace(spec, resources=replace(spec.resources, partition=near[0]))
+
+
+def _missing_partition(spec: JobSpec, here: Site, names: Sequence[str]) -> str:
+    """Return a partition that Slurm does not have, "" for none; sinfo does not show hidden ones."""
     wanted = [name for name in (spec.resources.partition or "").split(",") if name not in names]
     scheduler = execution.expected_scheduler(spec.scheduler, here)
     if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
-        return
-    missing = next((name for name in wanted if not slurm_queries.has_partition(name)), "")
-    if missing:
-        import difflib  # for a mistake only
-
-        near = difflib.get_close_matches(missing, names, n=1) or names
-        shown = f"sinfo: {', '.join(names)}"
-        offers = [change(partition=name) for name in near]
-        raise NotFound(f"there is no partition {missing}", shown, offers)
+        return ""
+    return next((name for name in wanted if not slurm_queries.has_partition(name)), "")
 
 
 def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
