@@ -64,7 +64,7 @@ def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
     Raises SystemFault for records that cannot be read.
     """
     try:
-        starts = starts_of(paths)
+        starts = list(_starts(_lines(paths.starts), _lines(paths.metrics)))
         time_spent = spent(job.submitted, starts) if starts else None
         if time_spent is not None:
             in_words(time_spent)  # a record of another user's may have numbers that are no times
@@ -73,9 +73,16 @@ def of_run(paths: JobPaths, job: Job) -> TimeSpent | None:
         raise SystemFault(f"cannot read {paths.starts} and {paths.metrics}", str(error)) from None
 
 
-def starts_of(paths: JobPaths) -> list[Start]:
-    """Return the starts of a job's script; raises OSError, and DAMAGED for odd records."""
-    return list(_starts(_lines(paths.starts), _lines(paths.metrics)))
+def spans(paths: JobPaths) -> list[Start]:
+    """Return the starts of a job's script, maybe without steps; raises OSError, and DAMAGED.
+
+    metrics.jsonl may be long: it is read only for a start that recorded no end.
+    """
+    records = _lines(paths.starts)
+    starts = list(_starts(records, ()))
+    if all(start.ended > start.began for start in starts):
+        return starts
+    return list(_starts(records, _lines(paths.metrics)))
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

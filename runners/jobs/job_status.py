@@ -111,7 +111,7 @@ def _completed(paths: JobPaths, now: Status) -> Status:
     A scheduler tells of the last start alone, and of no nodes where nobody followed the job.
     """
     try:
-        starts = effective_time.starts_of(paths)
+        starts = effective_time.spans(paths)
     except (OSError, *files.DAMAGED):
         return now
     if not starts:

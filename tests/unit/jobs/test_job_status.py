@@ -234,3 +234,15 @@ def test_a_finished_job_is_told_by_what_it_recorded_of_all_its_starts(
     seen.starts.write_text('{"began": 100.0}\n{"ended": 107.5}\n')
     status = job_status.status(seen, job)
     assert (status.restart, status.nodes, status.elapsed) == (3, "n9", 7.0)
+
+
+def test_metrics_are_read_for_a_start_without_an_end_alone(tmp_path: Path) -> None:
+    """Those of a long training are many lines, and a list has many runs."""
+    whole, job = a_run(tmp_path / "train-1", state="COMPLETED")
+    whole.starts.write_text(STARTS)
+    whole.metrics.mkdir()  # cannot be read
+    assert job_status.status(whole, job).elapsed == 100
+    killed, job = a_run(tmp_path / "train-2", state="NODE_FAIL")
+    killed.starts.write_text('{"began": 100.0}\n')
+    killed.metrics.write_text('{"step": 9, "time": "1970-01-01T00:02:30+00:00"}\n')
+    assert job_status.status(killed, job).elapsed == 50
