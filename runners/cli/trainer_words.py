@@ -57,7 +57,7 @@ def _check_programs_own(
     if place is None or not trainers.IN_IMAGES.fullmatch(trainer):
         return
     after = words[place + 1 : place + 2]
-    if after and after[0][0] == "-" and after[0][:2] != "--":
+    if after and after[0][:1] == "-" and after[0][:2] != "--":
         typed, rest = ctx.command_path.split(), words[place + 1 :]
         raise UsageError(
             f"{after[0]} after {trainer} is taken for {typed[-1]}'s own option",

@@ -146,6 +146,12 @@ def test_arguments_come_after_two_dashes(typed: list[str], offered: str) -> None
     assert str(error.remedies[0]) == offered
 
 
+def test_an_empty_word_after_a_program_is_its_argument() -> None:
+    """As "$1" of a script gives, where it got none: the words are right, the site is not."""
+    error = refused("launch", "--site", "no-such-site", "bash", "")
+    assert "no-such-site" in f"{error.what} {error.evidence}"
+
+
 def test_a_wrong_value_before_the_trainer_is_the_commands() -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["launch", "-c", "x", "bash"], prog_name="runner")
