@@ -89,10 +89,8 @@ def _check_name(uri: str) -> None:
     path = Path(uri).expanduser()
     if is_remote(uri) or path.exists() or path.name != uri:
         return
-    from .release import prebuilt
-
-    name, _, arch = uri[: -len(".sif") if uri.endswith(".sif") else None].partition(".")
-    short = prebuilt.short(f"{name}.sif")
+    name, _, arch = uri.removesuffix(".sif").partition(".")
+    short = next((each.short for each in IMAGES.values() if each.name == name), "")
     known = PREBUILT if short else nearest(uri, IMAGES)
     option = f" --arch {arch}" if short and arch in machine.WORDS.values() else ""
     what = f"{uri} is no file here, and no name of a prebuilt image"

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers.catalogue import IMAGES
-
 from ... import __version__
 from ...core.errors import NotFound, UsageError
 from ...core.site import Prebuilt, Profile
@@ -122,8 +120,3 @@ def checked(where: str, text: str) -> str:
 def typed(option: str, text: str) -> str:
     """Return a source as it was typed, where a folder may be relative; raise as `checked`."""
     return checked(option, text if "://" in text else os.path.abspath(os.path.expanduser(text)))
-
-
-def short(name: str) -> str:
-    """Return which of our images a file's name means, "" for none."""
-    return next((each.short for each in IMAGES.values() if name == f"{each.name}.sif"), "")
