@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from containers import expected_labels
@@ -49,13 +50,15 @@ def commands(name: str) -> list[Remedy]:
     return [*[command("runner", "pull", of_ours.short)] * has_source, command(*build)]
 
 
-def image(name: str) -> ImageInfo:
-    """Return what is known of an image that is not here: of one of ours the labels to come."""
+def image(name: str, brings: Sequence[Remedy]) -> ImageInfo:
+    """Return what is known of an image that is not here: of one of ours the labels to come.
+
+    `brings` are its `commands`, for which the site may have been asked.
+    """
     own_folder = name == Path(name).name
     path = places.images() / name if own_folder else Path(name).expanduser().absolute()
     of_ours = packaged(name)
     if of_ours is None:
         return ImageInfo(path)
     labels, architecture = expected_labels.of(of_ours), of_ours.architecture
-    unbuilt = str(commands(name)[0])
-    return ImageInfo(path, labels, architecture=architecture, unbuilt=unbuilt)
+    return ImageInfo(path, labels, architecture=architecture, unbuilt=str(brings[0]))

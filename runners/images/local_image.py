@@ -11,7 +11,7 @@ from ..core import places, trust
 from ..core.errors import NotFound, Refused, RunnerError, UsageError, close, nearest
 from ..core.machine import WORDS
 from ..core.model import ImageInfo
-from ..core.remedy import Remedy, change, command
+from ..core.remedy import change, command
 from ..sites import load
 from .facts import image_labels
 from .store import images_lock, store
@@ -64,14 +64,12 @@ def _missing(name: str) -> Path:
     error = ImageMissing(
         f"the image {name} does not exist",
         looked if brings else f"{looked}\n{nearest(meant, known)}",
-        remedies or list(map(_named, here.values()))[:1] or expected.commands("horovod_cpu.sif"),
+        remedies
+        or [change(image=each) for each in here.values()][:1]
+        or expected.commands("horovod_cpu.sif"),
     )
-    error.expected = expected.image(name)
+    error.expected = expected.image(name, brings)
     raise error
-
-
-def _named(name: str) -> Remedy:
-    return change(image=name)
 
 
 def on_disk(name: str | None) -> ImageInfo:

@@ -68,7 +68,9 @@ def _check_no_file(name: str | None, runtime: RuntimeName, here: Site) -> None:
 def _expected(name: str | None) -> ImageInfo:
     from ..images import expected  # for a mistake only
 
-    return expected.image(name) if name else ImageInfo(Path("image"))
+    if not name:
+        return ImageInfo(Path("image"))
+    return expected.image(name, expected.commands(name))
 
 
 def _runtime(settings: config.Config, here: Site) -> RuntimeName:
