@@ -9,6 +9,7 @@ a RUN of each line of %post, writes scripts by `echo "..."`, has From in small l
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -72,7 +73,7 @@ def convert(path: Path, text: str) -> Dockerfile:
     definition.check(text, path.name, _defaults(text))
     lines = [Line(*each) for each in definition.lines(text)]
     own = [line for line in lines if not definition.is_heading(line.text)]
-    files, problems = copies(path.absolute().parent, _of(own, "files"))
+    files, problems = copies(Path(os.path.abspath(path)).parent, _of(own, "files"))
     problems += [*_refused(lines), *_of_runscript(own), *_of_environment(own)]
     if problems:
         evidence = "\n".join(f"line {n}: {what}" for n, what in sorted(problems))

@@ -163,6 +163,15 @@ def test_files(tmp_path: Path, line: str, copied: str) -> None:
     assert f"\nCOPY {copied}\n" in made.text
 
 
+def test_the_context_may_be_named_from_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context(tmp_path)
+    monkeypatch.chdir(tmp_path / "data")
+    made = convert(Path("../my.def"), f"{HEAD}%files\n  train.py /opt/\n")
+    assert "COPY train.py /opt/\n" in made.text
+
+
 def test_a_folder_that_a_line_before_has_made_is_there(tmp_path: Path) -> None:
     context(tmp_path)
     text = f"{HEAD}%files\n  train.py /new/place/\n  data /new/place\n  data /new/other\n"
