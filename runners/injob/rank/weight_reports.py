@@ -59,8 +59,9 @@ class WeightReports:
         if process not in processes:
             processes.append(process)
         start = processes.index(process)
-        ranks = self.reports.setdefault((start, str(fields["optimizer"])), {})
-        self._add(ranks.setdefault(rank, OptimizerReport(rank)), fields)
+        name = str(fields["optimizer"])
+        ranks = self.reports.setdefault((start, name), {})
+        self._add(ranks.setdefault(rank, OptimizerReport(rank, name=name)), fields)
         if fields.get("gone") and len(ranks) == self.size:
             _forget_details(ranks)
 
@@ -84,13 +85,10 @@ class WeightReports:
         """Return the worst verdict of all optimizers, and one rank's facts about it."""
         verdicts = []
         for ranks in self._optimizers(over):
-            verdict, first = (
-                judge(list(ranks.values()), self.size, over),
-                next(iter(ranks.values())),
-            )
-            verdicts.append(
-                (SEVERITY.index(verdict.result), first.steps or 0, verdict, first.facts)
-            )
+            verdict = judge([*ranks.values()], self.size, over)
+            first = next(iter(ranks.values()))
+            severity = SEVERITY.index(verdict.result)
+            verdicts.append((severity, first.steps or 0, verdict, first.facts))
         if not verdicts:
             return (self._without_reports() if over else OPEN), {}
         _, _, verdict, facts = max(verdicts, key=lambda one: one[:2])
@@ -121,49 +119,53 @@ class WeightReports:
         for start in sorted({start for start, _ in self.reports}):
             groups += matched([self._of_rank(start, rank) for rank in range(self.size)])
         shared = [ranks for ranks in groups if len(ranks) == self.size]
-        last = [ranks for ranks in shared if not self._are_followed(ranks)]
-        inner = [ranks for ranks in last if all(map(self._is_inner, ranks.values()))]
+        followers = self._followers()
+        last = [ranks for ranks in shared if not _are_followed(ranks, followers)]
+        steps = self._steps()
+        inner = [ranks for ranks in last if all(_is_inner(one, steps) for one in ranks.values())]
         shapes = {one.shapes for ranks in inner for one in ranks.values()}
         around = {name for ranks in inner for one in ranks.values() for name in one.beside}
         # Of the same shapes are the first inner loops, before the first step around them.
         outer = [
             ranks for ranks in last
             if not any(one.shapes in shapes for one in ranks.values())
-            or self._names(ranks) & around
+            or any(one.name in around for one in ranks.values())
         ]  # fmt: skip
         return outer or last or groups
 
-    def _names(self, ranks: Ranks) -> set[str]:
-        return {
-            name
-            for (_, name), known in self.reports.items()
-            if any(known.get(rank) is one for rank, one in ranks.items())
-        }
+    def _followers(self) -> dict[str, set[int]]:
+        """Return which ranks have trained an optimizer's parameters on, with another optimizer."""
+        followers: dict[str, set[int]] = {}
+        for ranks in self.reports.values():
+            for one in ranks.values():
+                for name in one.follows:
+                    followers.setdefault(name, set()).add(one.rank)
+        return followers
 
-    def _are_followed(self, ranks: Ranks) -> bool:
-        """Whether each rank has trained the same parameters on, with another optimizer."""
-        names = self._names(ranks)
-        later = [one for known in self.reports.values() for one in known.values()]
-        on = {one.rank for one in later if names & set(one.follows)}
-        return on >= set(ranks)
+    def _steps(self) -> dict[tuple[str, int], int]:
+        """Return how many steps each optimizer of each rank made."""
+        each = (one for ranks in self.reports.values() for one in ranks.values())
+        return {(one.name, one.rank): one.steps or 0 for one in each}
 
     def _of_rank(self, start: int, rank: int) -> list[OptimizerReport]:
         """Return a rank's optimizers in the order of their first steps."""
         own = [
-            (len(name), name, ranks[rank])
-            for (one, name), ranks in self.reports.items()
+            ranks[rank]
+            for (one, _), ranks in self.reports.items()
             if one == start and rank in ranks
         ]
-        return [report for _, _, report in sorted(own, key=lambda one: one[:2])]
+        return sorted(own, key=lambda one: (len(one.name), one.name))
 
-    def _is_inner(self, report: OptimizerReport) -> bool:
-        """Whether all its steps came between two of another optimizer, as in meta-learning."""
-        others = {
-            name: ranks[report.rank].steps or 0
-            for (_, name), ranks in self.reports.items()
-            if report.rank in ranks
-        }
-        return any(others.get(name, 0) > steps for name, steps in report.beside.items())
+
+def _are_followed(ranks: Ranks, followers: Mapping[str, set[int]]) -> bool:
+    """Whether each rank has trained the same parameters on, with another optimizer."""
+    return set(ranks) <= set().union(*(followers.get(one.name, ()) for one in ranks.values()))
+
+
+def _is_inner(report: OptimizerReport, steps: Mapping[tuple[str, int], int]) -> bool:
+    """Whether all its steps came between two of another optimizer, as in meta-learning."""
+    beside = report.beside.items()
+    return any(steps.get((name, report.rank), 0) > before for name, before in beside)
 
 
 def matched(lists: Sequence[Sequence[OptimizerReport]]) -> list[Ranks]:
@@ -191,7 +193,8 @@ def _in_order_of(
     alike = [one for one in reports if one.shapes in shapes]
     same = [one for one in alike if one.first in began]
     ours = same if len(same) == len(fewest) else alike[-len(fewest) :]
-    return [*ours, *(one for one in reports if not any(one is each for each in ours))]
+    first = set(map(id, ours))
+    return [*ours, *(one for one in reports if id(one) not in first)]
 
 
 def _forget_details(ranks: Ranks) -> None:

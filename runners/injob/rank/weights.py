@@ -37,10 +37,10 @@ class WeightSums:
 class OptimizerReport:
     """What a rank has reported of one optimizer.
 
-    `group` are the ranks that are to have the same weights. `shapes` is a checksum of the
-    parameters' shapes, `names` are theirs, rank 0's only. `sharded` is why they cannot be compared,
-    `may_differ` why they may rightly be different; `layers` is whether layers exchange what they
-    compute.
+    `name` is the optimizer's; `group` are the ranks that are to have the same weights. `shapes` is
+    a checksum of the parameters' shapes, `names` are theirs, rank 0's only. `sharded` is why they
+    cannot be compared, `may_differ` why they may rightly be different; `layers` is whether layers
+    exchange what they compute.
     `moments` says for each traced step how many collectives all ranks had made, and how many steps
     the rank has made since; -1 and the step where that cannot be told. `first` is that number
     before the first step, `last` the moment of the last one. `loose` is whether no wrapper averages
@@ -52,6 +52,7 @@ class OptimizerReport:
     """
 
     rank: int
+    name: str = ""
     group: tuple[int, ...] = ()
     shapes: int = 0
     names: Sequence[str] = ()
