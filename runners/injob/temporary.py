@@ -71,7 +71,8 @@ def enter(env: "MutableMapping[str, str]", run_dir: "str") -> "tuple[Temporary, 
         given = os.path.dirname(given)  # of another node, or of a job that has ended
     base, notes = _base(given)
     of_run = os.path.join(run_dir, "code")
-    folder = _first_made([base, SHARED, of_run], _name(run_dir, env))
+    bases = dict.fromkeys([base, SHARED, of_run])  # most often, the first is the second
+    folder = _first_made(list(bases), _name(run_dir, env))
     env[TMPDIR] = given if base == given and is_private(given) else folder.path or base
     if not is_private(env.get(BYTECODE, "")):
         env[BYTECODE] = os.path.join(folder.path or of_run, "pycache")
