@@ -48,21 +48,17 @@ def named(visible: str | None, gpus: Mapping[str, Sequence[str]], ranks: int) ->
     A number is the place of a device in the list; of a whole GPU, with its instances, where there
     would be fewer devices than `ranks` on this node.
     """
-    every, wholes = devices(gpus), list(gpus)
+    every, wholes = devices(gpus), list(gpus.items())
     if visible is None:
         return every
     words = [word.strip() for word in visible.split(",") if word.strip()]
     if not all(word.isdigit() for word in words):
-        of_gpu = [devices({word: gpus.get(word, ())}) for word in words]
-        return [each for one in of_gpu for each in one]
+        return [each for word in words for each in gpus.get(word) or [word]]
     if len(words) == len(every):  # Slurm's numbers count all, and its cgroup shows the job's alone
         return every
     numbers = [int(word) for word in words]
     if len(numbers) < ranks:
-        chosen = {
-            wholes[number]: gpus[wholes[number]] for number in numbers if number < len(wholes)
-        }
-        return devices(chosen)
+        return devices(dict(wholes[number] for number in numbers if number < len(wholes)))
     return [every[number] for number in numbers if number < len(every)]
 
 
