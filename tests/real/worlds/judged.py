@@ -1,7 +1,7 @@
 """Trainings of two ranks that are hard to judge, by their names: `judged.py NAME...`.
 
-Those of WRONG end with different weights, or with copies of one training; those of RIGHT are as
-their authors want them. Each rank has data of its own, where the name does not say otherwise.
+Wrong ones end with different weights, or with copies of one training; right ones are as their
+authors want them. Each rank has data of its own, where the name does not say otherwise.
 """
 
 import copy
@@ -11,21 +11,9 @@ import sys
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
-from trainings import batch, gloo, horovod, model, sgd, train
+from trainings import batch, gloo, horovod, loss_of, model, sgd, step, train
 
-WRONG, RIGHT = {}, {}
-loss_of = torch.nn.functional.mse_loss
 torch.set_num_threads(1)
-
-
-def wrong(function):
-    WRONG[function.__name__] = function
-    return function
-
-
-def right(function):
-    RIGHT[function.__name__] = function
-    return function
 
 
 def ranks():
@@ -46,17 +34,6 @@ def average_gradients(net):
     average([one.grad for one in net.parameters()])
 
 
-def step(net, optimizer, rank, number, before=lambda: None, act=True):
-    data, target = batch(number, rank)
-    optimizer.zero_grad()
-    loss = loss_of(net(data), target)
-    loss.backward()
-    before()
-    if act:
-        optimizer.step()
-    return loss.detach()
-
-
 def alone(net, rank, steps, optimizer=None):
     """Train without the others."""
     train(net, optimizer or sgd(net, 0.01), rank, steps=steps)
@@ -65,7 +42,6 @@ def alone(net, rank, steps, optimizer=None):
 # Wrong: nothing averages, though the ranks talk to each other -----------------------------------
 
 
-@wrong
 def metric_reduced():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -73,14 +49,12 @@ def metric_reduced():
         dist.all_reduce(step(net, optimizer, rank, number))
 
 
-@wrong
 def barrier_then_100_steps():
     rank, net = gloo(), model()
     dist.barrier()
     train(net, sgd(net), rank, steps=100)
 
 
-@wrong
 def validated_every_20_steps():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -90,7 +64,6 @@ def validated_every_20_steps():
             dist.all_reduce(loss)
 
 
-@wrong
 def loss_averaged_before_backward():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -104,13 +77,11 @@ def loss_averaged_before_backward():
         optimizer.step()
 
 
-@wrong
 def other_numbers_of_batches():
     rank, net = gloo(), model()
     train(net, sgd(net), rank, steps=40 - 3 * rank)
 
 
-@wrong
 def metric_sent():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -119,7 +90,6 @@ def metric_sent():
         dist.send(loss, 0) if rank else dist.recv(torch.zeros(()), 1)
 
 
-@wrong
 def metrics_sent():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -129,7 +99,6 @@ def metrics_sent():
         work.wait()
 
 
-@wrong
 def counts_to_all():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -139,7 +108,6 @@ def counts_to_all():
         dist.all_to_all_single(torch.zeros_like(counts), counts)
 
 
-@wrong
 def broadcast_every_8_steps():
     rank, net = gloo(), model()
 
@@ -150,7 +118,6 @@ def broadcast_every_8_steps():
     train(net, sgd(net), rank, steps=44, after=hand_on)
 
 
-@wrong
 def broadcast_and_metric():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -160,7 +127,6 @@ def broadcast_and_metric():
             dist.broadcast(one.data, 0)
 
 
-@wrong
 def broadcast_every_step():
     rank, net = gloo(), model()
     train(
@@ -169,13 +135,11 @@ def broadcast_every_step():
     )  # fmt: skip
 
 
-@wrong
 def averaged_after_the_step():
     rank, net = gloo(), model()
     train(net, sgd(net), rank, steps=40, after=lambda number: average_gradients(net))
 
 
-@wrong
 def contrastive_not_wrapped():
     """Features of all ranks in the loss, and no wrapper."""
     rank, net = gloo(), model()
@@ -194,7 +158,6 @@ def contrastive_not_wrapped():
 # Wrong: DDP averages, but not all, or not always -------------------------------------------------
 
 
-@wrong
 def skips_bad_batches():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -202,7 +165,6 @@ def skips_bad_batches():
         step(net, optimizer, rank, number, act=not (rank and number in (100, 120)))
 
 
-@wrong
 def skips_an_early_batch():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -210,7 +172,6 @@ def skips_an_early_batch():
         step(net, optimizer, rank, number, act=not (rank and number == 10))
 
 
-@wrong
 def many_optimizers():
     rank = gloo()
     for fold in range(20):
@@ -218,7 +179,6 @@ def many_optimizers():
         alone(net.module if fold > 16 else net, rank, 5)
 
 
-@wrong
 def many_optimizers_with_schedulers():
     rank = gloo()
     for fold in range(20):
@@ -231,7 +191,6 @@ def many_optimizers_with_schedulers():
         )  # fmt: skip
 
 
-@wrong
 def layer_added_late():
     rank, net = gloo(), DDP(model())
     optimizer, head = sgd(net), torch.nn.Linear(1, 1)
@@ -242,7 +201,6 @@ def layer_added_late():
         step(whole, optimizer, rank, number)
 
 
-@wrong
 def unfrozen_later():
     rank, net = gloo(), model()
     net[0].requires_grad_(False)
@@ -254,7 +212,6 @@ def unfrozen_later():
         step(net, optimizer, rank, number)
 
 
-@wrong
 def unfrozen_by_a_group():
     rank, net = gloo(), model()
     net[0].requires_grad_(False)
@@ -267,7 +224,6 @@ def unfrozen_by_a_group():
         step(net, optimizer, rank, number)
 
 
-@wrong
 def around_ddp_later():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -275,27 +231,22 @@ def around_ddp_later():
         step(net if number < 80 else net.module, optimizer, rank, number)
 
 
-@wrong
 def own_learning_rates():
     rank, net = gloo(), DDP(model())
     train(net, sgd(net, 0.01 * (rank + 1)), rank, steps=40)
 
 
-@wrong
 def own_noise():
     rank, net = gloo(), DDP(model())
-    optimizer = sgd(net)
     torch.manual_seed(rank)
 
     def blur():
         for one in net.parameters():
             one.grad += 0.01 * torch.randn_like(one)
 
-    for number in range(40):
-        step(net, optimizer, rank, number, before=blur)
+    train(net, sgd(net), rank, steps=40, before=blur)
 
 
-@wrong
 def momentum_on_rank_0():
     rank, net = gloo(), DDP(model())
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
@@ -308,7 +259,6 @@ def momentum_on_rank_0():
     train(net, optimizer, rank, steps=40)
 
 
-@wrong
 def loaded_on_rank_0_after_ddp():
     rank, net = gloo(), DDP(model())
     if rank == 0:
@@ -316,16 +266,12 @@ def loaded_on_rank_0_after_ddp():
     train(net, sgd(net), rank, steps=40)
 
 
-@wrong
 def a_bias_not_averaged():
     rank, net = gloo(), model()
-    optimizer = sgd(net)
     most = [one for name, one in net.named_parameters() if name != "2.bias"]
-    for number in range(40):
-        step(net, optimizer, rank, number, before=lambda: average([one.grad for one in most]))
+    train(net, sgd(net), rank, steps=40, before=lambda: average([one.grad for one in most]))
 
 
-@wrong
 def second_model_not_wrapped():
     rank, first, second = gloo(), DDP(model()), model(1)
     optimizers = sgd(first), sgd(second)
@@ -334,7 +280,6 @@ def second_model_not_wrapped():
             step(net, optimizer, rank, number)
 
 
-@wrong
 def head_replaced_after_ddp():
     rank, net = gloo(), DDP(model(), find_unused_parameters=True)
     torch.manual_seed(5)
@@ -342,7 +287,6 @@ def head_replaced_after_ddp():
     train(net, sgd(net), rank, steps=40)
 
 
-@wrong
 def hook_that_does_nothing():
     from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 
@@ -351,7 +295,6 @@ def hook_that_does_nothing():
     train(net, sgd(net), rank, steps=40)
 
 
-@wrong
 def no_sync_around_backward():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -368,7 +311,6 @@ def _group(rank, name):
     dist.barrier()
 
 
-@wrong
 def group_in_a_child():
     """The process group is the child's, and the parent trains."""
     rank, net = int(os.environ["RANK"]), model()
@@ -380,7 +322,6 @@ def group_in_a_child():
     train(net, sgd(net), rank, steps=5)
 
 
-@wrong
 def states_of_rank_1_handed_on():
     rank, net = gloo(), model()
 
@@ -393,7 +334,6 @@ def states_of_rank_1_handed_on():
     train(net, sgd(net), rank, steps=42, after=hand_on)
 
 
-@wrong
 def a_file_of_rank_0_loaded_by_all():
     rank, net = gloo(), model()
 
@@ -408,7 +348,6 @@ def a_file_of_rank_0_loaded_by_all():
     train(net, sgd(net), rank, steps=44, after=hand_on)
 
 
-@wrong
 def forty_folds_not_wrapped():
     rank = gloo()
     for fold in range(40):
@@ -416,7 +355,6 @@ def forty_folds_not_wrapped():
         dist.barrier()
 
 
-@wrong
 def metrics_as_objects_sent():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -425,7 +363,6 @@ def metrics_as_objects_sent():
         dist.send_object_list(metrics, 0) if rank else dist.recv_object_list([None], 1)
 
 
-@wrong
 def frozen_and_unfrozen_in_turn():
     rank, net = gloo(), model()
     net[0].requires_grad_(False)
@@ -436,7 +373,6 @@ def frozen_and_unfrozen_in_turn():
         step(net, optimizer, rank, number)
 
 
-@wrong
 def own_weight_decay():
     rank, net = gloo(), DDP(model())
     optimizer = torch.optim.SGD(net.parameters(), 0.05, weight_decay=0.1 * rank)
@@ -459,7 +395,6 @@ class _Gathered(torch.autograd.Function):
         return gradient.chunk(ranks())[dist.get_rank()]
 
 
-@wrong
 def gathered_features_not_wrapped():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -481,7 +416,6 @@ def dropping():
     )
 
 
-@wrong
 def same_data_other_masks():
     rank, net = gloo(), DDP(dropping())
     torch.manual_seed(rank)
@@ -499,7 +433,6 @@ def of_horovod(hvd, net, rate=0.05):
     return hvd.DistributedOptimizer(sgd(net, rate), net.named_parameters())
 
 
-@wrong
 def hvd_metric_reduced():
     hvd, net = horovod(), model()
     broadcast(hvd, net)
@@ -508,7 +441,6 @@ def hvd_metric_reduced():
         hvd.allreduce(step(net, optimizer, hvd.rank(), number))
 
 
-@wrong
 def hvd_loaded_on_rank_0():
     hvd, net = horovod(), model()
     broadcast(hvd, net)
@@ -517,7 +449,6 @@ def hvd_loaded_on_rank_0():
     train(net, of_horovod(hvd, net), hvd.rank(), steps=40)
 
 
-@wrong
 def hvd_broadcast_every_8_steps():
     hvd, net = horovod(), model()
     train(
@@ -526,7 +457,6 @@ def hvd_broadcast_every_8_steps():
     )  # fmt: skip
 
 
-@wrong
 def hvd_same_data_other_masks():
     hvd, net = horovod(), dropping()
     broadcast(hvd, net)
@@ -545,22 +475,18 @@ def warmed_up(steps):
     train(DDP(net), optimizer, rank, steps=80)
 
 
-@right
 def warm_up_5():
     warmed_up(5)
 
 
-@right
 def warm_up_30():
     warmed_up(30)
 
 
-@right
 def warm_up_100():
     warmed_up(100)
 
 
-@right
 def warm_up_of_its_own_optimizer():
     rank, net = gloo(), model()
     if rank == 0:
@@ -569,7 +495,6 @@ def warm_up_of_its_own_optimizer():
     train(net, sgd(net), rank, steps=80)
 
 
-@right
 def all_warm_up():
     rank, net = gloo(), model()
     alone(net, rank, 10)
@@ -577,7 +502,6 @@ def all_warm_up():
     train(net, sgd(net), rank, steps=80)
 
 
-@right
 def learning_rate_finder():
     rank, net = gloo(), model()
     optimizer, before = sgd(net, 0.01), copy.deepcopy(net.state_dict())
@@ -590,7 +514,6 @@ def learning_rate_finder():
     train(DDP(net), optimizer, rank, steps=80)
 
 
-@right
 def rank_0_goes_on_alone():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -599,7 +522,6 @@ def rank_0_goes_on_alone():
         alone(net.module, rank, 5, optimizer)
 
 
-@right
 def probe_on_rank_0():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -610,7 +532,6 @@ def probe_on_rank_0():
             alone(head, rank, 5)
 
 
-@right
 def inner_loops():
     """As MAML: each rank adapts copies to its own tasks, and the ranks' gradients are averaged."""
     rank, net = gloo(), model()
@@ -627,7 +548,6 @@ def inner_loops():
         optimizer.step()
 
 
-@right
 def all_skip_together():
     rank, net = gloo(), DDP(model())
     optimizer = sgd(net)
@@ -638,15 +558,11 @@ def all_skip_together():
 # Right: averaged otherwise than by DDP ------------------------------------------------------------
 
 
-@right
 def averaged_by_hand():
     rank, net = gloo(), model()
-    optimizer = sgd(net)
-    for number in range(80):
-        step(net, optimizer, rank, number, before=lambda: average_gradients(net))
+    train(net, sgd(net), rank, steps=80, before=lambda: average_gradients(net))
 
 
-@right
 def averaged_in_hooks():
     rank, net = gloo(), model()
     for one in net.parameters():
@@ -654,7 +570,6 @@ def averaged_in_hooks():
     train(net, sgd(net), rank, steps=80)
 
 
-@right
 def local_sgd_and_metric():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -664,7 +579,6 @@ def local_sgd_and_metric():
             average_weights(net)
 
 
-@right
 def local_sgd_every_16_steps():
     rank, net = gloo(), model()
     train(
@@ -673,7 +587,6 @@ def local_sgd_every_16_steps():
     )  # fmt: skip
 
 
-@right
 def local_sgd_later():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -687,7 +600,6 @@ def local_sgd_later():
             average_weights(net)
 
 
-@right
 def compressed_by_powersgd():
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
@@ -737,19 +649,16 @@ class _Parallel(torch.nn.Module):
         return self.summed(self.second(torch.relu(self.first(_Copied.apply(value)))))
 
 
-@right
 def tensor_parallel_by_hand():
     net = _Parallel(gloo())
     train(net, sgd(net), 0, steps=80)
 
 
-@right
 def tensor_parallel_in_few_steps():
     net = _Parallel(gloo())
     train(net, sgd(net), 0, steps=12)
 
 
-@right
 def tensor_parallel_by_nn_functional():
     from torch.distributed.nn.functional import all_reduce
 
@@ -757,7 +666,6 @@ def tensor_parallel_by_nn_functional():
     train(net, sgd(net, 0.01), 0, steps=80)
 
 
-@right
 def pipeline():
     """Two stages of equal layers; the second has the loss."""
     rank = gloo()
@@ -782,7 +690,6 @@ def pipeline():
         optimizer.step()
 
 
-@right
 def gossip():
     """Each rank averages its weights with its neighbour's, by sending them, now and then."""
     rank, net = gloo(), model()
@@ -801,7 +708,6 @@ def gossip():
     train(net, sgd(net), rank, steps=80, after=meet)
 
 
-@right
 def embeddings_of_each_rank():
     """DDP leaves out what each rank has of its own."""
     rank = gloo()
@@ -814,7 +720,6 @@ def embeddings_of_each_rank():
 # Right: several, or others ------------------------------------------------------------------------
 
 
-@right
 def two_networks_in_turn():
     rank, first, second = gloo(), DDP(model()), DDP(model(1))
     optimizers = sgd(first), torch.optim.Adam(second.parameters())
@@ -824,7 +729,6 @@ def two_networks_in_turn():
             step(second, optimizers[1], rank, number)
 
 
-@right
 def twenty_folds():
     rank = gloo()
     for fold in range(20):
@@ -832,7 +736,6 @@ def twenty_folds():
         alone(net, rank, 5)
 
 
-@right
 def lbfgs():
     rank, net = gloo(), DDP(model())
     optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=4)
@@ -848,7 +751,6 @@ def lbfgs():
         optimizer.step(closure)
 
 
-@right
 def averages_on_rank_0_at_the_end():
     """Rank 0 evaluates with an averaged copy of the weights."""
     rank, net = gloo(), DDP(model())
@@ -857,7 +759,6 @@ def averages_on_rank_0_at_the_end():
         net.module.load_state_dict(model(7).state_dict())
 
 
-@right
 def layer_added_and_wrapped():
     rank, net = gloo(), DDP(model())
     train(net, sgd(net), rank, steps=40)
@@ -866,7 +767,6 @@ def layer_added_and_wrapped():
     train(net, sgd(net), rank, steps=40)
 
 
-@right
 def unfrozen_and_wrapped_again():
     rank, net = gloo(), model()
     net[0].requires_grad_(False)
@@ -877,7 +777,6 @@ def unfrozen_and_wrapped_again():
     train(wrapped, sgd(net), rank, steps=60)
 
 
-@right
 def own_slices_of_one_batch():
     rank, net = gloo(), DDP(dropping())
     torch.manual_seed(rank)
@@ -889,14 +788,12 @@ def own_slices_of_one_batch():
         optimizer.step()
 
 
-@right
 def uneven_inputs():
     rank, net = gloo(), DDP(model())
     with torch.distributed.algorithms.join.Join([net]):
         train(net, sgd(net), rank, steps=80 + 5 * rank)
 
 
-@right
 def warm_up_and_all_states():
     rank, net = gloo(), model()
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
@@ -909,11 +806,9 @@ def warm_up_and_all_states():
     train(net, optimizer, rank, steps=80)
 
 
-@right
 def ring_of_gradients():
     """An average by sending and receiving."""
     rank, net = gloo(), model()
-    optimizer = sgd(net)
 
     def exchange():
         for one in net.parameters():
@@ -923,14 +818,11 @@ def ring_of_gradients():
                 work.wait()
             one.grad = (one.grad + other) / 2
 
-    for number in range(80):
-        step(net, optimizer, rank, number, before=exchange)
+    train(net, sgd(net), rank, steps=80, before=exchange)
 
 
-@right
 def reduced_and_broadcast():
     rank, net = gloo(), model()
-    optimizer = sgd(net)
 
     def exchange():
         for one in net.parameters():
@@ -938,11 +830,9 @@ def reduced_and_broadcast():
             one.grad /= ranks()
             dist.broadcast(one.grad, 0)
 
-    for number in range(80):
-        step(net, optimizer, rank, number, before=exchange)
+    train(net, sgd(net), rank, steps=80, before=exchange)
 
 
-@right
 def calibrated_on_rank_0():
     rank, net = gloo(), DDP(model())
     train(net, sgd(net), rank, steps=80)
@@ -976,17 +866,13 @@ class _Expert(torch.nn.Module):
         return out.chunk(ranks())[dist.get_rank()]
 
 
-@right
 def experts_by_gathering():
     rank = gloo()
     net = _Expert(rank)
-    optimizer = sgd(net)
     shared = list(net.shared.parameters())
-    for number in range(80):
-        step(net, optimizer, rank, number, before=lambda: average([one.grad for one in shared]))
+    train(net, sgd(net), rank, steps=80, before=lambda: average([one.grad for one in shared]))
 
 
-@right
 def two_groups_one_after_another():
     rank, net = gloo(), model()
     optimizer = sgd(net)
@@ -997,7 +883,6 @@ def two_groups_one_after_another():
     train(DDP(net), optimizer, rank, steps=40)
 
 
-@right
 def averaged_once_more_after_training():
     rank, net = gloo(), model()
     train(
@@ -1007,14 +892,12 @@ def averaged_once_more_after_training():
     average_weights(net)
 
 
-@right
 def bound_to_buckets_and_static():
     rank = gloo()
     net = DDP(model(), gradient_as_bucket_view=True, static_graph=True)
     train(net, torch.optim.AdamW(net.parameters()), rank, steps=80)
 
 
-@right
 def averaged_by_wrapped_optimizer():
     """PyTorch's own local SGD, after some steps of DDP."""
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
@@ -1028,7 +911,6 @@ def averaged_by_wrapped_optimizer():
 # Right: Horovod and mpi4py ------------------------------------------------------------------------
 
 
-@right
 def hvd_warm_up():
     hvd, net = horovod(), model()
     if hvd.rank() == 0:
@@ -1037,7 +919,6 @@ def hvd_warm_up():
     train(net, of_horovod(hvd, net, 0.01), hvd.rank(), steps=80)
 
 
-@right
 def hvd_warm_up_of_the_same_optimizer():
     hvd, net = horovod(), model()
     optimizer = sgd(net, 0.01)
@@ -1048,7 +929,6 @@ def hvd_warm_up_of_the_same_optimizer():
     train(net, optimizer, hvd.rank(), steps=80)
 
 
-@right
 def hvd_local_sgd():
     hvd, net = horovod(), model()
 
@@ -1059,7 +939,6 @@ def hvd_local_sgd():
     train(net, sgd(net), hvd.rank(), steps=77, after=meet)
 
 
-@right
 def hvd_uneven_and_broadcast():
     hvd, net = horovod(), model()
     broadcast(hvd, net)
@@ -1068,7 +947,6 @@ def hvd_uneven_and_broadcast():
     hvd.broadcast_parameters(net.state_dict(), root_rank=last)
 
 
-@right
 def mpi_warm_up():
     from mpi4py import MPI
 
@@ -1082,11 +960,10 @@ def mpi_warm_up():
         for one in net.parameters():
             one.grad = world.allreduce(one.grad) / world.size
 
-    for number in range(80):
-        step(net, optimizer, world.rank, number, before=averaged)
+    train(net, optimizer, world.rank, steps=80, before=averaged)
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        {**WRONG, **RIGHT}[name]()
+        globals()[name]()
         print("trained", name, flush=True)

@@ -1,6 +1,6 @@
 """Trainings of TensorFlow and Keras that are hard to judge: `judged_tf.py NAME`.
 
-Those of WRONG end with different weights; those of RIGHT are as their authors want them.
+Wrong ones end with different weights; right ones are as their authors want them.
 """
 
 import os
@@ -16,18 +16,6 @@ if "KERAS_BACKEND" not in os.environ:
     import tensorflow as tf
 
     hvd.init()
-
-WRONG, RIGHT = {}, {}
-
-
-def wrong(function):
-    WRONG[function.__name__] = function
-    return function
-
-
-def right(function):
-    RIGHT[function.__name__] = function
-    return function
 
 
 def data(rank, step):
@@ -55,17 +43,17 @@ def plain(tape, loss, variables):
     return tape.gradient(loss, variables)
 
 
-@wrong
+# Wrong ones ------------------------------------------------------------------------------------
+
+
 def tape_without_optimizer():
     own_loop(plain)
 
 
-@wrong
 def tape_without_optimizer_in_a_graph():
     own_loop(plain, graph=True)
 
 
-@wrong
 def keras_on_torch():
     """Keras on PyTorch, by torch.distributed: the model is in no DistributedDataParallel."""
     import keras
@@ -78,17 +66,17 @@ def keras_on_torch():
     net.fit(*data(dist.get_rank(), 0), batch_size=4, epochs=2, verbose=0)
 
 
-@right
+# Right ones ------------------------------------------------------------------------------------
+
+
 def wrapped_tape_without_optimizer():
     own_loop(lambda tape, *rest: hvd.DistributedGradientTape(tape).gradient(*rest))
 
 
-@right
 def tape_averaged_by_hand():
     own_loop(lambda *rest: [hvd.allreduce(one) for one in plain(*rest)], graph=True)
 
 
-@right
 def an_input_of_each_rank():
     """A gradient that is only looked at, of a variable that nothing trains."""
     image = tf.Variable(data(hvd.rank(), 5)[0])
@@ -98,5 +86,5 @@ def an_input_of_each_rank():
     own_loop(lambda *rest: [hvd.allreduce(one) for one in plain(*rest)])
 
 
-{**WRONG, **RIGHT}[sys.argv[1]]()
+globals()[sys.argv[1]]()
 print("trained", sys.argv[1], flush=True)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 STEPS = 12
+loss_of = torch.nn.functional.mse_loss
 
 
 def model(seed=0):
@@ -25,13 +26,22 @@ def batch(step, rank):
     return data, data.sum(1, keepdim=True)
 
 
-def train(net, optimizer, rank, steps=STEPS, after=lambda step: None):
-    for step in range(steps):
-        data, target = batch(step, rank)
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(net(data), target).backward()
+def step(net, optimizer, rank, number, before=lambda: None, act=True):
+    """Return the loss; `before` has the gradients, and the optimizer steps if it is to `act`."""
+    data, target = batch(number, rank)
+    optimizer.zero_grad()
+    loss = loss_of(net(data), target)
+    loss.backward()
+    before()
+    if act:
         optimizer.step()
-        after(step)
+    return loss.detach()
+
+
+def train(net, optimizer, rank, steps=STEPS, before=lambda: None, after=lambda number: None):
+    for number in range(steps):
+        step(net, optimizer, rank, number, before)
+        after(number)
 
 
 def sgd(net, rate=0.05):
