@@ -118,7 +118,7 @@ class Builder:
         with process.emptied(self.plan.folders.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
             workers = build_steps.at_once(os.cpu_count() or 1, build_steps.available_memory())
-            build_steps.run(steps, shown, process.stop_all, workers)
+            build_steps.run(steps, shown, workers)
 
     def steps(self) -> list[BuildStep]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""

@@ -119,7 +119,7 @@ def build(target: DefinitionBuild, shown: BuildProgress) -> None:
         shown.say(runtime.mode.said)
         log = process.fresh_log(folders.logs / f"{target.output.stem}.log")
         with atomic.new_file(target.output) as part:
-            build_steps.run(_steps(target, part, runtime, log), shown, process.stop_all)
+            build_steps.run(_steps(target, part, runtime, log), shown)
         build_record.write(target.output, NO_KEY, f"sha256:{digest.sha256(target.output)}")
 
 

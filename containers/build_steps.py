@@ -13,6 +13,8 @@ from pathlib import Path
 from runners.core.progress import Progress
 from runners.core.text import human_size
 
+from . import process
+
 WIDTH = 60  # of a log's last line
 STEP_MEMORY = 2 * 10**9  # bytes that a step needs, beside others
 Status = Callable[[], str]  # what is to be seen of a phase now; "", as of `str`, for its time alone
@@ -62,15 +64,10 @@ def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
-def run(
-    steps: Sequence[BuildStep],
-    shown: BuildProgress,
-    stop: Callable[[], None],
-    workers: int = 1,
-) -> None:
+def run(steps: Sequence[BuildStep], shown: BuildProgress, workers: int = 1) -> None:
     """Make what is needed, each step once those before it are made. Raises RunnerError.
 
-    Of `workers` steps at a time; when one fails, `stop` ends the commands of the others.
+    Of `workers` steps at a time; when one fails, the commands of the others are ended.
     """
     before = [_before(steps, number) for number in range(len(steps))]
     done = {number for number, step in enumerate(steps) if not step.needed}
@@ -90,7 +87,7 @@ def run(
                     done.add(running.pop(future))
         except BaseException:
             while wait(running, timeout=0).not_done:  # one may be about to start a command
-                stop()
+                process.stop_all()
                 wait(running, timeout=1)
             raise
 

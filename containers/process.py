@@ -15,9 +15,9 @@ from typing import Any, AnyStr
 
 from runners.core import locks
 from runners.core.errors import SystemFault
+from runners.core.progress import Progress
 
 from . import log_causes
-from .build_steps import BuildProgress
 
 SECONDS_TO_STOP = 30
 _running: set[subprocess.Popen[Any]] = set()  # the commands of steps that run beside each other
@@ -146,6 +146,6 @@ def emptied(folder: Path) -> Iterator[Path]:
         empty(folder)
 
 
-def only_build(folder: Path, shown: BuildProgress) -> AbstractContextManager[None]:
+def only_build(folder: Path, shown: Progress) -> AbstractContextManager[None]:
     """Wait until no other build uses the same scratch."""
     return locks.exclusive(folder / "lock", shown, f"builds in {folder}")

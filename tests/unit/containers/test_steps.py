@@ -49,7 +49,7 @@ def test_what_does_not_wait_for_each_other_runs_at_the_same_time() -> None:
         step("c", lambda: made.append("c"), after=("b",)),
         step("d", lambda: made.append("d")),
     ]
-    build_steps.run(steps, Told(), process.stop_all, workers=2)
+    build_steps.run(steps, Told(), workers=2)
     assert made == ["c", "d"]
 
 
@@ -57,9 +57,7 @@ def test_one_worker_makes_them_in_their_order() -> None:
     made: list[str] = []
     steps = [step(name, lambda name=name: made.append(name), after=()) for name in "abc"]  # type: ignore[misc]
     told = Told()
-    build_steps.run(
-        [*steps, step("d", lambda: made.append("d"), needed=False)], told, process.stop_all
-    )
+    build_steps.run([*steps, step("d", lambda: made.append("d"), needed=False)], told)
     assert made == ["a", "b", "c"]
     assert "[4/4] d: nothing to do" in told.lines
 
@@ -83,7 +81,7 @@ def test_each_step_says_its_usual_time_and_what_remains() -> None:
         step("c", int, after=("a",), usual=60),
         step("d", int),
     ]
-    build_steps.run(steps, told, process.stop_all)
+    build_steps.run(steps, told)
     assert told.lines == [
         "[1/4] a usually 30 s; about 3 min left",
         "[2/4] b usually 90 s; about 2 min left",
@@ -110,7 +108,7 @@ def test_a_failure_ends_the_commands_of_the_others_and_begins_no_further_step(
     ]
     began = time.monotonic()
     with pytest.raises(SystemFault, match="no room"):
-        build_steps.run(steps, Told(), process.stop_all, workers=2)
+        build_steps.run(steps, Told(), workers=2)
     assert made == []
     assert time.monotonic() - began < 20
 
