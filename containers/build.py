@@ -13,14 +13,13 @@ is done by an ordinary user.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from runners.core import atomic, digest, disk_space, sif
+from runners.core import atomic, digest, disk_space, machine, sif
 from runners.core.disk_space import Needs
 from runners.core.errors import Refused, SystemFault
 
@@ -117,8 +116,7 @@ class Builder:
         """Do these steps, if there is room for them. Raises RunnerError."""
         with process.emptied(self.plan.folders.temporary) as folder:
             disk_space.require(folder, needs, shown.say)
-            workers = build_steps.at_once(os.cpu_count() or 1, build_steps.available_memory())
-            build_steps.run(steps, shown, workers)
+            build_steps.run(steps, shown, machine.at_once(build_steps.STEP_MEMORY))
 
     def steps(self) -> list[BuildStep]:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""

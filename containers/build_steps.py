@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -51,17 +50,6 @@ def outline(steps: Sequence[BuildStep]) -> str:
         lines.append(f"# [{number}/{len(steps)}] {step.name}{nothing}")
         lines += [shlex.join(step.command())] if step.needed else []
     return "\n".join(lines)
-
-
-def at_once(cores: int, memory: int) -> int:
-    """Return how many steps may run beside each other; `memory` in bytes is what is available."""
-    return max(1, min(cores, memory // STEP_MEMORY))
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Bytes of memory that programs can get without swapping."""
-    match = re.search(r"^MemAvailable: +(\d+) kB$", meminfo.read_text("utf-8"), re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
 
 
 def run(steps: Sequence[BuildStep], shown: BuildProgress, workers: int = 1) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import places
+from . import machine, places
 from .errors import Refused, SystemFault, UsageError
 from .remedy import Remedy, command
 from .text import human_size
@@ -113,9 +113,7 @@ def check_usable(volume: Volume) -> None:
 
 def require(folder: Path, needs: Needs, say: Callable[[str], None]) -> None:
     """Check `folder`, which exists, on this machine; say what may do harm. Raises Refused."""
-    facts = Path("/proc/meminfo").read_text().splitlines()
-    kilobytes = (int(line.split()[1]) for line in facts if line.startswith("MemAvailable:"))
-    for warning in check_volume(Volume.of(folder), needs, next(kilobytes, 0) * 1024):
+    for warning in check_volume(Volume.of(folder), needs, machine.available_memory()):
         say(f"warning: {warning}")
 
 

@@ -1,8 +1,10 @@
-"""This machine's architecture, named as in Go, registries and SIF files."""
+"""This machine: its architecture, named as in Go, registries and SIF files, and what fits on it."""
 
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 AMD64, ARM64 = "amd64", "arm64"
 WORDS = {"x86_64": AMD64, "aarch64": ARM64}  # the others, such as ppc64le, are the same
@@ -18,3 +20,19 @@ def architecture() -> str:
 def file_name(image: str, wanted: str) -> str:
     """Return the name of an image's file; one that is for other machines says for which."""
     return f"{image}.sif" if wanted == architecture() else f"{image}.{wanted}.sif"
+
+
+def at_once(each: int) -> int:
+    """Return how many programs may run beside each other here that need `each` bytes of memory."""
+    return fitting(len(os.sched_getaffinity(0)), available_memory(), each)
+
+
+def fitting(cores: int, memory: int, each: int) -> int:
+    """Return how many programs fit: one for each core, as far as memory allows."""
+    return max(1, min(cores, memory // each))
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return the bytes of memory that programs can get without swapping."""
+    match = re.search(r"^MemAvailable: +(\d+) kB$", meminfo.read_text("utf-8"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0

@@ -15,6 +15,7 @@ import pytest
 
 from containers import build_steps, process
 from containers.build_steps import BuildProgress, BuildStep, Status
+from runners.core import machine
 from runners.core.errors import SystemFault
 
 from ..tables import each
@@ -64,13 +65,13 @@ def test_one_worker_makes_them_in_their_order() -> None:
 
 @each((2, 24, 2), (16, 24, 12), (1, 24, 1), (2, 4, 2), (8, 4, 2), (2, 1, 1), (2, 0, 1))
 def test_cores_and_memory_bound_how_many_run_at_once(cores: int, gb: int, steps: int) -> None:
-    assert build_steps.at_once(cores, gb * 10**9) == steps
+    assert machine.fitting(cores, gb * 10**9, build_steps.STEP_MEMORY) == steps
 
 
 def test_the_memory_that_is_available_is_the_kernels(tmp_path: Path) -> None:
     path = tmp_path / "meminfo"
     path.write_text("MemTotal:  4000 kB\nMemFree:   10 kB\nMemAvailable:    3000 kB\n")
-    assert build_steps.available_memory(path) == 3000 * 1024
+    assert machine.available_memory(path) == 3000 * 1024
 
 
 def test_each_step_says_its_usual_time_and_what_remains() -> None:
