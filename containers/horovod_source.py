@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
+from runners.core import machine
 from runners.core.errors import SystemFault
 
 from .horovod import edit, edits
 
 # As in compile.sh: with F16C and FMA, without which Adasum refuses fp16.
 FLAGS = {"x86_64": "-march=x86-64-v3 -mtune=generic"}
-BYTES_EACH = 1_500_000_000  # of memory, for a compiler with torch's headers
+BYTES_EACH = 2_500_000_000  # of memory, for a compiler of one of the two large sources
 FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
 
 
@@ -36,10 +36,8 @@ def unpack(archives: Path, tree: Path) -> None:
 def variables(frameworks: Collection[str], mpi: bool) -> dict[str, str]:
     """Return what Horovod's build is told: frameworks, controllers, compilers at a time."""
     parts = {**{name: name in frameworks for name in FRAMEWORKS}, "GLOO": True, "MPI": mpi}
-    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    jobs = min(len(os.sched_getaffinity(0)), memory // BYTES_EACH + 1)
     return {
         **{f"HOROVOD_{'WITH' if part else 'WITHOUT'}_{name}": "1" for name, part in parts.items()},
         "HOROVOD_BUILD_ARCH_FLAGS": FLAGS.get(platform.machine(), "-mtune=generic"),
-        "MAKEFLAGS": f"-j{jobs}",
+        "MAKEFLAGS": f"-j{machine.at_once(BYTES_EACH)}",
     }

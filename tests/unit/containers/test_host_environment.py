@@ -13,12 +13,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import catalogue, host_environment, host_horovod, host_tools, plan
+from containers import (
+    catalogue,
+    horovod_source,
+    host_environment,
+    host_horovod,
+    host_tools,
+    plan,
+)
 from containers.host_environment import EnvironmentOptions
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
 from containers.plan import BuildOptions
 from runners.cli import cli
+from runners.core import machine
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.site import Site
@@ -162,6 +170,18 @@ def test_how_horovod_is_compiled(tmp_path: Path) -> None:
     assert (found["HOROVOD_WITHOUT_MPI"], found.get("HOROVOD_WITH_MPI")) == ("1", None)
     found = host_horovod.variables(compilation(Mpi(Path("/cray/CC"), cray=True)), tmp_path, tools)
     assert (found["CC"], found["CXX"]) == ("cc", "/cray/CC")
+
+
+@pytest.mark.parametrize(("cores", "gb", "flag"), [(8, 4, "-j1"), (8, 6, "-j2"), (2, 24, "-j2")])
+def test_compilers_run_at_once_as_far_as_memory_allows(
+    monkeypatch: pytest.MonkeyPatch, cores: int, gb: int, flag: str
+) -> None:
+    """As in the image, where each of the large sources takes 2.4 GB too."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(cores))
+    monkeypatch.setattr(machine, "available_memory", lambda: gb * 10**9)
+    assert horovod_source.variables(["PYTORCH"], mpi=True)["MAKEFLAGS"] == flag
+    in_image = (catalogue.HERE / "horovod" / "compile.sh").read_text()
+    assert f"int($2 / {horovod_source.BYTES_EACH // 1000})" in in_image
 
 
 def test_how_horovod_is_compiled_for_gpus(tmp_path: Path) -> None:
