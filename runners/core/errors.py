@@ -55,6 +55,10 @@ class SystemFault(RunnerError):
     """A system error: a build step, the scheduler, a disk, a missing program."""
 
 
+class MissingProgram(SystemFault):
+    """A program that is not on this machine."""
+
+
 class NotVerified(RunnerError):
     """An image's signature, digest or behaviour is wrong."""
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Callable
 
-from .errors import SystemFault
+from .errors import MissingProgram, SystemFault
 from .signals import Interrupted
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -36,11 +36,11 @@ class Result:
 
 @contextmanager
 def _there(argv: Sequence[str]) -> Iterator[None]:
-    """Raise SystemFault for a program that is absent."""
+    """Raise MissingProgram for a program that is absent."""
     try:
         yield
     except FileNotFoundError:
-        raise SystemFault(f"the command {argv[0]} is not on this machine") from None
+        raise MissingProgram(f"the command {argv[0]} is not on this machine") from None
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..core import shell
-from ..core.errors import Refused, SystemFault
+from ..core.errors import MissingProgram, Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
 from ..core.remedy import change
@@ -62,7 +63,9 @@ class SlurmArrays(Arrays):
 
         MaxArraySize is one more than the highest number of a task.
         """
-        config = slurm_queries.parse_config(slurm_queries.query(slurm_queries.CONFIG))
+        config = {}
+        with contextlib.suppress(MissingProgram):  # `--site NAME --dry-run` on another machine
+            config = slurm_queries.parse_config(slurm_queries.query(slurm_queries.CONFIG))
         size = int(config.get("MaxArraySize", MOST_TASKS))
         jobs = int(config.get("MaxJobCount", MOST_JOBS))
         if count >= jobs:

@@ -149,6 +149,13 @@ def test_a_slurm_that_tells_no_limits_has_its_defaults(
     assert str(told.value.remedies[0]) == "--array 0-1000"
 
 
+def test_a_machine_without_slurm_prints_an_array_for_slurms_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert slurm.SlurmArrays().largest(4, 3) == slurm.MOST_TASKS
+
+
 def test_a_refusal_takes_all_back(tmp_path: Path, calls: list[list[str]]) -> None:
     plans = [made(tmp_path), made(tmp_path, resources=Resources(comment="huge"))]
     with pytest.raises(Refused, match="Slurm refused the job"):
