@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .core.errors import UsageError as UsageError
     from .core.job_record import JobState as JobState
     from .core.plan import Plan as Plan
+    from .core.version import __version__ as __version__
 
-__version__ = "0.1.0"
 # The API's names, by the module that has them.
 MODULES = {
     **dict.fromkeys(("launch", "plan", "job", "Job", "JobFailed", "RunStatus"), "api"),
@@ -33,6 +33,7 @@ MODULES = {
     **dict.fromkeys(("SystemFault", "UsageError"), "core.errors"),
     "JobState": "core.job_record",
     "Plan": "core.plan",
+    "__version__": "core.version",
 }
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from .. import __version__
 from ..core import signals
+from ..core.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -12,9 +12,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from .. import __version__
 from . import atomic
 from .errors import Refused, SystemFault, UsageError
+from .version import __version__
 
 LARGEST = 256 << 20  # bytes of JSON
 KINDS: Mapping[str, Any] = {

@@ -15,9 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from .. import __version__
 from ..core import atomic, disk_space
 from ..core.text import count
+from ..core.version import __version__
 from . import number_format, plot, style
 from .plot import Panel
 from .report import StudyReport, circumstances, findings

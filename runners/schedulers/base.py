@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import __version__
 from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Resources
 from ..core.plan import Plan, Refusal
+from ..core.version import __version__
 
 HEADER = f"# Written by runner {__version__}. Each task is a run; its folder is a link in tasks/."
 

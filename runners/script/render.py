@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import shlex
 
-from .. import __version__
 from ..core.job_record import JobPaths
 from ..core.model import LauncherName
 from ..core.plan import Plan
+from ..core.version import __version__
 from ..schedulers import SCHEDULERS
 from . import environment, exit_trap, ranks, runtimes, stage_lines
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners import __version__
 from runners.core.machine import architecture
+from runners.core.version import __version__
 
 from . import built, servers
 from .conftest import Login, ended, new_folder, on_cluster, succeeded

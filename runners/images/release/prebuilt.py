@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ... import __version__
 from ...core.errors import NotFound, UsageError
 from ...core.site import Prebuilt, Profile
 from ...core.toml_check import check, kinds
+from ...core.version import __version__
 from ...settings import config
 from ...sites import find
 

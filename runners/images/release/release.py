@@ -13,11 +13,11 @@ from typing import Union
 
 from containers.catalogue import IMAGES
 
-from ... import __version__
 from ...core import digest as digests
 from ...core import http
 from ...core.errors import NotFound, NotVerified, Refused, UsageError
 from ...core.toml_check import check, convert, kinds
+from ...core.version import __version__
 from .. import reference
 from ..reference import Digest, Reference
 from ..registry.api import Blob, Registry

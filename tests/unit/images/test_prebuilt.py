@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners import __version__
 from runners.cli.images.registry import pull_command
 from runners.core.errors import NotFound, UsageError
+from runners.core.version import __version__
 from runners.images import local_image
 from runners.images.release import prebuilt
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runners import __version__
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused
 from runners.core.progress import Listener
+from runners.core.version import __version__
 from runners.images.release import prebuilt, publish, release
 from runners.images.release.release import Release, ReleasedImage
 from runners.images.trust import pgp

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import recipes
+import runners
 
 from ..tables import each
 
@@ -88,4 +89,4 @@ def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
 
 def test_version_is_the_projects() -> None:
     project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]
-    assert recipes.__version__ == project["version"]
+    assert recipes.__version__ == runners.__version__ == project["version"]
