@@ -1,4 +1,4 @@
-"""Cost model of large jobs for file server and rendezvous: docs/concepts/scale.md.
+"""Cost model of large jobs for file server and rendezvous: docs/measurements/scale.md.
 
 Pure arithmetic on constants that were measured on up to four nodes, and with up to 2,048 simulated
 ranks. Bytes are counts; seconds are estimates, and where no real cluster of that size was at hand
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..core.text import human_size
 
 MEGA = 10**6
-# docs/guides/images-on-nodes.md, 2026-11-26, one node and rank, image of 487 MB
+# docs/measurements/images-on-nodes.md, 2026-11-26, one node and rank, image of 487 MB
 TOUCHED = 162 / 487  # of the image: read until the first step
 BROADCAST = 487 / 13.2  # MB/s, on two nodes: by sbcast, less its one hop
 ONE_SERVER = 200.0  # MB/s of a server, for all nodes together

@@ -25,9 +25,9 @@ UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where S
 OF_SITE = "node_local"  # the key of a profile's `paths`
 UNPACKED_FACTOR = 4  # an unpacked image is so many times the size of its file
 MEASURED_IMAGE = (
-    "docs/guides/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
+    "docs/measurements/images-on-nodes.md: of 487 MB a node reads 162 MB until torch_mnist's first "
     "step, with 1 rank or 4; sbcast reads all, once; unpacking takes longer than it saves a rank; "
-    "estimated for more nodes: docs/concepts/scale.md"
+    "estimated for more nodes: docs/measurements/scale.md"
 )
 MEASURED_MOUNT = (
     "to the first step of torch_mnist with 4 ranks on two cores 10.9 s, and 13.6 s where each "

@@ -25,7 +25,7 @@ LEFT_OUT = re.compile(r"reading /|\d@n\d \| step |runner: (what the job used|nod
 EACH_TIME = {
     *("README.md", "docs/start/first-hour.md", "docs/guides/frameworks.md"),
     *("docs/concepts/worlds.md", "docs/guides/build.md", "docs/guides/registries.md"),
-    *("docs/guides/sites.md", "docs/guides/verify.md"),
+    *("docs/guides/sites.md", "docs/guides/verify.md", "docs/guides/without-container.md"),
 }
 
 

@@ -14,7 +14,7 @@ from runners.planning.cost_model import ONE_SERVER, PARALLEL
 
 from .test_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
-PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "scale.md"
+PAGE = Path(__file__).parents[3] / "docs" / "measurements" / "scale.md"
 IMAGE = 487 * 10**6  # bytes of the CPU image that was measured
 
 
