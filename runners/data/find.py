@@ -17,7 +17,6 @@ from ..core.errors import NotFound, Refused, UsageError, close, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
 from ..core.site import Profile
-from ..sites import find as sites
 from . import catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
@@ -67,16 +66,6 @@ def dataset_path(text: str, profile: Profile | None, env: Mapping[str, str]) -> 
     return known[fits[0]]
 
 
-def named(text: str, env: Mapping[str, str]) -> Path:
-    """Return the path of a dataset that is named by it or by a name of this site, damaged or not.
-
-    Raises NotFound.
-    """
-    exists = Path(text).expanduser().exists()  # then the site need not be asked
-    profile = None if exists else sites.here(env)[0]
-    return dataset_path(text, profile, env)[0]
-
-
 def names(profile: Profile | None, env: Mapping[str, str]) -> dict[str, tuple[Path, str]]:
     """Return the names that stand for datasets here, each with its path and who says so."""
     shared = profile.folders(SITES_OWN, env) if profile else ()
@@ -120,7 +109,7 @@ def _looked_at(name: str, path: Path, why: str) -> Dataset:
         if not any(path.iterdir()):
             raise Refused(f"the dataset {path} is an empty folder")
         return Dataset(name, path, origin=why)
-    pack.read_squashfs(path)
+    pack.require_whole_squashfs(path)
     return Dataset(name, path, squashfs=True, origin=why)
 
 

@@ -1,6 +1,6 @@
 """What a dataset consists of: each file with its size and SHA-256, in `manifest.json`.
 
-`fetch` and `synth` write it into the folder, `pack` beside the squashfs file; `check` compares.
+`fetch` writes it into the folder, `pack` beside the squashfs file.
 """
 
 from __future__ import annotations

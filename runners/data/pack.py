@@ -34,7 +34,6 @@ RANDOM_ORDER = ("-no-fragments",)
 TIMELESS = ("-mkfs-time", "0", "-all-time", "0")  # mksquashfs 4.4 and newer
 MAGIC = b"hsqs"
 ENDINGS = (".sqsh", ".squashfs", ".sqfs")
-COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
 SUPERBLOCK = struct.Struct("<4sIIIIHHHHHHQQ")
 
 
@@ -168,17 +167,8 @@ def _timeless(command: str, say: Progress) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True)
-class Squashfs:
-    """Files and folders together, size in bytes of the file system, and how it is compressed."""
-
-    inodes: int
-    size: int
-    compression: str
-
-
-def read_squashfs(path: Path) -> Squashfs:
-    """Return what a squashfs file says of itself; raise Refused for another or a cut one."""
+def require_whole_squashfs(path: Path) -> None:
+    """Raise Refused for a file that is no squashfs file, or a truncated one."""
     try:
         with path.open("rb") as file:
             head = file.read(SUPERBLOCK.size)
@@ -194,10 +184,8 @@ def read_squashfs(path: Path) -> Squashfs:
         )
     if len(head) < SUPERBLOCK.size:
         raise Refused(f"{path} is truncated", f"it has {length} bytes", "copy it again")
-    fields = SUPERBLOCK.unpack(head)
-    size = int(fields[12])
+    size = int(SUPERBLOCK.unpack(head)[12])
     if length < size:
         raise Refused(
             f"{path} is truncated", f"{length} of {size} bytes are there", "copy it again"
         )
-    return Squashfs(int(fields[1]), size, COMPRESSIONS.get(fields[5], "unknown"))

@@ -27,7 +27,7 @@ MECHANISMS = {
     "cancel": "test_watch.py::test_cancel",
     "requeue and resume": "test_resume.py::"
     "test_a_preempted_job_ends_like_one_that_was_not[torch_mnist]",
-    "data is packed and bound": "test_data.py::test_packed_checked_and_bound_by_odd_names",
+    "data is packed and bound": "test_data.py::test_packed_and_bound_by_odd_names",
     "data is staged": "test_data.py::test_staged_on_two_nodes_and_gone_after_a_failure",
     "array": "test_many.py::test_a_sweep_of_hostile_values_is_one_array_with_a_folder_for_each",
     "derived image": "test_build_derived.py::test_packages_are_added_with_what_they_need",

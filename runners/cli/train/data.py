@@ -1,10 +1,9 @@
-"""`runner data`: fetch, pack, check and synth."""
+"""`runner data`: fetch, pack and synth."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ FOLDER = click.Path(path_type=Path)
 
 @click.group("data", epilog="Example: runner data fetch mnist")
 def data_command() -> None:
-    """Download, pack, check and generate datasets."""
+    """Download, pack and generate datasets."""
 
 
 @data_command.command("fetch", epilog="Example: runner data fetch cifar10")
@@ -85,31 +84,6 @@ def pack_command(folder: Path, output: Path | None, as_json: bool) -> None:
     )
     click.echo(target)
     click.echo(f"next: runner launch --data NAME={target} ...", err=True)
-
-
-@data_command.command("check", epilog="Example: runner data check mnist")
-@click.argument("path")
-@options.as_json
-def check_command(path: str, as_json: bool) -> None:
-    """Check the dataset PATH: a folder, a squashfs file or a known name; exit code 1 if damaged.
-
-    Its files are compared with the checksums that `fetch` and `pack` wrote, or with published ones.
-    """
-    from ...data import check, find
-
-    place = find.named(path, os.environ)
-    with progress.display() as display:
-        report = check.examine(place, display)
-    if as_json:
-        faults = [{"file": file, "fault": what} for file, what in report.faults]
-        facts = {"path": str(place), "kind": report.kind, "facts": report.facts}
-        printer.print_json({**facts, "whole": not faults, "faults": faults})
-    else:
-        facts = {"result": report.verdict, "kind": report.kind, **report.facts}
-        printer.table([*map(list, facts.items())], headers=[])
-        for file, what in report.faults:
-            click.echo(f"damaged: {file}: {what}")
-    sys.exit(1 if report.faults else 0)
 
 
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")

@@ -17,7 +17,7 @@ import pytest
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.core.progress import Progress
-from runners.data import catalogue, check, fetch, manifest
+from runners.data import catalogue, fetch, manifest
 from runners.data.catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
 
@@ -83,7 +83,7 @@ def test_what_can_be_had_is_had_whole(web: Web, fault: str) -> None:
     done = web.fetch(web.entry(fault))
     assert (done.path / "a.bin").read_bytes() == CONTENT
     assert (done.files, done.size, done.fresh) == (1, len(CONTENT), True)
-    assert check.examine(done.path, web.say).faults == []
+    assert manifest.read(done.path) == manifest.of_folder(done.path, "one", web.say)
 
 
 def test_a_cut_download_goes_on_where_it_stopped(web: Web) -> None:
@@ -217,7 +217,15 @@ def test_one_file_lies_in_several_places(web: Web) -> None:
     assert known is not None
     assert sorted(known.files) == ["a.tar.gz", "cache/a.archive", "cache/in/x", "in/x"]
     assert (done.path / "cache" / "in" / "x").samefile(done.path / "in" / "x")
-    assert check.examine(done.path, web.say).faults == []
+    assert manifest.read(done.path) == manifest.of_folder(done.path, "one", web.say)
+
+
+def test_a_manifest_of_others_is_none(tmp_path: Path) -> None:
+    (tmp_path / manifest.FILE).write_text('{"name": "x"}')
+    assert manifest.read(tmp_path) is None
+    (tmp_path / manifest.FILE).write_text('{"dataset": "x", "files": {"../y": {"size": 1}}}')
+    with pytest.raises(Refused, match="is not a manifest"):
+        manifest.read(tmp_path)
 
 
 def test_a_gz_that_is_no_archive_is_one_file(web: Web) -> None:

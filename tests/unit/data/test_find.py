@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import runtimes
 from runners.script.runtimes import command_lines
-from runners.sites import find as sites
 
 from ..tables import each
 
@@ -78,18 +76,6 @@ def test_a_site_may_have_several_folders_of_them(here: Path) -> None:
     first, second = all_of(here, "a=ImageNet", "b=wider")
     assert (first.path, second.path) == (here / "site/ImageNet", here / "more/WIDER")
     assert first.origin == second.origin == "a dataset of alvis"
-
-
-def test_what_is_checked_is_named_or_lies_at_its_path(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also one in which no trainer would find anything."""
-    env = {"HOME": str(here), "RUNNER_SITE": "none"}
-    assert find.named("MNIST", env) == here / "scratch/data/mnist"
-    with pytest.raises(NotFound, match="mnsit is neither a folder nor"):
-        find.named("mnsit", env)
-    monkeypatch.setattr(sites, "here", lambda _: pytest.fail("the site was asked for a path"))
-    assert find.named("empty", env) == here / "empty"
 
 
 def test_of_two_with_one_name_the_later_counts(here: Path) -> None:
@@ -235,12 +221,6 @@ def test_staging_that_cannot_be() -> None:
 
 def test_by_default_nothing_is_staged() -> None:
     assert not solved(replace(TWO, size=10 * GB, files=1)).staging.any
-
-
-def test_superblock(tmp_path: Path) -> None:
-    found = pack.read_squashfs(make_squashfs(tmp_path / "a.sqsh"))
-    assert found == pack.Squashfs(7, 200, "gzip")
-    assert struct.calcsize("<4s") == len(pack.MAGIC)
 
 
 def test_a_mistyped_name_offers_datasets_and_no_folder_of_ours(here: Path) -> None:
