@@ -21,17 +21,9 @@ from ..planning import execution
 from ..settings import config
 
 MINUTES = "5"
-# Makes the libraries tell what they use. They are set for this job only, and give way to --env.
-TALK = (
-    "NCCL_DEBUG=INFO",
-    "NCCL_DEBUG_SUBSYS=INIT,NET,ENV",
-    "UCX_LOG_LEVEL=info",
-    "OMPI_MCA_btl_base_verbose=1",
-    "OMPI_MCA_pml_base_verbose=10",
-)
 # Its arguments are added by `submit`; files, variables and flags may change its settings.
 TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
-PRESET = config.ConfigLayer(COMMAND, {"time": MINUTES, "env": list(TALK)}, "runner doctor")
+PRESET = config.ConfigLayer(COMMAND, {"time": MINUTES}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
 
 

@@ -1,4 +1,4 @@
-"""The doctor's short job, one rank: what it sees, and how fast and over what the ranks talk.
+"""The doctor's short job, one rank: what it sees, and how fast the ranks sum.
 
 It records the node, joins the process group, measures, and sends all to rank 0. It runs inside any
 image: standard library of Python 3.8 or newer, and Horovod or torch.
@@ -17,7 +17,6 @@ from dataclasses import asdict
 from typing import Any, Callable
 
 from . import interfaces, run_files
-from .rank.usage import readings
 
 # Variables by which somebody chose how the ranks meet
 CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
@@ -26,9 +25,8 @@ WHOLE = 64 * 2**20  # up to this size every byte is read; above it, samples
 SAMPLES, SAMPLE = 64, 64 * 1024
 # A SIF's header and its table of 48 descriptors of 585 bytes lie before this (SIF specification).
 TABLE = 32 * 1024
-# Bytes and repetitions; every rank must do the same.
-SIZES = ((64 * 1024, 15), (2**20, 10), (16 * 2**20, 5))
-WARM_UP = 2
+BYTES = 64 * 2**20  # of the allreduce: large enough that its latency counts little
+WARM_UP, REPETITIONS = 2, 5  # every rank must do the same
 Action = Callable[[], Any]
 
 
@@ -44,17 +42,14 @@ def main(image_path: str, started: int, controller: str) -> None:
     own.update(rank_numbers(world))
     if world.local_rank() == 0:
         own["image"] = view_of_image(image_path)
-    before = readings.traffic()
-    speeds = measure(framework, world.size())
-    carried = readings.growth(before, readings.traffic()) or {}
-    own["sent"] = {name: sent for name, (_, sent) in carried.items()}
+    allreduce = measure(framework, world.size())
     own["threads"], own["device"] = framework.threads(), framework.device()
     own["gpu"] = framework.gpu()
     everybody = framework.gather(json.dumps(own).encode() + b"\n")
     if world.rank() == 0:
         ranks = [json.loads(line) for line in everybody.splitlines()]
         facts = {"framework": framework.name, "started": started}
-        write("result.json", {**facts, "bandwidth": speeds, "ranks": ranks})
+        write("result.json", {**facts, "allreduce": allreduce, "ranks": ranks})
     world.shutdown()
 
 
@@ -263,31 +258,22 @@ def find(controller: str) -> tuple[Any, dict[str, str]]:
     return None, problems
 
 
-def measure(framework: Any, ranks: int) -> list[dict[str, Any]]:
-    """Return, for each size, median seconds, algorithm and bus bandwidth in bytes a second.
+def measure(framework: Any, ranks: int) -> dict[str, Any]:
+    """Return the median seconds of an allreduce, its bus bandwidth, and whether all sums are right.
 
-    Bus bandwidth is what the slowest link must carry: algorithm bandwidth times 2 (n - 1) / n
-    (nccl-tests, doc/PERFORMANCE.md). `right` is whether every sum was; `moved` are the bytes of
-    them all, of which each node sends at least as many.
+    Bus bandwidth, in bytes per second, is what the slowest link must carry: size / time times
+    2 (n - 1) / n (nccl-tests, doc/PERFORMANCE.md).
     """
-    expected, rows = ranks * (ranks + 1) / 2, []
-    for size, times in SIZES:
-        act = framework.summing(size // 4, f"trial.{size}")
-        right = all(act() == expected for _ in range(WARM_UP))
-        seconds = []
-        for _ in range(times):
-            began = time.perf_counter()
-            right = act() == expected and right
-            seconds.append(time.perf_counter() - began)
-        row = result(size, sorted(seconds)[times // 2], ranks, right)
-        rows.append({**row, "moved": size * (WARM_UP + times)})
-    return rows
-
-
-def result(size: int, seconds: float, ranks: int, right: bool) -> dict[str, Any]:
-    rate = size / seconds
-    bus = rate * 2 * (ranks - 1) / ranks
-    return {"bytes": size, "seconds": seconds, "algorithm": rate, "bus": bus, "right": right}
+    act = framework.summing(BYTES // 4, "trial")
+    sums, seconds = [], []
+    for _ in range(WARM_UP + REPETITIONS):
+        began = time.perf_counter()
+        sums.append(act())
+        seconds.append(time.perf_counter() - began)
+    median = sorted(seconds[WARM_UP:])[REPETITIONS // 2]
+    right = set(sums) == {ranks * (ranks + 1) / 2}
+    bus = BYTES / median * 2 * (ranks - 1) / ranks
+    return {"bytes": BYTES, "seconds": median, "bus": bus, "right": right}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from ...explain.judge import explain
 from ..finding import About, Finding
 from ..timed import LINES_SHOWN
 from ..trial import Outcome
-from . import environment, network, scratch, transport, world
+from . import environment, network, scratch, world
 from .world import Record
 
 ABOUT = About("job")
@@ -30,7 +30,7 @@ def check(outcome: Outcome) -> list[Finding]:
         _ended(outcome, result),
         *world.check(ranks, result["started"]),
         *world.cpus(ranks),
-        *transport.check(result, transport.parse(outcome.log)),
+        _allreduce(result["allreduce"], len(ranks)),
         *_nodes(ranks),
     ]
 
@@ -77,6 +77,18 @@ def _ended(outcome: Outcome, result: Record) -> Finding:
     first = read_facts.first(outcome.paths, outcome.job)
     evidence = str(first) if first else ""
     return ABOUT.failure("trial", says, evidence, _logs(outcome))
+
+
+def _allreduce(allreduce: Record, ranks: int) -> Finding:
+    size = f"{allreduce['bytes'] // 2**20} MiB"
+    if not allreduce["right"]:
+        fix = "runner verify IMAGE, and another --controller"
+        return ABOUT.failure("allreduce", "sums of the ranks are wrong", f"of {size}", fix)
+    if ranks == 1:
+        return ABOUT.ok("allreduce", "one rank sends nothing")
+    says = f"{allreduce['bus'] / 10**6:.0f} MB/s bus bandwidth at {size}"
+    evidence = f"median {allreduce['seconds']:.3f} s; bus = size / time * 2 (n - 1) / n"
+    return ABOUT.ok("allreduce", says, evidence)
 
 
 def _logs(outcome: Outcome) -> Remedy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from .world import Record
 
 SECONDS_FOR_A_NAME = 5.0
 CXI = "/sys/class/cxi"
-SHARE = 0.05  # of the bytes sent; less is the chatter of the system
 
 
 @dataclass(frozen=True)
@@ -67,17 +65,6 @@ def _seen_by(record: Record) -> NodeNetwork:
     facts = [{**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]]
     cards, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
     return NodeNetwork(record["host"], None, tuple(cards), tuple(ports))
-
-
-def sent_bytes(ranks: list[Record]) -> dict[str, int]:
-    """Return the bytes that a job's nodes sent by interface or port, most first, no loopback."""
-    total: Counter[str] = Counter()
-    for record in ranks:
-        if record["local_rank"] == 0:
-            total.update(record["sent"])
-    del total["lo"]
-    least = sum(total.values()) * SHARE
-    return {name: count for name, count in total.most_common() if count > least}
 
 
 ABOUT = About("network")

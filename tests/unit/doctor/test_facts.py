@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.doctor import timed
-from runners.doctor.checks import container, scratch, transport
+from runners.doctor.checks import container, scratch
 from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
@@ -212,57 +212,3 @@ def test_subordinate_ids_by_name_or_number(tmp_path: Path) -> None:
 def test_the_runtimes_configuration() -> None:
     text = "PREFIX=/usr\nAPPTAINER_SUID_INSTALL=1\nnot a setting\n"
     assert container_runtime.parse_config(text)["APPTAINER_SUID_INSTALL"] == "1"
-
-
-# What libraries say
-
-NCCL = """\
-2@n2 | n2:20:289 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:192.168.11.2<0>
-2@n2 | n2:20:289 [0] NCCL INFO Channel 03/0 : 5[5] -> 12[4] [send] via NET/IB/3/GDRDMA
-2@n2 | n2:20:289 [0] NCCL INFO Channel 04/0 : 5[5] -> 12[4] [receive] via NET/IB/0
-2@n2 | n2:20:289 [0] NCCL INFO Channel 00/0 : 5[5] -> 4[4] via P2P/CUMEM/read
-2@n2 | n2:20:289 [0] NCCL INFO Channel 00 : 5[5] -> 4[4] via SHM/direct/direct
-"""
-SOCKET = """\
-n1:9:11 [7] NCCL INFO NET/Socket : Using [0]eth0:10.77.0.2<0>
-n1:9:11 [7] NCCL INFO Channel 07/0 : 15[7] -> 6[6] [send] via NET/Socket/3
-"""
-LIBFABRIC = "n1:9:11 [7] NCCL INFO Channel 07/0 : 1[7] -> 6[6] [send] via NET/AWS Libfabric/3\n"
-UCX_OLD = """\
-[1624984398.083715] [n1:22453:0] ucp_worker.c:1720 UCX  INFO  ep_cfg[0]: tag(self/memory);
-[1624984398.153330] [n1:22453:0] ucp_worker.c:1720 UCX  INFO  ep_cfg[1]: tag(rc_mlx5/mlx5_0:1);
-"""
-UCX_NEW = """\
-[1.0] [n1:2:0] ucp_worker.c:1784 UCX  INFO    0x252d990 self cfg#1 tag(sysv/memory cma/memory)
-[1.0] [n1:2:0] ucp_worker.c:1784 UCX  INFO    0x252d990 inter-node cfg#2 tag(tcp/eth0)
-"""
-OPEN_MPI = """\
-2@n2 | [n2:00453] selected ob1 best priority 20
-2@n2 | [n2:00501] mca: bml: Using self btl for send to [[21613,7936],3] on node n2
-2@n2 | [n2:00501] mca: bml: Using tcp btl for send to [[21613,7936],2] on node n1
-2@n2 | [n2:00501] mca: bml: Using vader btl for send to [[21613,7936],1] on node n2
-"""
-
-
-@each(
-    (NCCL, "NCCL", "RDMA", {"RDMA (IB)": 2, "peer to peer": 1, "shared memory": 1}),
-    (SOCKET, "NCCL", "TCP", {"TCP": 1}),
-    (LIBFABRIC, "NCCL", "libfabric", {"libfabric (AWS Libfabric)": 1}),
-    (UCX_OLD, "UCX", "RDMA", {"memory (self)": 1, "RDMA over mlx5_0:1": 1}),
-    (UCX_NEW, "UCX", "TCP", {"memory (sysv)": 1, "memory (cma)": 1, "TCP over eth0": 1}),
-    (OPEN_MPI, "Open MPI", "TCP", {"memory (self)": 1, "TCP": 1, "memory (vader)": 1}),
-    ("[n1:1] selected cm best priority 25\n", "Open MPI", "libfabric", {"libfabric (pml cm)": 1}),
-    ("epoch 1 via nothing\n", "", "", {}),
-)
-def test_words_of_the_libraries(
-    log: str, library: str, kind: str, transports: dict[str, int]
-) -> None:
-    said = transport.parse(log)
-    assert (said.library, said.kind, said.transports) == (library, kind, transports)
-
-
-def test_more_of_what_they_say() -> None:
-    lines = transport.parse(NCCL).lines
-    assert lines[0].startswith("NET/IB : Using [0]mlx5_0:1/IB")
-    assert lines[1] == "GPUDirect RDMA is used"
-    assert transport.parse(OPEN_MPI).pml == "ob1"

@@ -13,8 +13,7 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
 from runners.doctor import trial
-from runners.doctor.checks import job, transport, world
-from runners.doctor.checks.transport import TransportLog
+from runners.doctor.checks import job, world
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
@@ -22,7 +21,7 @@ from runners.injob.interfaces import Interface
 
 from ..tables import each
 from .test_checks import named, states, told
-from .trial import ETH, HSN, IB, IPOIB, VIEW, Record, ranks, record
+from .trial import ETH, IB, VIEW, Record, ranks, record
 
 # Measuring
 
@@ -44,16 +43,15 @@ class Sums:
 
 
 def test_bandwidth_of_four_ranks() -> None:
-    row = injob_trial.result(16 * 2**20, 0.1, 4, right=True)
-    assert row["algorithm"] == pytest.approx(16 * 2**20 / 0.1)
-    assert row["bus"] == pytest.approx(row["algorithm"] * 1.5)
-    table = injob_trial.measure(Sums(), 4)
-    assert [row["bytes"] for row in table] == [65536, 2**20, 16 * 2**20]
-    assert all(row["right"] for row in table)
+    allreduce = injob_trial.measure(Sums(), 4)
+    per_second = allreduce["bytes"] / allreduce["seconds"]
+    assert allreduce["bus"] == pytest.approx(per_second * 1.5)
+    assert allreduce["right"]
 
 
-def test_wrong_sums_are_seen() -> None:
-    assert not injob_trial.measure(Sums(wrong=1), 4)[0]["right"]
+@each(1, 3)
+def test_wrong_sums_are_seen(wrong: int) -> None:
+    assert not injob_trial.measure(Sums(wrong), 4)["right"]
 
 
 # The world
@@ -108,82 +106,9 @@ def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None
     assert says in found[0].says
 
 
-# The network
-
-TABLE = [{"bytes": 2**24, "seconds": 0.1, "algorithm": 1e9, "bus": 1.5e9, "right": True}]
-TABLE[0]["moved"] = 10**8
-NCCL_TCP = TransportLog("NCCL", {"TCP": 4})
-NCCL_IB = TransportLog("NCCL", {"RDMA (IB)": 4, "peer to peer": 9})
-MPI_TCP = TransportLog("Open MPI", {"TCP": 2, "memory (vader)": 2})
-OVER_IB = {"eth0": 1000, "mlx5_0:1": 10**8}
-GLOO = TransportLog()
-
-
-@each(
-    (ranks(), GLOO, OK, "TCP over eth0", ""),
-    (ranks(), MPI_TCP, OK, "TCP over eth0, by Open MPI's own words", ""),
-    (ranks(ports=[IB]), NCCL_IB, OK, "RDMA, by NCCL's own words", ""),
-    (ranks(ports=[IB], sent=OVER_IB), GLOO, OK, "RDMA", ""),
-    (ranks(interfaces=[ETH, HSN], sent={"eth0": 2 * 10**6}), GLOO, OK, "RDMA past the kernel", ""),
-    (ranks(ports=[IB]), NCCL_TCP, WARNING, "while every node has infiniband", "NCCL_IB_HCA"),
-    (ranks(ports=[IB]), MPI_TCP, WARNING, "while every node has infiniband", "--host-mpi"),
-    (ranks(ports=[IB]), GLOO, WARNING, "while every node has infiniband", "--controller mpi"),
-    (
-        ranks(ports=[IB], interfaces=[ETH, IPOIB]),
-        GLOO,
-        WARNING,
-        "TCP over eth0, while every node has infiniband",
-        "--network-interfaces ib0",
-    ),
-    (
-        ranks(ports=[IB], interfaces=[ETH, IPOIB], sent={"ib0": 10**8}),
-        GLOO,
-        OK,
-        "TCP over ib0, on the fabric (infiniband)",
-        "",
-    ),
-    (ranks(interfaces=[ETH, HSN]), NCCL_TCP, WARNING, "slingshot", "NCCL plugin"),
-    ([*ranks(ports=[IB])[:2], *ranks()[2:]], NCCL_TCP, OK, "TCP over eth0", ""),
-)
-def test_the_network_used_against_the_one_there_is(
-    seen: list[Record], log: TransportLog, state: str, says: str, fix: str
-) -> None:
-    found = named(transport.check({"ranks": seen, "bandwidth": TABLE}, log), "transport")
-    assert found.state == state
-    assert says in found.says
-    assert fix in told(found)
-    assert bool(found.fix) == bool(fix)
-    assert "sent by n1: " in found.evidence
-
-
-def test_one_node_needs_no_network() -> None:
-    result = {"ranks": ranks()[:2], "bandwidth": TABLE}
-    found = transport.check(result, GLOO)
-    assert states(found) == {"transport": OK, "allreduce": OK}
-    assert "one node" in found[0].says
-
-
-def test_the_table_says_what_bus_bandwidth_is() -> None:
-    small = {**TABLE[0], "bytes": 2**16, "seconds": 0.01, "bus": 5e8}
-    found = transport.check({"ranks": ranks(), "bandwidth": [small, *TABLE]}, GLOO)
-    finding = named(found, "allreduce")
-    assert finding.says == "1500 MB/s bus bandwidth at 16 MiB"
-    *lines, meaning = finding.evidence.splitlines()
-    assert lines == [
-        "   bytes   seconds  algorithm        bus",
-        "   65536  0.010000  1000 MB/s   500 MB/s",
-        "16777216  0.100000  1000 MB/s  1500 MB/s",
-    ]
-    assert "nccl-tests" in meaning
-
-
-@each(({"right": False}, "allreduce", FAILURE), ({"bus": 1e6}, "speed", WARNING))
-def test_what_is_wrong_with_the_sums(changes: Record, name: str, state: str) -> None:
-    result = {"ranks": ranks(), "bandwidth": [{**TABLE[0], **changes}]}
-    assert named(transport.check(result, GLOO), name).state == state
-
-
 # The whole job
+
+ALLREDUCE = {"bytes": 2**26, "seconds": 0.1, "bus": 1.5e9, "right": True}
 
 
 def outcome(folder: Path, state: JobState, result: Record | None = None, log: str = "") -> Outcome:
@@ -194,7 +119,7 @@ def outcome(folder: Path, state: JobState, result: Record | None = None, log: st
 
 def check(folder: Path, **changes: Any) -> list[Finding]:
     """Return the findings of a job that ended well."""
-    result = {"framework": "torch", "started": 4, "bandwidth": TABLE, "ranks": ranks(**changes)}
+    result = {"framework": "torch", "started": 4, "allreduce": ALLREDUCE, "ranks": ranks(**changes)}
     return job.check(outcome(folder, JobState.COMPLETED, result))
 
 
@@ -202,6 +127,19 @@ def test_a_good_job_is_all_ok(tmp_path: Path) -> None:
     found = check(tmp_path)
     assert {finding.state for finding in found} == {OK}
     assert found[0].says == "job 7 ran: torch on cpu, controller gloo"
+
+
+def test_the_bandwidth_is_one_number(tmp_path: Path) -> None:
+    finding = named(check(tmp_path), "allreduce")
+    assert finding.says == "1500 MB/s bus bandwidth at 64 MiB"
+    assert finding.evidence == "median 0.100 s; bus = size / time * 2 (n - 1) / n"
+
+
+def test_wrong_sums_are_a_failure(tmp_path: Path) -> None:
+    allreduce = {**ALLREDUCE, "right": False}
+    result = {"framework": "torch", "started": 4, "allreduce": allreduce, "ranks": ranks()}
+    finding = named(job.check(outcome(tmp_path, JobState.COMPLETED, result)), "allreduce")
+    assert (finding.state, bool(finding.fix)) == (FAILURE, True)
 
 
 def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
@@ -237,7 +175,7 @@ def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:
 
 
 def test_a_job_that_fails_at_its_end_is_a_failure(tmp_path: Path) -> None:
-    result = {"framework": "torch", "started": 4, "bandwidth": TABLE, "ranks": ranks()}
+    result = {"framework": "torch", "started": 4, "allreduce": ALLREDUCE, "ranks": ranks()}
     found = job.check(outcome(tmp_path, JobState.FAILED, result))
     assert named(found, "trial").state == FAILURE
     assert named(found, "ranks").state == OK
@@ -253,6 +191,6 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
         assert "No module named torch" in found.evidence
 
 
-def test_the_jobs_variables_give_way_to_the_users() -> None:
-    assert "NCCL_DEBUG=INFO" in trial.PRESET.values["env"]
+def test_the_job_changes_no_variable() -> None:
+    assert set(trial.PRESET.values) == {"time"}
     assert trial.TRAINER.module == "injob.trial"

@@ -9,11 +9,8 @@ from runners.injob.interfaces import Interface, Port
 
 Record = dict[str, Any]
 ETH = asdict(Interface("eth0", "ethernet", True, True, 10000, ("10.77.0.2",)))
-IPOIB = asdict(Interface("ib0", "ipoib", True, True, 0, ("10.78.0.2",)))
-HSN = asdict(Interface("hsn0", "slingshot", True, True, 200000, ("10.79.0.2",)))
 IB = asdict(Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0))
 VIEW = {"path": "/a.sif", "device": 1, "inode": 2, "size": 3, "mtime": 4.0, "of": "every byte"}
-SENT = {"lo": 10**9, "eth0": 10**8, "eth1": 1000}
 
 
 def record(rank: int, **changes: Any) -> Record:
@@ -37,7 +34,6 @@ def record(rank: int, **changes: Any) -> Record:
         "locked_memory": -1,
         "interfaces": [ETH],
         "ports": [],
-        "sent": SENT,
     }
     if local == 0:
         facts["image"] = {**VIEW, "sha256": "ab" * 32}
