@@ -98,9 +98,7 @@ class JobPaths(Folder):
     weights = PathBelow(
         "weights.json", "Whether all ranks have the same weights, as a JSON object."
     )
-    use = PathBelow(
-        "use.json", "What the job used of each node: CPU time, memory, GPUs, networks, files."
-    )
+    use = PathBelow("use.json", "What the job used of each node: CPU time, memory, GPUs.")
     starts = PathBelow("starts.jsonl", "When the script began and ended, at each start.")
     code = PathBelow("code", "The shim (wrapper) as of submission.")
     injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")

@@ -16,7 +16,7 @@ from ..core.model import SchedulerName
 from ..core.progress import Listener
 from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
-from . import effective_time
+from . import script_starts
 from .find import Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -111,7 +111,7 @@ def _completed(paths: JobPaths, now: Status) -> Status:
     A scheduler tells of the last start alone, and of no nodes where nobody followed the job.
     """
     try:
-        starts = effective_time.spans(paths)
+        starts = script_starts.of_run(paths)
     except (OSError, *files.DAMAGED):
         return now
     if not starts:

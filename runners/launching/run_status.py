@@ -12,8 +12,7 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
-from ..jobs import effective_time, job_status, metrics_tail, resource_use
-from ..jobs.effective_time import TimeSpent
+from ..jobs import job_status, metrics_tail, resource_use
 from ..jobs.find import Runs
 from ..jobs.resource_use import RunUse
 from ..jobs.stalls import Stall
@@ -63,7 +62,7 @@ class RunDetails:
 
     Of one that stopped early `saved_step` is that of its checkpoint and `resume` the launch that
     resumes from it. `stall` is that of one that runs. `weights` say whether all ranks have the
-    same. `time_spent` is of one that came back, `first_to_fail` of one that failed.
+    same. `first_to_fail` is of one that failed.
     """
 
     status: RunStatus
@@ -71,7 +70,6 @@ class RunDetails:
     resume: str
     stall: Stall | None
     weights: Mapping[str, Any] | None
-    time_spent: TimeSpent | None
     use: RunUse | None
     first_to_fail: FirstFailure | None
 
@@ -123,7 +121,7 @@ def details(paths: JobPaths, job: Job, listener: Listener) -> RunDetails:
     Of one that makes no progress the nodes are asked who lags.
     """
     (status,) = of_runs([(paths, job)], listener)
-    state, spent = status.state, effective_time.of_run(paths, job)
+    state = status.state
     stopped = state == JobState.STOPPED
     # Ranks of a job that Slurm ended, at its time limit say, were ended by it.
     failed = state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
@@ -133,7 +131,6 @@ def details(paths: JobPaths, job: Job, listener: Listener) -> RunDetails:
         resume=end.resume_command(paths, job) if stopped else "",
         stall=stall_notice.of_job(paths, job) if state == JobState.RUNNING else None,
         weights=files.read_json(paths.weights),
-        time_spent=spent if spent and spent.starts > 1 else None,
         use=resource_use.of_run(paths),
         first_to_fail=read_facts.first(paths, job) if failed else None,
     )

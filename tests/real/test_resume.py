@@ -165,9 +165,6 @@ def test_a_preempted_job_ends_like_one_that_was_not(login: Login, recipe: str) -
     ended(login.runner("logs", "--follow", id), 0, f"restart {times} of 10", "completed")
     stood = login.told("status", id)
     assert stood["restarts"] == times
-    assert stood["time_spent"]["starts"] == times + 1
-    assert 0 < stood["time_spent"]["share"] < 1
-    assert stood["time_spent"]["queue"] > 0
 
     assert sorted(set(steps(login))) == list(range(1, STEPS + 1))
     assert len(steps(login)) <= STEPS + 2  # at most the step in flight is done again

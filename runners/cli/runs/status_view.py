@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ...core.job_record import Job, JobState
 from ...core.remedy import change
-from ...jobs import effective_time, stalls, wording
+from ...jobs import stalls, wording
 from ...jobs.resource_use import RunUse
 from ...launching import suggest
 from ...launching.run_status import RunDetails, RunStatus
@@ -28,8 +27,6 @@ def details(known: RunDetails) -> dict[str, Any]:
         said = (known.weights.get(name) for name in ("text", "warning"))
         words = "; warning: ".join(str(one) for one in said if one)
         more["weights"] = f"{known.weights.get('result')}: {words}"
-    if known.time_spent:
-        more["time_spent"] = asdict(known.time_spent)
     if known.use:
         more["use"] = known.use.value
     first = known.first_to_fail
@@ -111,8 +108,6 @@ def in_words(known: RunDetails) -> dict[str, Any]:
     for name in ("reason", "steps", "unit"):  # told by another
         del row[name]
     row.pop("use", None)  # a table of its own
-    if known.time_spent:
-        row["time_spent"] = effective_time.in_words(known.time_spent)
     return {name.replace("_", " "): value for name, value in row.items() if value not in ("", None)}
 
 

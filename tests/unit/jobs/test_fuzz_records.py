@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from runners.cli.runs import status_view
-from runners.core import job_record
+from runners.core import files, job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
-from runners.jobs import effective_time, resource_use
+from runners.jobs import resource_use, script_starts, wording
 
 from ..tables import each
 
@@ -65,8 +65,6 @@ USE = {
             "memory_peak_bytes": 1e10,
             "memory_limit_bytes": 10**10,
             "gpus": {"GPU-1": {"use_mean": 0.01, "memory_peak_bytes": 1}},
-            "interfaces": {"eth0": [1, 2]},
-            "files": {"read_bytes": 1, "written_bytes": 1},
             "of_ranks": [
                 {"rank": 0, "workers": 1, "cpus": 16, "cpu_seconds": 95.0, "memory_peak_bytes": 1.0}
             ],
@@ -107,8 +105,9 @@ def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> N
     paths = JobPaths(tmp_path)
     for path in (paths.starts, paths.metrics):
         path.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    with contextlib.suppress(SystemFault):
-        effective_time.of_run(paths, Job("7", "x", SchedulerName.SLURM, "l", 1.0))
+    with contextlib.suppress(*files.DAMAGED):
+        for start in script_starts.of_run(paths):
+            assert wording.span(start.ended - start.began)
 
 
 @each("", "lsf", "../slurm", "base")

@@ -12,8 +12,7 @@ from typing import Any
 from ... import run_files
 
 FILE = "use.json"
-VERSION = 1  # of its form
-FILES = ("read_bytes", "written_bytes", "read_from_storage_bytes", "written_to_storage_bytes")
+VERSION = 2  # of its form
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class RankUse:
 @dataclass(frozen=True)
 class NodeUse:
     """One node. Memory is the sum of its ranks'; `memory_group_peak_bytes` is what the cgroup of
-    the limit counted, without page cache. `interfaces` are [received, sent] bytes of the whole
-    node; `files` are bytes of read(2) and write(2), and those of storage.
+    the limit counted, without page cache.
     """
 
     host: str
@@ -45,8 +43,6 @@ class NodeUse:
     memory_limit_bytes: int | None = None
     memory_limit_of: str = ""
     gpus: Mapping[str, Mapping[str, Any]] | None = None
-    interfaces: Mapping[str, Sequence[int]] | None = None
-    files: Mapping[str, int] | None = None
     sampler_share: float = 0.0
     of_ranks: Sequence[RankUse] = field(default_factory=tuple)
 
@@ -120,7 +116,6 @@ def _node(host: str, reports: Mapping[int, Mapping[str, Any]]) -> NodeUse:
     together = 0
     for mask in masks:
         together |= mask
-    files = _sums([one["files"] for one in all_of_it])
     return NodeUse(
         host,
         ranks=sum(one["workers"] for one in all_of_it),
@@ -133,8 +128,6 @@ def _node(host: str, reports: Mapping[int, Mapping[str, Any]]) -> NodeUse:
         memory_limit_bytes=shared.get("limit"),
         memory_limit_of=shared.get("limit_of", ""),
         gpus=gpus or None,
-        interfaces=shared.get("interfaces"),
-        files=dict(zip(FILES, files)) if files else None,
         sampler_share=sum(one["sampler_seconds"] for one in all_of_it) / max(seconds, 1e-3),
         of_ranks=[_rank(rank, one, masks) for rank, one in reports.items()],
     )
@@ -152,8 +145,3 @@ def _sum(values: Sequence[float | None]) -> float | None:
     """Return the sum; None where a part of it is not known."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
-
-
-def _sums(rows: Sequence[Sequence[int] | None]) -> list[int] | None:
-    known = [row for row in rows if row is not None]
-    return [sum(column) for column in zip(*known)] if len(known) == len(rows) else None

@@ -1,8 +1,7 @@
-"""Reads what a trainer's processes, its node and the GPUs use: /proc, cgroups, sysfs and NVML."""
+"""Reads what a trainer's processes, its job and the GPUs use: /proc, cgroups and NVML."""
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,18 +13,12 @@ from ...run_files import read
 if TYPE_CHECKING:
     import ctypes
 
-    Files = tuple[int, ...]  # the numbers of IO
     GpuSample = dict[str, float | None]
-    Traffic = dict[str, tuple[int, int]]  # bytes received and sent, by interface
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-CGROUPS, PROC, INFINIBAND = "/sys/fs/cgroup", "/proc", "/sys/class/infiniband"
-# Of /proc/PID/io: bytes of read(2) and write(2) of whatever kind, and those of storage. Of the
-# latter a network file system counts only what its client says so.
-IO = ("rchar", "wchar", "read_bytes", "write_bytes")
+CGROUPS, PROC = "/sys/fs/cgroup", "/proc"
 CGROUP, SLURM, NODE = "cgroup", "slurm", "node"  # whose limit of memory it is
 NO_LIMIT = 1 << 60  # version 1 writes a number near 2**63
-WORD = 4  # port_rcv_data and port_xmit_data count words of this size
 NVML = "libnvidia-ml.so.1"
 SUCCESS = 0
 CLOCK_SM = 1  # nvmlClockType_t
@@ -34,7 +27,7 @@ LONGEST_NAME = 96  # NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_DEVICE_NAME_V2_BUFFER
 
 @dataclass(frozen=True)
 class TreeUse:
-    """What processes use: CPU seconds so far, resident bytes now, and IO so far.
+    """What processes use: CPU seconds so far, and resident bytes now.
 
     It includes children that have ended and were waited for. A process that shares pages with its
     parent counts them too.
@@ -42,7 +35,6 @@ class TreeUse:
 
     cpu: float
     resident: int
-    files: Files | None
 
 
 def of_tree(root: int, proc: str = PROC) -> TreeUse | None:
@@ -50,32 +42,20 @@ def of_tree(root: int, proc: str = PROC) -> TreeUse | None:
     uses = [use for pid in tree(root, proc) if (use := _of_process(pid, proc))]
     if not uses:
         return None
-    files = [one.files for one in uses if one.files]
-    return TreeUse(
-        sum(one.cpu for one in uses),
-        sum(one.resident for one in uses),
-        tuple(map(sum, zip(*files))) if files else None,
-    )
+    return TreeUse(sum(use.cpu for use in uses), sum(use.resident for use in uses))
 
 
 def _of_process(pid: int, proc: str) -> TreeUse | None:
     stat, pages = read(f"{proc}/{pid}/stat"), read(f"{proc}/{pid}/statm").split()
     if not stat or not pages:  # it has just ended
         return None
-    return TreeUse(cpu_seconds(stat), int(pages[1]) * PAGE, files_of(pid, proc))
+    return TreeUse(cpu_seconds(stat), int(pages[1]) * PAGE)
 
 
 def cpu_seconds(stat: str) -> float:
     """Return the CPU time of a process, and of its children that were waited for."""
     # The name, in parentheses, may have any character. Then state is field 3, utime field 14.
     return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / TICKS
-
-
-def files_of(pid: int | str, proc: str = PROC) -> Files | None:
-    """Return the IO of a process; None where this may not be read."""
-    lines = [line.partition(":") for line in read(f"{proc}/{pid}/io").splitlines()]
-    counts = {name: int(value) for name, _, value in lines}
-    return tuple(counts.get(name, 0) for name in IO) if counts else None
 
 
 @dataclass(frozen=True)
@@ -133,46 +113,6 @@ def memory_limit(
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) << 10, NODE
     return None
-
-
-def traffic(proc: str = PROC, infiniband: str = INFINIBAND) -> Traffic | None:
-    """Return what came and went by each interface so far, also of other jobs; not the loopback.
-
-    What bypasses the kernel, as MPI and NCCL do over InfiniBand, only the adapter counts.
-    """
-    text = read(f"{proc}/net/dev")
-    counts_by_name: Traffic = {}
-    for line in text.splitlines():
-        name, colon, counts = line.partition(":")
-        fields = counts.split()
-        if colon and len(fields) >= 9 and name.strip() != "lo":
-            counts_by_name[name.strip()] = int(fields[0]), int(fields[8])
-    for port in glob.glob(f"{infiniband}/*/ports/*"):
-        device, _, number = port.split("/")[-3:]
-        name = f"{device}:{number}"
-        if words := _pair(f"{port}/counters/port_{{}}_data", "rcv", "xmit"):
-            counts_by_name[name] = words[0] * WORD, words[1] * WORD
-        elif octets := _pair(f"{port}/hw_counters/{{}}_bytes", "rx", "tx"):  # EFA's
-            counts_by_name[name] = octets
-    return counts_by_name if text or counts_by_name else None
-
-
-def _pair(path: str, *names: str) -> tuple[int, int] | None:
-    """Return the numbers in two files; None where they are not there."""
-    received, sent = (read(path.format(name)).strip() for name in names)
-    return (int(received), int(sent)) if received.isdigit() and sent.isdigit() else None
-
-
-def growth(before: Traffic | None, now: Traffic | None) -> Traffic | None:
-    """Return what came and went meanwhile, by the interfaces that were used."""
-    if before is None or now is None:
-        return None
-    grown = {}
-    for name in now:
-        received, sent = (b - a for a, b in zip(before.get(name, (0, 0)), now[name]))
-        if received > 0 or sent > 0:
-            grown[name] = max(0, received), max(0, sent)
-    return grown
 
 
 def _fields(text: str) -> dict[str, int]:

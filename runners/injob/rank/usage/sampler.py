@@ -1,7 +1,7 @@
 """Samples what one rank's trainer uses, in a thread of its shim; at its end the kernel's own count.
 
-Each shim samples its own trainer, as no other process of the node may read /proc/PID/io of a
-container's; that of the first rank of each node also samples what all of them share.
+Each shim samples its own trainer; that of the first rank of each node also samples what all of them
+share.
 
 A thread, because a question to a broken GPU may never be answered, and the shim has signals to pass
 on. It never ends by itself: small images lack the libgcc that Python needs for that, and the shim
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import resource
 
     from ..gate import GateSettings
-    from .readings import Files, Nvml, Traffic
+    from .readings import Nvml
 
 SECONDS_BETWEEN_SAMPLES = 5.0
 FIRST_PAUSE = 0.5
@@ -86,11 +86,8 @@ class UseWatch:
         self.ended: float | None = None
         self.own = 0.0  # CPU seconds of the sampling itself
         self.cpu: float | None = None
-        self.files: Files | None = None
         self.resident, self.group = Series(), Series()
         self.limit: tuple[int, str] | None = None
-        self.before: Traffic | None = None
-        self.now: Traffic | None = None
         self.gpu_names: Mapping[str, str] = {}  # by UUID, as the series of what they tell
         self.series: dict[str, dict[str, Series]] = {}
 
@@ -109,8 +106,6 @@ class UseWatch:
             time.sleep(SECONDS_BETWEEN_REPORTS)
 
     def _sample_on(self) -> None:
-        if self.first:
-            self.before = readings.traffic()
         nvml = _open_nvml() if self.gpus else None
         pause = FIRST_PAUSE
         while True:
@@ -125,7 +120,7 @@ class UseWatch:
     def _sample(self, nvml: Nvml | None) -> None:
         use = readings.of_tree(self.child)
         if use is not None and self.ended is None:
-            self.cpu, self.files = max(use.cpu, self.cpu or 0.0), use.files
+            self.cpu = max(use.cpu, self.cpu or 0.0)
             self.resident.add(use.resident)
         if self.first:
             self._sample_node()
@@ -140,7 +135,6 @@ class UseWatch:
         group = readings.memory_group()
         self.limit = readings.memory_limit(group, os.environ)
         self.group.add(group.used if group else None)
-        self.now = readings.traffic()
 
     def poll(self) -> None:
         """Tell it, if it is time to."""
@@ -149,11 +143,8 @@ class UseWatch:
 
     def waited_for(self) -> int:
         """Wait for the child, which has ended; return its status. Tell what it used."""
-        # The kernel adds what a child has read and written to its parent's count, then.
-        before = readings.files_of("self")
         _, status, used = os.wait4(self.child, 0)
-        after = readings.files_of("self")
-        self._end(used, tuple(b - a for a, b in zip(before, after)) if before and after else None)
+        self._end(used)
         self._tell()
         return status
 
@@ -161,13 +152,12 @@ class UseWatch:
         self.told = time.monotonic()
         self.tell({"host": self.task.host, "workers": self.workers, **self.report()})
 
-    def _end(self, used: resource.struct_rusage, files: Files | None) -> None:
+    def _end(self, used: resource.struct_rusage) -> None:
         """Take the kernel's count of the trainer that has ended, and of its children."""
         self.ended = time.monotonic()
         self.cpu = max(used.ru_utime + used.ru_stime, self.cpu or 0.0)
         largest = used.ru_maxrss << 10  # of one process
         self.resident.peak = max(largest, self.resident.peak or 0)
-        self.files = files or self.files
         if self.first:
             self._sample_node()
 
@@ -180,7 +170,6 @@ class UseWatch:
             "cpu_seconds": self.cpu,
             "cpus": f"{cpus:x}",
             "memory": {"mean": self.resident.mean, "peak": self.resident.peak},
-            "files": self.files,
             "gpus": {
                 uuid: _of_gpu(self.gpu_names[uuid], each) for uuid, each in [*self.series.items()]
             },
@@ -189,12 +178,7 @@ class UseWatch:
 
     def _of_node(self) -> dict[str, Any]:
         limit, source = self.limit or (None, "")
-        return {
-            "limit": limit,
-            "limit_of": source,
-            "group_peak": self.group.peak,
-            "interfaces": readings.growth(self.before, self.now),
-        }
+        return {"limit": limit, "limit_of": source, "group_peak": self.group.peak}
 
 
 def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) -> bool:

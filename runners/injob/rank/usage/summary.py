@@ -19,7 +19,7 @@ SPARE = 1.25  # what is asked for, relative to what was used
 GIGABYTE = 1 << 30
 NOT_MEASURED = "not measured"
 MOST = 16  # nodes in the log
-HEADERS = ("node", "ranks", "CPUs used", "memory peak", "network in, out", "files read, written")
+HEADERS = ("node", "ranks", "CPUs used", "memory peak")
 OF_GPUS = ("GPU use", "GPU memory peak", "GPU power", "GPU clock")
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -136,16 +136,11 @@ def lines(nodes: Sequence[NodeUse], findings: Sequence[UsageFinding], file: str)
 
 def _row(node: NodeUse) -> list[str]:
     used = node.cpus_used
-    traffic = node.interfaces
-    network = None if traffic is None else [*map(sum, zip((0, 0), *traffic.values()))]
-    files = node.files and [node.files["read_bytes"], node.files["written_bytes"]]
     return [
         node.host,
         str(node.ranks),
         NOT_MEASURED if used is None else f"{used:.1f} of {node.cpus}",
         _of(node.memory_peak_bytes, node.memory_limit_bytes),
-        ", ".join(map(size, network)) if network else NOT_MEASURED,
-        ", ".join(map(size, files)) if files else NOT_MEASURED,
     ]
 
 
