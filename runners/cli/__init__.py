@@ -49,7 +49,6 @@ GROUPS = {
         "images": ("images.images", "List the stored images; remove unused ones."),
         "inspect": ("images.verify", "Show an image's metadata."),
         "verify": ("images.verify", "Verify an image: signature, digest, contents, two ranks."),
-        "sign": ("images.verify", "Sign an image with a PGP key."),
         "release": ("images.registry", "Publish images with a signed list of their digests."),
     },
     "This machine": {

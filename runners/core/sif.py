@@ -16,9 +16,8 @@ MAGIC = b"SIF_MAGIC\x00"
 HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 DEFINITION, PARTITION, SIGNATURE, GENERIC_JSON = 0x4001, 0x4004, 0x4005, 0x4006
-# pkg/sif/descriptor.go: file system, kind and machine of a partition; hash and key of a signature
+# pkg/sif/descriptor.go: file system, kind and machine of a partition
 PARTITION_EXTRA, PRIMARY_SYSTEM = struct.Struct("<ii3s"), 2
-SIGNATURE_EXTRA = struct.Struct("<i20s")
 # pkg/sif/arch.go
 ARCHITECTURES = {
     "01": "386",
@@ -169,10 +168,6 @@ def architecture(descriptors: list[Descriptor]) -> str | None:
     return None
 
 
-def signed_by(item: Descriptor) -> str:
-    """Return the fingerprint that a signature object names, in capital hexadecimal digits.
-
-    It is a claim: only the check of the signature proves it. Empty for signatures without PGP.
-    """
-    _, entity = SIGNATURE_EXTRA.unpack_from(item.extra)
-    return "" if not any(entity) else str(entity.hex().upper())
+def is_signed(path: Path) -> bool:
+    """Whether the file holds a signature, which may be wrong. Raises SifError as `objects` does."""
+    return any(item.type == SIGNATURE for item in objects(path))

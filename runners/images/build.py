@@ -36,11 +36,10 @@ from containers.plan import BuildOptions, BuildPlan
 from ..core import disk_space, files, machine, signals
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault, UsageError
 from ..core.progress import Listener
-from . import local_image, pull
+from . import local_image, pull, recorded_digest
 from .build_request import BuildKind, ImageRequest
 from .facts import environment, image_labels, probe_image
 from .release import prebuilt
-from .trust import recorded_digest
 
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 

@@ -13,7 +13,6 @@ from ..core.errors import RunnerError
 from ..core.model import ImageInfo
 from ..core.text import utc
 from .facts import digest_cache, environment, image_labels, probe_image
-from .trust import signature
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -114,8 +113,7 @@ def probe(path: Path) -> dict[str, str]:
 
 def _of_file(path: Path) -> dict[str, ImageFact]:
     if path.is_dir():
-        return {"format": ImageFact("folder", FILE), "signer": ImageFact("none", FILE)}
-    keys = [_named(key) for key in signature.claimed(path)]
+        return {"format": ImageFact("folder", FILE), "signed": ImageFact("no", FILE)}
     return {
         "format": ImageFact("SIF", FILE),
         "size": ImageFact(path.stat().st_size, FILE),
@@ -123,15 +121,8 @@ def _of_file(path: Path) -> dict[str, ImageFact]:
         # Of an image that `runner build` made this is part of the digest of what is in it, which a
         # signature does not change; the runtime's own builds take it at random.
         "id": ImageFact(str(uuid.UUID(bytes=sif.read(path)[0].id)), FILE),
-        "signer": ImageFact(", ".join(keys) or "none", FILE),
+        "signed": ImageFact("yes" if sif.is_signed(path) else "no", FILE),
     }
-
-
-def _named(key: str) -> str:
-    try:
-        return signature.named(key)
-    except RunnerError:  # no runtime here, which only the name needs
-        return key
 
 
 def _created(path: Path, labels: dict[str, str]) -> dict[str, ImageFact]:

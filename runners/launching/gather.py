@@ -25,8 +25,7 @@ from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
 from ..core.trainer import Trainer
-from ..images import container_runtime
-from ..images.trust import recorded_digest
+from ..images import container_runtime, recorded_digest
 from ..planning import execution, gpu_default, solver, staging
 from ..planning.case import Case
 from ..schedulers import capabilities, slurm_queries

@@ -18,7 +18,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from .conftest import IMAGE, Done, Login, ended, on_cluster, succeeded
 
-USAGE, REFUSED, NOT_VERIFIED = 2, 80, 81
+REFUSED, NOT_VERIFIED = 80, 81
 # The tree's own shell and Python. Not compressed, for speed; of Python only what the shim needs.
 MAKE_SMALL = r"""
 folder=$(mktemp -d /scratch/ada/test.XXXXXX)
@@ -63,7 +63,6 @@ kouCAQCgjenIYXcutyOm1/B0fz2aGdO1dujsjJS8YWfnSQ4WAA==
 =rgjF
 -----END PGP PRIVATE KEY BLOCK-----
 """
-EXPIRED_FINGERPRINT = "3F818EA185E49DBF458C4AA774CF05E76F893A66"
 # Replace byte N of a file, from its end when negative, and set the file's time back.
 ALTER = """\
 import os, sys
@@ -98,17 +97,17 @@ class Place:
         """Run a shell script that must succeed."""
         return succeeded(self.login.run("bash", "-ec", script, env=self.env)).stdout
 
-    def new_key(self, name: str, passphrase: str = "") -> str:
-        """Make a key; return its fingerprint."""
+    def new_key(self, name: str) -> str:
+        """Make a key without a passphrase; return its fingerprint."""
         self.sh(
             f"mkdir -p -m 700 keys; apptainer key newpair --name {name} --email {name}@example.org "
-            f"--comment test --password {shlex.quote(passphrase)} --bit-length 2048 --push=false"
+            "--comment test --password '' --bit-length 2048 --push=false"
         )
         return self.sh("apptainer key list --secret").split("Fingerprint:")[-1].split()[0]
 
-    def sign(self, *words: str) -> None:
-        """Sign a.sif."""
-        succeeded(self.runner("sign", "a.sif", *words))
+    def sign(self) -> None:
+        """Sign a.sif with the first key."""
+        self.sh("apptainer sign --keyidx 0 a.sif")
 
     def alter(self, place: int) -> None:
         """Change one byte of a.sif, and let its time be as before."""
@@ -151,40 +150,32 @@ def test_signed_and_then_altered(place: Place) -> None:
     code, state, words = place.signature()
     assert (code, state) == (0, "pass")
     assert f"{key} (ada (test) <ada@example.org>)" in words
-    before = place.sh("sha256sum a.sif")
-    place.sign()  # once is enough
-    assert place.sh("sha256sum a.sif") == before
     place.alter(1_000_000)
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
-    assert "altered after it was signed" in words
+    assert "integrity" in words
     place.alter(1_000_000)  # back
     assert place.signature()[:2] == (0, "pass")
     place.alter(-300)
-    assert "its signature is damaged or forged" in place.signature()[2]
+    assert place.signature()[:2] == (NOT_VERIFIED, "fail")
 
 
 def test_a_signature_by_somebody_else(place: Place) -> None:
-    key = place.new_key("eve")
+    place.new_key("eve")
     place.sign()
     place.sh("mv keys eves")
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
-    assert "signed with an unknown key" in words
-    assert f"{key} (not in the keyring)" in words
-    assert "apptainer key import" in words
+    assert "unknown entity" in words
 
 
 def test_a_key_that_has_expired(place: Place) -> None:
     place.login.write("expired.asc", EXPIRED)
-    place.sh("mkdir -m 700 keys; apptainer key import expired.asc; sha256sum a.sif > before")
-    ended(place.runner("sign", "a.sif"), NOT_VERIFIED, "the key of its signature has expired")
-    place.sh("sha256sum --check before")  # the signature was taken back
-    place.sh("apptainer sign --keyidx 0 a.sif")
+    place.sh("mkdir -m 700 keys; apptainer key import expired.asc")
+    place.sign()
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
-    assert "has expired" in words
-    assert f"apptainer key remove {EXPIRED_FINGERPRINT}" in words
+    assert "expired" in words
 
 
 def test_a_part_that_no_signature_covers(place: Place) -> None:
@@ -194,20 +185,7 @@ def test_a_part_that_no_signature_covers(place: Place) -> None:
     place.sh(f"head -c 100000 /dev/zero > overlay; apptainer sif add {flags} a.sif overlay")
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
-    assert "a part was added that no signature covers" in words
-
-
-def test_the_passphrase(place: Place) -> None:
-    place.new_key("ada", "correct horse")
-    place.sh("sha256sum a.sif > before")
-    wrong = place.login.run("bash", "-c", "echo wrong | runner sign a.sif", env=place.env)
-    ended(wrong, USAGE, "the passphrase is wrong")
-    place.sh("sha256sum --check before; echo correct horse | runner sign a.sif")
-    assert place.signature()[:2] == (0, "pass")
-
-
-def test_without_a_key(place: Place) -> None:
-    ended(place.runner("sign", "a.sif"), REFUSED, "try: apptainer key newpair")
+    assert "not associated with object group" in words
 
 
 def test_an_image_that_is_cut_or_for_another_machine(place: Place) -> None:

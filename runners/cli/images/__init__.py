@@ -1,1 +1,1 @@
-"""Commands of the heading Images: build, move, verify and sign them."""
+"""Commands of the heading Images: build, move and verify them."""

@@ -1,4 +1,4 @@
-"""Commands that inspect, verify and sign an image."""
+"""Commands that inspect and verify an image."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
 def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
     """Verify IMAGE: signature, digest, labels, check-build, two ranks; exit code 81 on failure.
 
-    The digest is compared with --digest and with images.lock in the current folder. An unsigned
-    image is reported as "not signed"; this is not a failure.
+    The digest is compared with --digest and with images.lock in the current folder. A signature is
+    checked by `apptainer verify`, whose words are shown. An unsigned image is reported as "not
+    signed"; this is not a failure.
     """
     from ...images import verify
 
@@ -83,28 +84,9 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
 
 def _show_check(check: verify.ImageCheck) -> None:
     # Each check is printed when it ends, before those are known that a table would be aligned to.
-    first, *more = check.evidence.splitlines() or [""]
+    first, *more = harmless(check.evidence).splitlines() or [""]
     click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
     for line in more:
         click.echo(f"{'':<26} {line}")
     if check.remedy:
         click.echo(f"{'':<26} try: {check.remedy}")
-
-
-@click.command("sign", epilog="Example: runner sign my.sif --key 1BE313B9AE772BB5")
-@click.argument("image")
-@click.option(
-    "--key", default="", metavar="FINGERPRINT", help="key to sign with, if you have several"
-)
-def sign_command(image: str, key: str) -> None:
-    """Sign IMAGE with your PGP key; Apptainer asks for the passphrase.
-
-    Create a key once: apptainer key newpair. Other users need its public key: apptainer key export.
-    """
-    from ...images.facts import digest_cache
-    from ...images.trust import signature
-
-    path = local_image.file_of(image)
-    signed = signature.sign(path, key)
-    click.echo(f"{path} is signed by {', '.join(map(signature.named, signed.signers))}")
-    click.echo(f"digest: {digest_cache.digest(path)}")

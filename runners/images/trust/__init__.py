@@ -1,1 +1,1 @@
-"""Who signed a file, and is it still the one that was recorded?"""
+"""PGP signatures of releases."""

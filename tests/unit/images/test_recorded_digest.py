@@ -18,10 +18,10 @@ from runners.core import digest as file_digest
 from runners.core.errors import NotVerified
 from runners.core.model import ImageInfo
 from runners.core.progress import Progress
+from runners.images import recorded_digest
 from runners.images.facts import digest_cache
+from runners.images.recorded_digest import Recorded
 from runners.images.store import images_lock, store
-from runners.images.trust import recorded_digest
-from runners.images.trust.recorded_digest import Recorded
 from runners.script import ranks
 
 from ..core.test_sif import make_sif

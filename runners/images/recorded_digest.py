@@ -13,12 +13,12 @@ from typing import Callable
 
 from containers import build_record
 
-from ...core.errors import NotVerified
-from ...core.progress import Progress
-from ...core.remedy import Remedy, advice
-from ..facts import digest_cache
-from ..reference import DIGEST
-from ..store import images_lock, store
+from ..core.errors import NotVerified
+from ..core.progress import Progress
+from ..core.remedy import Remedy, advice
+from .facts import digest_cache
+from .reference import DIGEST
+from .store import images_lock, store
 
 Display = Callable[[], AbstractContextManager[Progress]]
 
