@@ -28,14 +28,13 @@ from .plan import USUAL_LEVEL, ZSTD
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)
 NO_KEY = ""  # in its record: an image of a user's definition is built each time it is asked for
-RECIPES_LABEL = "recipes"  # the label of our images and of those made from them
 # What %post has instead of the machine's: it may be full of others' files, or be emptied there.
 TMP_FOLDERS = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
 PRIVATE_FOLDER = "private"  # the folder of those, through which no other user of the machine gets
 STAGE_FOLDER = "stage"  # the folder of a derived build's files, in the temporary one
 SAFE_NAME = re.compile(r"[\w.+-]+")
 UNFINISHED = """\
-the %post of {name} ended before its last line, so labels and bill of materials are not renewed.
+the %post of {name} ended before its last line, so its labels are not renewed.
 Does it call 'exit'? Leave that out, or put what may end early in parentheses: ( ... )"""
 
 

@@ -47,17 +47,15 @@ INSTALL = """\
         --invalidation-mode unchecked-hash || [ $? -eq 1 ]  # 1: some cannot be compiled
     {python} -s -B {stage}/import_added.py {stage}/requested.txt 2>&1
 """
-# Labels and bill of materials of an image of ours are written again. The new hashes join the
-# lock: the image's own test allows one lock only.
+# Labels of an image of ours are written again. The new hashes join the lock: the image's own test
+# allows one lock only.
 RENEW = """\
     cat {stage}/labels >> "$APPTAINER_LABELS"
-    if [ -e /opt/horovod/sbom.cdx.json ]; then
+    if ls /opt/horovod/*.lock > /dev/null 2>&1; then
         for lock in /opt/horovod/*.lock; do
             [ ! -e {stage}/added.lock ] || cat {stage}/added.lock >> "$lock"
         done
         export TF_CPP_MIN_LOG_LEVEL=3
-        /opt/horovod/bin/python -B -m horovod_image.sbom > /opt/horovod/sbom.new
-        mv /opt/horovod/sbom.new /opt/horovod/sbom.cdx.json
         /opt/horovod/bin/python -B -m horovod_image.labels >> "$APPTAINER_LABELS"
     fi
 """

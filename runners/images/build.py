@@ -1,8 +1,8 @@
 """Builds images and environments, and records what they have become.
 
 An image is a packaged one, that of a definition, or another image with one thing added: a
-definition, the packages of a requirements file, or Horovod. Its digest and its bill of materials
-are recorded, and so are the labels of an environment. All raise RunnerError.
+definition, the packages of a requirements file, or Horovod. Its digest is recorded, and so are the
+labels of an environment. All raise RunnerError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from containers import (
     plan,
 )
 from containers.added_packages import AddedPackages
-from containers.build_definition import RECIPES_LABEL, DefinitionBuild
+from containers.build_definition import DefinitionBuild
 from containers.build_steps import BuildProgress
 from containers.catalogue import IMAGES
 from containers.definition import Base
@@ -45,13 +45,12 @@ NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 
 class Built(NamedTuple):
-    """An image and its bill of materials, where it has one; of a packaged one also its digest.
+    """An image, and the digest of a packaged one.
 
     One that `is_current` was there already.
     """
 
     output: Path
-    bill: Path | None = None
     digest: str = ""
     is_current: bool = False
 
@@ -90,9 +89,7 @@ def build_image(request: ImageRequest, progress: BuildProgress) -> Built:
     definition = definition_of(request)
     build_definition.build(definition, progress)
     recorded_digest.remember(definition.output)
-    # Our images have a bill, and so have those that are made from them.
-    ours = definition.base and RECIPES_LABEL in definition.base.labels
-    return Built(definition.output, probe_image.extract_bill(definition.output) if ours else None)
+    return Built(definition.output)
 
 
 def _plan(request: ImageRequest) -> BuildPlan:
@@ -102,12 +99,11 @@ def _plan(request: ImageRequest) -> BuildPlan:
 
 
 def _build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgress) -> Built:
-    is_current, bill = build_record.is_current(made.output, made.key, made.level), None
+    is_current = build_record.is_current(made.output, made.key, made.level)
     if not is_current:
         build.build(made, options, progress)
         recorded_digest.remember(made.output)
-        bill = probe_image.extract_bill(made.output)
-    return Built(made.output, bill, build_record.digest(made.output), is_current)
+    return Built(made.output, build_record.digest(made.output), is_current)
 
 
 @_faults()

@@ -111,8 +111,8 @@ def _argument(text: str) -> tuple[str, str]:
 
 def show(built: Built, progress: Lines) -> None:
     """Print the path of an image, and what is known of it."""
-    if built.bill or built.is_current:
-        progress.say(f"bill of materials: {built.bill}" if built.bill else "nothing changed")
+    if built.is_current:
+        progress.say("nothing changed")
     if built.digest:
         click.echo(built.digest, err=True)
     click.echo(built.output)

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 @click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
 @click.argument("image")
-@click.option(
-    "--sbom", is_flag=True, help="print the software bill of materials (CycloneDX) instead"
-)
 @options.as_json
-def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
+def inspect_command(image: str, as_json: bool) -> None:
     """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
 
     Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
@@ -33,11 +30,6 @@ def inspect_command(image: str, sbom: bool, as_json: bool) -> None:
     anything of it.
     """
     path = local_image.file_of(image)
-    if sbom:
-        from ...images.facts import probe_image
-
-        click.echo(probe_image.bill(path), nl=False)
-        return
     from ...images import inspect, metadata
 
     inspected, about = inspect.inspect(path), metadata.read(path)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from containers.horovod_image import selftest
 
-from ...core import atomic, digest, disk_space, shell
-from ...core.errors import NotFound, SystemFault
+from ...core import digest, shell
+from ...core.errors import SystemFault
 from ...core.model import BindMount
 from ...core.trainer import Framework
 from ...script.runtimes.command_lines import bind_option
@@ -64,7 +64,6 @@ TEST_SECONDS = 1500  # twenty times what is normal; each part has a shorter limi
 AGREED = "ranks agree"
 # A line of our self-test, such as "controllers: MPI, Gloo".
 BUILT = re.compile(rf"^({'|'.join(WORDS)}): (.+)$", re.MULTILINE)
-SBOM = "/opt/horovod/sbom.cdx.json"  # written there by containers/horovod_image/sbom.py
 
 
 def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = None) -> shell.Result:
@@ -206,27 +205,3 @@ def _said(done: shell.Result) -> tuple[str, str]:
     """Return the lines of what agreed, and the whole output when something failed."""
     agreed = "\n".join(line for line in done.out.splitlines() if AGREED in line)
     return agreed, f"{done.out}{done.err}".strip() if done.code else ""
-
-
-def bill(image: Path) -> str:
-    """Return the bill of materials, CycloneDX in JSON; raise NotFound where there is none."""
-    done = run(image, ["cat", SBOM], SECONDS)
-    if done.code:
-        raise NotFound(f"{image} carries no bill of materials", done.err)
-    return done.out
-
-
-def bill_beside(image: Path) -> Path:
-    """Return where the bill of an image lies: NAME.cdx.json beside NAME.sif."""
-    return image.with_suffix(".cdx.json")
-
-
-def extract_bill(image: Path) -> Path:
-    """Write the bill beside the image, by write-then-rename, and return its path.
-
-    Raises NotFound as `bill` does, SystemFault when it cannot be written.
-    """
-    text, target = bill(image), bill_beside(image)
-    with disk_space.writing(target):
-        atomic.write_text(target, text)
-    return target

@@ -19,10 +19,7 @@ from runners.images.build import Built
             Built(Path("/i/a.sif"), digest="sha256:9f", is_current=True),
             "nothing changed\nsha256:9f\n",
         ),
-        (
-            Built(Path("/i/a.sif"), Path("/i/a.json"), "sha256:9f"),
-            "bill of materials: /i/a.json\nsha256:9f\n",
-        ),
+        (Built(Path("/i/a.sif"), digest="sha256:9f"), "sha256:9f\n"),
     ],
 )
 def test_the_path_is_the_output_and_what_is_known_stands_beside_it(

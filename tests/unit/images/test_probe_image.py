@@ -100,7 +100,3 @@ def test_labels_are_compared_as_sets() -> None:
     assert verify.differing(labels, found) == [
         "torch.version: the label says 2.13.0, inside is 2.12.0"
     ]
-
-
-def test_the_bill_lies_beside_the_image() -> None:
-    assert probe_image.bill_beside(Path("a/horovod_cpu.sif")) == Path("a/horovod_cpu.cdx.json")
