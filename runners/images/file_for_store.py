@@ -13,15 +13,22 @@ from .local_image import ENDINGS
 
 REGISTRY, TAG = "REGISTRY", "1"  # for the user to fill in, and to choose
 TITLES = {RuntimeName.SHIFTER: "Shifter", RuntimeName.PYXIS: "pyxis"}
-LOADS = (RuntimeName.PODMAN, RuntimeName.PODMAN_HPC)  # an archive, without a registry
-MIGRATED = {RuntimeName.PODMAN_HPC: "podman-hpc migrate {}"}  # to where the nodes look
-PULLS = {RuntimeName.SHIFTER: "shifterimg pull docker:{}"}
-NAMES = {RuntimeName.SHIFTER: "docker:{}", RuntimeName.PYXIS: "docker://{}"}
+PULLS = {
+    RuntimeName.SHIFTER: "shifterimg pull docker:{}",
+    RuntimeName.PODMAN: "podman pull {}",
+    RuntimeName.PODMAN_HPC: "podman-hpc pull {}",  # and to where the nodes look
+}
+NAMES = {
+    RuntimeName.SHIFTER: "docker:{}",
+    RuntimeName.PODMAN: "{}",
+    RuntimeName.PODMAN_HPC: "{}",
+    RuntimeName.PYXIS: "docker://{}",
+}
 
 
 def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName]) -> None:
     """Raise Refused for a SIF file; `others` are the runtimes of the site that take one."""
-    if runtime not in (*LOADS, *NAMES) or not name or Path(name).suffix not in ENDINGS:
+    if runtime not in NAMES or not name or Path(name).suffix not in ENDINGS:
         return
     title = TITLES.get(runtime, runtime)
     runs = [change(runtime=other) for other in tuple(others)[:1]]
@@ -36,16 +43,10 @@ def _stored(name: str, runtime: RuntimeName) -> Remedy:
     """Return the launch of the same image from the store, and first what brings it there."""
     stem = Path(name).stem.lower()
     build = [] if _is_here(name) else [each.text for each in expected.commands(name)[-1:]]
-    if runtime in LOADS:
-        stored, file = f"localhost/{stem}:latest", f"{stem}.tar"
-        moved = [f"runner push {name} oci-archive:{file}", f"{runtime} load --input {file}"]
-        moved += [MIGRATED[runtime].format(stored)] if runtime in MIGRATED else []
-    else:
-        stored = f"{REGISTRY}/{stem}:{TAG}"
-        moved = [f"runner push {name} docker://{stored}"]
-        moved += [PULLS[runtime].format(stored)] if runtime in PULLS else []
-        stored = NAMES[runtime].format(stored)
-    return change(image=stored, first=" && ".join([*build, *moved]))
+    stored = f"{REGISTRY}/{stem}:{TAG}"
+    moved = [f"runner push {name} docker://{stored}"]
+    moved += [PULLS[runtime].format(stored)] if runtime in PULLS else []
+    return change(image=NAMES[runtime].format(stored), first=" && ".join([*build, *moved]))
 
 
 def _is_here(name: str) -> bool:

@@ -23,19 +23,16 @@ from .registry import oci
 from .registry.api import Blob, Registry
 from .registry.oci import Layout
 
-TARGETS = ("oras", "docker", "oci-archive")
+TARGETS = ("oras", "docker")
 REFUSED = (400, 415, 422)  # of a manifest: the registry knows the image's parts already
 OTHERWISE = """\
-runner push IMAGE oci-archive:FILE
-skopeo copy --format v2s2 oci-archive:FILE docker://REGISTRY/NAME:TAG"""
+runner push IMAGE docker://OTHER/NAME:TAG
+skopeo copy --format v2s2 docker://OTHER/NAME:TAG docker://REGISTRY/NAME:TAG"""
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """The digest of the SIF, of an OCI image its manifest's; and that of the registry's manifest.
-
-    It is "" where there is none.
-    """
+    """The digest of the SIF, of an OCI image its manifest's; and the manifest's in the registry."""
 
     digest: str
     manifest: str
@@ -49,10 +46,6 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
     """
     _check_target(reference)
     _check_image(image)
-    if reference.kind == "oci-archive":
-        with oci.layout(image, progress) as made:
-            oci.archive(made, image.stem.lower(), reference.path)
-            return Pushed(made.manifest.digest, "")
     server = Registry(reference, plain, "pull,push")
     try:
         server.ask("")  # whether it answers and knows us, before anything is read

@@ -29,7 +29,11 @@ FORMS = "oras://, docker:// or a .sif file"
 ARCHIVES = ("docker-archive", "oci-archive")
 NOT_PUSHED = {
     "library": "apptainer push IMAGE library://USER/COLLECTION/NAME",
-    "docker-archive": "runner push IMAGE oci-archive:FILE",
+    **{
+        kind: "runner push IMAGE docker://REGISTRY/NAME:TAG && "
+        f"skopeo copy docker://REGISTRY/NAME:TAG {kind}:FILE"
+        for kind in ARCHIVES
+    },
 }
 # What the container runtime takes, and this project does not.
 BY_RUNTIME = {"library": "pull", **dict.fromkeys(ARCHIVES, "build NAME.sif")}
@@ -133,14 +137,11 @@ def parse(text: str) -> Reference:
 
 
 def target(text: str) -> Reference:
-    """Return where an image is to be pushed, where an archive need not be yet; raise as `parse`."""
-    kind, _, name = text.partition(":")
+    """Return where an image is to be pushed; raise as `parse`."""
+    kind = text.partition(":")[0]
     if kind in NOT_PUSHED:
         raise UsageError(f"{kind}: is nothing that runner pushes to", "", NOT_PUSHED[kind])
-    if kind != "oci-archive" or not name:
-        return parse(text)
-    path = Path(os.path.abspath(os.path.expanduser(name)))
-    return Reference(kind, f"{kind}:{path}", f"{kind}:{path}", path=path)
+    return parse(text)
 
 
 def _refuse_credentials(scheme: str, rest: str) -> None:

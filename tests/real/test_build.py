@@ -42,19 +42,6 @@ def test_the_machines_tmp_is_not_that_of_the_build(yard: Yard) -> None:
     assert yard.left() == ""
 
 
-def test_an_oci_archive_of_the_image(yard: Yard) -> None:
-    folder = yard.fresh("oci", x=PLAIN)
-    archive = f"{folder}/new folder/x,1.tar"
-    done = yard.build(f"{folder}/x.def", "-o", f"{folder}/x.sif")
-    assert done.stdout == f"{folder}/x.sif\n", done.stderr
-    done = yard.runner("push", f"{folder}/x.sif", f"oci-archive:{archive}")
-    assert done.stdout == f"oci-archive:{archive}\n", done.stderr
-    yard.write("oci/link.sh", f"ln -s '{archive}' {folder}/x.tar")
-    yard.sh("bash oci/link.sh")
-    yard.sh(f"apptainer build {folder}/oci.sif oci-archive:{folder}/x.tar")
-    yard.sh(f"apptainer exec {folder}/oci.sif test -e /opt/file; rm {folder}/oci.sif")
-
-
 def as_eve(yard: Yard, body: str, before: str = "") -> str:
     folder = yard.fresh("mapped", x=body)
     script = EVE.format(definition=f"{folder}/x.def") + before

@@ -23,7 +23,6 @@ PUSH_EXAMPLE = """\b
 Examples:
   runner push horovod_cpu.sif oras://registry.example.org/team/train:v1
   runner push horovod_cpu.sif docker://registry.example.org/team/train:v1
-  runner push horovod_cpu.sif oci-archive:train.tar
 """
 RELEASE_EXAMPLE = """\b
 Examples:
@@ -81,7 +80,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry.
 
     oras:// stores the file unchanged. docker:// converts it to an OCI image, for Podman, Docker,
-    Shifter and others; oci-archive:FILE writes the OCI image to a file.
+    Shifter and others.
     """
     target = reference.target(uri)
     path = local_image.find(image)
@@ -91,7 +90,7 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
         printer.print_json({"uri": target.source, **vars(pushed)})
         return
     click.echo(f"{target.source}: {pushed.digest}", err=True)
-    click.echo(target.at(pushed.manifest).text if pushed.manifest else target.text)
+    click.echo(target.at(pushed.manifest).text)
 
 
 @click.command("release", epilog=RELEASE_EXAMPLE)

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import stat
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import Any
 
 from containers import build_record, trainers
 
-from ...core import atomic, disk_space, machine, shell, sif, untrusted_folder
+from ...core import disk_space, machine, shell, sif, untrusted_folder
 from ...core.digest import of_bytes
 from ...core.errors import Refused, SystemFault
 from ...core.progress import Progress
@@ -35,8 +34,7 @@ from . import oci_layer
 from .api import OCI, Blob
 
 MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
-LAYER, INDEX = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.index.v1+json"
-REF_NAME = "org.opencontainers.image.ref.name"
+LAYER = f"{OCI}.layer.v1.tar+gzip"
 TITLE = "org.opencontainers.image.title"  # the name that `oras pull` gives the file
 BLOBS = Path("blobs/sha256")
 # What Apptainer writes for a SIF and reads (its pkg/sylabs/oras, 1.4).
@@ -212,20 +210,3 @@ def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
     digest = of_bytes(raw)
     (blobs / digest.partition(":")[2]).write_bytes(raw)
     return Blob(digest, len(raw), kind)
-
-
-def archive(made: Layout, name: str, target: Path) -> None:
-    """Write an OCI archive, in which the image is called `name`; raise SystemFault."""
-    entry = {**_described(made.manifest), "annotations": {REF_NAME: name}}
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}
-    (made.folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
-    (made.folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
-    blobs = made.folder / BLOBS
-    files = [made.folder / "oci-layout", made.folder / "index.json"]
-    files += [blobs.parent, blobs, *sorted(blobs.iterdir())]  # Apptainer 1.4 makes no folders
-    for file in files:
-        os.utime(file, (0, 0))  # of an image the same archive each time, as its digest is
-        file.chmod(0o755 if file.is_dir() else 0o644)
-    with disk_space.writing(target), atomic.new_file(target) as new, tarfile.open(new, "w") as tar:
-        for file in files:
-            oci_layer.add(tar, made.folder, str(file.relative_to(made.folder)))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.real.conftest import Done, Login, on_cluster
 
+from .. import servers
 from ..conftest import ended, succeeded
 from .conftest import Stranger
 
@@ -144,12 +145,13 @@ def test_an_image_of_bobs_is_pushed_without_a_look_at_adas_files(
     bob.sh(f"set -- {home}\n{HOSTILE}")
     before = login.sh(f"find {home} -printf '%p %m %T@ %s\\n' | sort")
     for name in ("reads", "writes"):
-        image, target = f"{bob.folder}/{name}.sif", f"oci-archive:{login.folder}/{name}.tar"
+        image = f"{bob.folder}/{name}.sif"
         scratch = {"RUNNER_SCRATCH": f"{login.folder}/scratch"}
-        done = succeeded(login.runner("push", image, target, "--json", env=scratch))
+        with servers.registry(login, name) as server:
+            target = f"docker://{server.host}/ada/{name}:1"
+            succeeded(login.runner("push", "--no-https", image, target, env=scratch))
         layers = login.sh(
-            f"mkdir {name}; tar -xf {name}.tar -C {name}; cd {name}/blobs/sha256\n"
-            "for blob in *; do tar -tvzf $blob 2> /dev/null || continue\n"
+            f"for blob in $(find {name} -name data); do tar -tvzf $blob 2> /dev/null || continue\n"
             "tar -xOzf $blob | grep -ao 'ADAS SECRET' || true; done"
         )
         assert "usr/bin/sh" in layers
@@ -166,12 +168,15 @@ def test_an_old_unsquashfs_does_not_unpack_it(login: Login, bob: Stranger, home:
     bob.sh(f"set -- {home}\n{HOSTILE}")
     path = f"{login.folder}/bin:{login.sh('echo $PATH').strip()}"
     env = {"PATH": path, "RUNNER_SCRATCH": f"{login.folder}/scratch"}
-    done = login.runner("push", f"{bob.folder}/reads.sif", "oci-archive:a.tar", env=env)
+    with servers.registry(login, "server") as server:
+        target = f"docker://{server.host}/ada/reads:1"
+        done = login.runner("push", "--no-https", f"{bob.folder}/reads.sif", target, env=env)
+        assert server.requests("PUT") == 0
     assert done.returncode == REFUSED, done.stderr
     assert "unsquashfs 4.4 can be made to write outside" in done.stderr
     assert "squashfs-tools 4.5.1 or newer" in done.stderr
     assert login.sh("ls -A scratch/images/.pulls | grep -v lock || true; ls").split() == [
-        *("bin", "home", "scratch")
+        *("bin", "home", "scratch", "server.log", "server.yml")
     ]
 
 

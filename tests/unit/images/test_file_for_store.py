@@ -31,17 +31,16 @@ def test_shifter_takes_it_from_a_registry(tmp_path: Path, monkeypatch: pytest.Mo
     assert remedy.options == (("image", "docker:REGISTRY/my:1"),)
 
 
-def test_podman_hpc_takes_it_from_an_archive_after_it_was_built(
+def test_podman_hpc_takes_it_from_a_registry_after_it_was_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
     (remedy,) = refused("horovod_gpu.sif", PODMAN_HPC).remedies
     assert remedy.text == (
-        "runner build gpu && runner push horovod_gpu.sif oci-archive:horovod_gpu.tar && "
-        "podman-hpc load --input horovod_gpu.tar && "
-        "podman-hpc migrate localhost/horovod_gpu:latest"
+        "runner build gpu && runner push horovod_gpu.sif docker://REGISTRY/horovod_gpu:1 && "
+        "podman-hpc pull REGISTRY/horovod_gpu:1"
     )
-    assert remedy.options == (("image", "localhost/horovod_gpu:latest"),)
+    assert remedy.options == (("image", "REGISTRY/horovod_gpu:1"),)
 
 
 def test_the_sites_apptainer_comes_first() -> None:

@@ -67,7 +67,8 @@ def test_what_is_malformed(text: str, words: str) -> None:
 
 @each(
     ("library://a/b", "apptainer push IMAGE library:"),
-    ("docker-archive:b.tar", "runner push IMAGE oci-archive:FILE"),
+    ("docker-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG docker-archive:FILE"),
+    ("oci-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG oci-archive:FILE"),
 )
 def test_what_others_push(text: str, words: str) -> None:
     with pytest.raises(UsageError, match="nothing that runner pushes to") as error:
