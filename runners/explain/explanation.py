@@ -36,7 +36,8 @@ class Explanation:
 
     `fix` changes the command that launched the job, or is one of its own, and is None where nothing
     failed; `others` are further ways. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files
-    as seen from the run's folder; `traceback` is that of the rank that failed. `rank` and `host`
+    as seen from the run's folder, and a table of where the ranks of a job that hung were;
+    `traceback` is that of the rank that failed. `rank` and `host`
     are the first to fail, None and "" if it was none; `who` names it, or the ranks that failed
     alike.
 

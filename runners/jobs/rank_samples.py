@@ -1,4 +1,4 @@
-"""What the ranks of a job were doing when their nodes were asked: parsed, compared, in words. Pure.
+"""What the ranks of a job were doing when their nodes were asked: parsed, compared, a table. Pure.
 
 The lines are those of injob/rank/sample_ranks.py.
 """
@@ -29,7 +29,7 @@ COLLECTIVE_LINE = re.compile(
 # TensorFlow runs each step in one call, at one line: only there it matters whether a thread wakes
 ONE_CALL = re.compile(r"/tensorflow/python/eager/")
 WAKES_OF_SAMPLING = 4  # from sleep, by a sample's three questions
-PLACES = 3  # to name
+NAMED = 3  # ranks of a row
 
 
 class StackFrame(NamedTuple):
@@ -86,7 +86,7 @@ class RankSample:
 
     @property
     def loads(self) -> bool:
-        return any(LOADER.search(frame.file) for frame in self.called)
+        return bool(self.stack) and any(LOADER.search(frame.file) for frame in self.called)
 
     @property
     def waits(self) -> bool:
@@ -100,13 +100,29 @@ class RankSample:
         return self.source.get(f"{frame.file}:{frame.line}", "")
 
     @property
-    def position(self) -> str:
-        """Where it is: `train.py line 8: hvd.allreduce(x), in synchronize (mpi_ops.py line 12)`."""
+    def place(self) -> tuple[str, str, str]:
+        """File and line of the user's code, and its text with the library's function that it is in:
+        `train.py`, `8`, `hvd.allreduce(x), in synchronize (mpi_ops.py line 12)`.
+        """
+        if not self.stack:
+            return "", "", "gave no Python stack"
         own, inner = self.own, self.stack[0]
-        text = self.text(own)
-        where = f"{_base(own.file)} line {own.line}" + (f": {text}" if text else f" ({own.name})")
         called = f", in {inner.name} ({_base(inner.file)} line {inner.line})"
-        return where + (called if inner != own else "")
+        call = (self.text(own) or own.name) + (called if inner != own else "")
+        return _base(own.file), str(own.line), call
+
+    @property
+    def doing(self) -> str:
+        """What its main thread does, in a word or two."""
+        if self.state in "Tt":
+            return "stopped"
+        if self.state == "D":
+            return "waits for a disk"
+        if self.loads:
+            return "loads data"
+        if self.waits:
+            return "waits"
+        return "runs" if self.busy >= BUSY else "sleeps"
 
     @property
     def cpu(self) -> str:
@@ -154,20 +170,16 @@ def _alike(one: Stack, other: Stack) -> bool:
     return same and abs(one[0].line - other[0].line) <= 1
 
 
-def blamed(samples: Sequence[RankSample]) -> list[tuple[RankSample, str]]:
-    """Return the ranks that are not waiting as the others are, and what they do instead."""
-    stopped = _differing(samples, lambda one: one.state in "Tt")
-    if stopped:
-        return [(one, "is stopped (state T), by a signal or a debugger") for one in stopped]
-    on_disk = _differing(samples, lambda one: one.state == "D")
-    if on_disk:
-        return [(one, "waits for a disk or a file server (state D)") for one in on_disk]
-    if any(one.stacks for one in samples):
-        return [(one, f"is in {one.position} ({one.cpu})") for one in _elsewhere(samples)]
+def late(samples: Sequence[RankSample]) -> list[RankSample]:
+    """Return the ranks that are not waiting as the others are."""
+    for differs in (lambda one: one.state in "Tt", lambda one: one.state == "D"):
+        if ranks := _differing(samples, differs):
+            return ranks
+    if any(sample.stacks for sample in samples):
+        return _elsewhere(samples)
+    # Those of Horovod and NCCL that wait wake up often; which way the odd one differs is open.
     busy = _differing(samples, lambda one: one.busy >= BUSY)
-    asleep = _differing(samples, lambda one: one.wakes < WAKES)
-    computes, sleeps = "computes, and the others wait", "sleeps, and the others look for it"
-    return [(one, computes) for one in busy] or [(one, sleeps) for one in asleep]
+    return busy or _differing(samples, lambda one: one.wakes < WAKES)
 
 
 def _differing(
@@ -187,53 +199,53 @@ def _elsewhere(samples: Sequence[RankSample]) -> list[RankSample]:
     away = _differing(known, lambda one: not one.waits)
     if away:
         return away
-    ((place, count),) = Counter(one.position for one in known).most_common(1)
-    return [one for one in known if one.position != place] if 2 * count > len(known) else []
+    ((place, count),) = Counter(one.place for one in known).most_common(1)
+    return [one for one in known if one.place != place] if 2 * count > len(known) else []
 
 
-def in_words(samples: Sequence[RankSample]) -> str:
-    """Return who is where: first the ranks that do not wait as the others do."""
-    blames = blamed(samples)
-    ranks = [one for one, _ in blames]
-    clauses = [f"{one.name} {why}" for one, why in blames[:PLACES]]
-    if len(blames) > PLACES:
-        clauses.append(f"so do not wait {len(blames) - PLACES} more ranks")
-    others = [one for one in samples if one not in ranks]
-    clauses += _places([one for one in others if one.stacks], "the others" if blames else "")
-    clauses += [
-        f"{one.name} gave no Python stack (state {one.state}, {one.cpu})"
-        for one in [one for one in others if not one.stacks][:PLACES]
-        if any(other.stacks for other in samples)
-    ]
-    return "; ".join(clauses)
+class TableRow(NamedTuple):
+    """Ranks that do the same at one place; `late` are those that do not wait as the others do."""
+
+    late: bool
+    ranks: str
+    hosts: str
+    state: str
+    file: str
+    line: str
+    call: str
 
 
-def _places(samples: Sequence[RankSample], who: str) -> list[str]:
-    """Return where these are, the most frequent place first, each with the ranks there."""
-    groups: dict[str, list[RankSample]] = {}
-    for one in samples:
-        groups.setdefault(one.position, []).append(one)
-    ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
-    if len(ordered) == 1 and len(samples) > 1:
-        return [f"{who or 'all ranks'} {_do(samples[0], many=True)} {ordered[0][0]}"]
+def table(samples: Sequence[RankSample]) -> list[TableRow]:
+    """Return a row for each place with ranks: those that are late first, then the most frequent."""
+    missed = {sample.rank for sample in late(samples)}
+    groups: dict[tuple[bool, str, tuple[str, str, str]], list[RankSample]] = {}
+    for sample in samples:
+        groups.setdefault((sample.rank in missed, sample.doing, sample.place), []).append(sample)
+    ordered = sorted(groups.items(), key=lambda item: (not item[0][0], -len(item[1])))
     return [
-        f"{_named(ranks)} {_do(ranks[0], many=len(ranks) > 1)} {place}"
-        for place, ranks in ordered[:PLACES]
+        TableRow(
+            is_late,
+            first_few([str(sample.rank) for sample in ranks], NAMED),
+            first_few(list(dict.fromkeys(sample.host for sample in ranks)), NAMED),
+            doing,
+            *place,
+        )
+        for (is_late, doing, place), ranks in ordered
     ]
 
 
-def _do(one: RankSample, many: bool) -> str:
-    if one.loads:
-        return "wait for the data loader in" if many else "waits for the data loader in"
-    if one.waits:
-        return "wait in" if many else "waits in"
-    return "are in" if many else "is in"
-
-
-def _named(ranks: Sequence[RankSample]) -> str:
-    if len(ranks) == 1:
-        return ranks[0].name
-    return "ranks " + first_few([f"{one.rank}@{one.host}" for one in ranks], PLACES)
+def verdict(samples: Sequence[RankSample]) -> str:
+    """Return which ranks did not come to where the others wait, in words."""
+    missed = late(samples)
+    if not missed:
+        return "no rank differs from the others" if samples else "its nodes did not answer"
+    names = first_few([f"{sample.rank}@{sample.host}" for sample in missed], NAMED)
+    who = f"ranks {names}" if missed[1:] else f"rank {names}"
+    ranks = {sample.rank for sample in missed}
+    others = [sample for sample in samples if sample.rank not in ranks]
+    if any(sample.waits or not sample.stacks for sample in others):
+        return f"{who} did not come to where the others wait"
+    return f"{who} {'are' if missed[1:] else 'is'} not where the others are"
 
 
 def report(one: RankSample) -> str:

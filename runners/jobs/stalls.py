@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from ..injob.run_files import harmless
 from . import rank_samples
 from .metrics_tail import Reading
-from .rank_samples import RankSample
+from .rank_samples import RankSample, TableRow
 
 SECONDS = 300  # without a step, by default
 STEPS_FOR_A_PACE, SLACK = 10, 1.2  # the pace of a few steps is known roughly
@@ -23,6 +25,11 @@ WAITED = re.compile(r"for more than (\d+) seconds")
 RAS_TITLE, RAS_FILE = "\nErrors\n", "nccl-ras.txt"
 RAS_DETAIL = re.compile(r"^  (?!Process |Encountered )(.+?)(?: -- .*)?$", re.MULTILINE)
 RAS_DETAILS = 8  # to tell
+HEADERS = ("", "rank", "host", "state", "file", "line", "call")
+ROWS = 8  # of the table
+LABEL = re.compile(r"\d+@\S+ \| ")  # of a rank's line
+# How a stall ends that is none of progress: `*** STEP 7.0 ON n1 CANCELLED AT ... ***`, or an error
+ENDED = re.compile(r" CANCELLED AT |Traceback \(most recent|[Ww]atchdog|[Tt]imed? ?out")
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,19 @@ class LastProgress:
 
 @dataclass(frozen=True)
 class Stall:
-    """A stall: seconds since the last progress, and who does what, in words.
+    """A stall: seconds since the last progress, which is that of `step` or of `line`.
 
-    `missed` are ranks that Horovod names and nobody else does; `ras` is what NCCL tells.
+    `who` says which ranks did not come, `rows` where each is. `missed` are ranks that Horovod names
+    and nobody else does; `ras` is what NCCL tells.
     """
 
     seconds: float
     step: int | None
     who: str
+    line: int = 0
+    rows: tuple[TableRow, ...] = ()
     missed: tuple[int, ...] = ()
-    ras: str = ""
+    ras: tuple[str, ...] = ()
 
 
 def progress(
@@ -73,7 +83,7 @@ def progress(
 
 def of_ranks(
     seconds: float,
-    step: int | None,
+    last: LastProgress,
     tail: Sequence[str],
     samples: Sequence[RankSample],
     ras: str = "",
@@ -82,11 +92,25 @@ def of_ranks(
 
     `ras` is the answer of NCCL's RAS.
     """
-    seen = {one.rank for one, _ in rank_samples.blamed(samples)}
-    missed = tuple(rank for rank in missing(tail) if rank not in seen)
-    unknown = "no rank differs from the others" if samples else "its nodes did not answer"
-    who = rank_samples.in_words(samples) or unknown
-    return Stall(seconds, step, who, missed, _of_ras(ras))
+    seen = {sample.rank for sample in rank_samples.late(samples)}
+    return Stall(
+        seconds,
+        last.step,
+        rank_samples.verdict(samples),
+        last.line,
+        tuple(rank_samples.table(samples)),
+        tuple(rank for rank in missing(tail) if rank not in seen),
+        _of_ras(ras),
+    )
+
+
+def read(value: Mapping[str, Any]) -> Stall:
+    """Return a stall that was written as JSON. Raises what a damaged record raises."""
+    rows = tuple(TableRow(**row) for row in value["rows"])
+    lists = {name: tuple(value[name]) for name in ("missed", "ras")}
+    stall = Stall(**{**value, **lists, "rows": rows})
+    in_words(stall), table(stall)  # a record of another user's may hold anything
+    return stall
 
 
 def short_of_time(first: Reading, latest: Reading, left: float | None) -> float | None:
@@ -113,23 +137,47 @@ def missing(tail: Sequence[str]) -> list[int]:
     return ranks
 
 
-def _of_ras(answer: str) -> str:
+def went_on(stall: Stall, log: bytes) -> bool:
+    """Whether ranks wrote more after a stall without steps; `log` is what came after its line.
+
+    What they write when Slurm, or an error such as NCCL's timeout, ends them does not count.
+    """
+    for line in log.decode("utf-8", "replace").splitlines():
+        if ENDED.search(line):
+            return False
+        if LABEL.match(line) and not (INSPECTOR in line or TITLE in line or MISSING.match(line)):
+            return True
+    return False
+
+
+def _of_ras(answer: str) -> tuple[str, ...]:
     """Return which ranks NCCL does not hear of, or sees behind, in its own words."""
     _, title, text = answer.partition(RAS_TITLE)
     if not title:
-        return ""
+        return ()
     details = list(dict.fromkeys(RAS_DETAIL.findall(text)))
     lines = details[:RAS_DETAILS]
     if len(details) > RAS_DETAILS:
         lines.append(f"{len(details) - RAS_DETAILS} more lines in {RAS_FILE}")
-    return "; ".join(lines) or "no rank is missing or behind"
+    return tuple(lines) or ("no rank is missing or behind",)
 
 
 def in_words(stall: Stall) -> str:
+    """Return the first line: for how long, and which ranks did not come."""
     minutes, seconds = divmod(round(stall.seconds), 60)
     since = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     what = "no new line" if stall.step is None else "no step"
     last = "" if stall.step is None else f" (the last one: {stall.step})"
     missed = [f"Horovod misses rank {rank}" for rank in stall.missed]
-    ras = [f"NCCL's RAS: {stall.ras}"] if stall.ras else []
-    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed, *ras])
+    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed])
+
+
+def table(stall: Stall) -> list[str]:
+    """Return the lines below the first: where each rank is, those that did not come with `>`."""
+    rows = [[">" if row.late else "", *row[1:]] for row in stall.rows[:ROWS]]
+    cells = [[harmless(cell) for cell in row] for row in ([HEADERS, *rows] if rows else [])]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    if len(stall.rows) > ROWS:
+        lines.append(f"and {len(stall.rows) - ROWS} more places: the run's folder stacks")
+    return [*lines, *(f"NCCL's RAS: {harmless(line)}" for line in stall.ras)]

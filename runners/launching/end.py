@@ -24,6 +24,7 @@ from ..explain import read_facts
 from ..explain.explanation import Certainty, Explanation
 from ..injob.rank import EXIT_STOPPED
 from ..jobs import job_status, stalls
+from ..jobs.stalls import Stall
 from . import stall_notice, suggest
 
 STACKS_SHOWN = 10
@@ -116,7 +117,14 @@ def explain(
     explanation = judge.explain(paths, job, status)
     if listener and status.state == JobState.RUNNING and not explanation.failed:
         return _stalled(paths, job, listener) or explanation
-    return explanation
+    stall = stall_notice.last_known(paths, job) if explanation.failed else None
+    return _after(stall, explanation) if stall and status.state.ended else explanation
+
+
+def _after(stall: Stall, explanation: Explanation) -> Explanation:
+    """Return why a job ended that had made no progress before, with where its ranks were."""
+    cause = f"{explanation.cause}; before that {stalls.in_words(stall)}"
+    return replace(explanation, cause=cause, evidence=(*explanation.evidence, *stalls.table(stall)))
 
 
 def explain_text(path: Path, name: str) -> Explanation:
@@ -135,7 +143,8 @@ def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | Non
         because += "; one long call, such as reading a large file, looks the same"
     files = sorted(paths.stacks.glob("*.txt"))[:STACKS_SHOWN]
     fix = command("cat", *files) if files else command("runner", "logs", "--all", job.id)
-    return Explanation("stall", stalls.in_words(stall), (), fix, Certainty.LIKELY, because)
+    cause, evidence = stalls.in_words(stall), tuple(stalls.table(stall))
+    return Explanation("stall", cause, evidence, fix, Certainty.LIKELY, because)
 
 
 def with_commands(explanation: Explanation, job: Job) -> Explanation:

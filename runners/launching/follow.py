@@ -52,7 +52,10 @@ class Follower:
             self._tell(shown, now)
             self._pass_on(shown)
             if stalled := self.stalls.news(now):
-                shown.say(f"runner: job {self.job.id}: {stalled}")
+                first, *table = stalled.splitlines()
+                shown.say(f"runner: job {self.job.id}: {first}")
+                for line in table:
+                    shown.say(f"runner:   {line}")
         shown.show([x for x in (self.log.rest,) if x and concerns(x, self.ranks)])
         return now
 

@@ -29,6 +29,7 @@ SECONDS_BETWEEN_SAMPLES = 30.0  # at most: as long as a job may be without progr
 SECONDS_ASKED = 60.0  # without a line, after which somebody who asks is told
 SECONDS_FOR_THE_STEP = 20.0
 TAIL = 2**16  # bytes of the log, in which Horovod may have named the missing ranks
+FILE, FORM = "stall.json", 1
 
 
 class Stalls:
@@ -60,7 +61,7 @@ class Stalls:
         if stall is None or self.reported:
             return self._too_short(metrics_tail.last(self.paths), now.left)
         self.reported = self.last
-        return stalls.in_words(stall)
+        return "\n".join([stalls.in_words(stall), *stalls.table(stall)])
 
     def _too_short(self, reading: Reading | None, left: float | None) -> str:
         """Say once that the job reaches its limit first; a job that is requeued resumes."""
@@ -114,10 +115,11 @@ class Stalls:
 
     def _stall(self, seconds: float, samples: Sequence[RankSample]) -> Stall:
         ras = _ask_ras(self.paths, self.job, samples)
-        _keep(self.paths, samples, ras)
         assert self.last
         lines = files.tail(Path(self.job.log), TAIL).decode("utf-8", "replace").splitlines()
-        return stalls.of_ranks(seconds, self.last.step, lines, samples, ras)
+        stall = stalls.of_ranks(seconds, self.last, lines, samples, ras)
+        _keep(self.paths, samples, ras, stall)
+        return stall
 
 
 def limit(after: float | None = None) -> float:
@@ -195,11 +197,35 @@ def _asked(paths: JobPaths, job: Job, *words: str, host: str = "") -> str:
         return ""
 
 
-def _keep(paths: JobPaths, samples: Sequence[RankSample], ras: str) -> None:
-    """Write each rank's stack, and NCCL's answer, into the run's folder, for its owner alone."""
-    texts = {f"rank-{one.rank}.txt": rank_samples.report(one) for one in samples}
+def _keep(paths: JobPaths, samples: Sequence[RankSample], ras: str, stall: Stall) -> None:
+    """Write the stall, each rank's stack, and NCCL's answer, into the run's folder.
+
+    They are for its owner alone.
+    """
+    texts = {f"rank-{sample.rank}.txt": rank_samples.report(sample) for sample in samples}
     texts.update({stalls.RAS_FILE: ras} if ras else {})
-    if texts:
-        paths.stacks.mkdir(0o700, exist_ok=True)
+    if not texts:
+        return
+    paths.stacks.mkdir(0o700, exist_ok=True)
     for name, text in texts.items():
         atomic.write_text(paths.stacks / name, text, private=True)
+    rows = [row._asdict() for row in stall.rows]
+    value = {**vars(stall), "rows": rows}
+    files.write_versioned(paths.stacks / FILE, FORM, value, private=True)
+
+
+def last_known(paths: JobPaths, job: Job) -> Stall | None:
+    """Return the stall that was told of a job before it ended; None where it went on since."""
+    try:
+        value = files.read_versioned(paths.stacks / FILE, FORM)
+        if value is None:
+            return None
+        stall = stalls.read(value)
+        if stall.step is not None:
+            reading = metrics_tail.last(paths)
+            return stall if reading and reading.step == stall.step else None
+        with open(job.log, "rb") as log:
+            log.seek(stall.line)
+            return None if stalls.went_on(stall, log.read(TAIL)) else stall
+    except (OSError, RunnerError, *files.DAMAGED):  # such as another user's
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,21 +123,31 @@ def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: l
     options, trainer, kind, waits = JOBS[name]
     login.write_all([Path(ras_server.__file__)])
     answer = explained(login, launch(login, name, running, trainer, kind, *options), 4)
-    text = answer["cause"]
-    assert answer["name"] == "stall", text
-    lines = trainer.splitlines()
-    within = [number for number, line in enumerate(lines, 1) if line.strip() in ENDLESS[kind]]
-    assert any(f"rank 1@n2 is in {name}.py line {number}: " in text for number in within), text
-    assert f"rank 0@n1 waits in {name}.py line" in text
-    assert waits in text
+    assert answer["name"] == "stall", answer
+    assert answer["cause"].endswith(": rank 1@n2 did not come to where the others wait")
+    _, late, waiting, *ras = answer["evidence"]
+    within = [
+        number
+        for number, line in enumerate(trainer.splitlines(), 1)
+        if line.strip() in ENDLESS[kind]
+    ]
+    lines = "|".join(map(str, within))
+    assert re.match(rf">  1 +n2 +(sleeps|runs) +{name}\.py +({lines}) +\S", late), late
+    assert re.match(rf"   0 +n1 +waits +{name}\.py +\d+ +\S", waiting), waiting
+    assert waits in waiting
     stacks = login.sh(f"cat runs/{name}-1/stacks/rank-*.txt")
     assert f'{name}.py", line {within[0]}, in hang' in stacks or kind == "loop"
     assert "in hang" in stacks
     answers, kept = trainer.startswith(RAS), f"runs/{name}-1/stacks/nccl-ras.txt"
-    assert text.endswith("; Rank 1 has launched up to operation 41") == answers
+    assert ("NCCL's RAS: Rank 1 has launched up to operation 41" in ras) == answers
     assert (kept in str(answer["fix"])) == answers
     if answers:
         assert ras_server.BEHIND in login.sh(f"cat {kept}")
+    succeeded(login.runner("cancel", running[-1]))
+    ended = login.told("explain", running[-1])
+    assert "; before that no new line for " in ended["cause"], ended
+    assert "rank 1@n2 did not come to where the others wait" in ended["cause"]
+    assert ended["evidence"][-len(answer["evidence"]) :] == answer["evidence"]
 
 
 ENDLESS = {"sleep": ["time.sleep(600)"], "loop": ['while kind == "loop":', "pass"]}
@@ -153,7 +164,9 @@ def test_follow_tells_it_and_a_quiet_training_is_left_alone(
     login.sh("for i in $(seq 600); do grep -q 'no new line' follow.out && exit; sleep 0.2; done; "
              "cat follow.out; exit 1")  # fmt: skip
     text = login.sh("cat follow.out")
-    assert "rank 1@n2 is in train.py line" in text
+    assert re.search(
+        r"^runner:   >  1 +n2 +sleeps +train\.py +\d+ +time\.sleep\(600\)$", text, re.MULTILINE
+    )
     running += [json.loads(login.sh("cat runs/train-1/job.json"))["id"]]
     assert "asks its ranks" in login.runner(
         "status", running[0], env={"RUNNER_STALL_AFTER": str(AFTER)}

@@ -8,7 +8,7 @@ import click
 
 from ...core import quoting
 from ...core.job_record import Job, JobPaths
-from ...jobs import find
+from ...jobs import find, stalls
 from ...jobs.find import Runs
 from ...launching import run_status
 from .. import options, printer
@@ -34,6 +34,8 @@ def _show(paths: JobPaths, job: Job, as_json: bool) -> None:
         printer.print_json(status_view.details(known))
         return
     printer.result_table(status_view.in_words(known))
+    for line in stalls.table(known.stall) if known.stall else ():
+        click.echo(f"  {line}")
     if known.use:
         click.echo("\nuse of its nodes (means, unless it says peak):")
         printer.table(*status_view.use_table(known.use))

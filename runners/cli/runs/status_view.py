@@ -23,6 +23,7 @@ def details(known: RunDetails) -> dict[str, Any]:
         more.update(saved_step=known.saved_step, go_on=known.resume)
     if known.stall:
         more["stalled"] = stalls.in_words(known.stall)
+        more["ranks"] = [row._asdict() for row in known.stall.rows]
     if known.weights:
         said = (known.weights.get(name) for name in ("text", "warning"))
         words = "; warning: ".join(str(one) for one in said if one)
@@ -107,7 +108,8 @@ def in_words(known: RunDetails) -> dict[str, Any]:
     }
     for name in ("reason", "steps", "unit"):  # told by another
         del row[name]
-    row.pop("use", None)  # a table of its own
+    for name in ("use", "ranks"):  # tables of their own
+        row.pop(name, None)
     return {name.replace("_", " "): value for name, value in row.items() if value not in ("", None)}
 
 

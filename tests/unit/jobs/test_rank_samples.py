@@ -39,59 +39,96 @@ def at(rank: int, *stacks: rank_samples.Stack, state: str = "S", busy: float = 0
     return RankSample(rank, f"n{rank + 1}", state, busy, 0, 7, stacks, SOURCE)
 
 
-REDUCE_PLACE = "train.py line 12: hvd.allreduce(loss), in synchronize (mpi_ops.py line 1288)"
+REDUCE_CALL = "hvd.allreduce(loss), in synchronize (mpi_ops.py line 1288)"
+BACKWARD_CALL = "step, in _engine_run_backward (graph.py line 865)"
+LOAD_CALL = "step, in select (selectors.py line 415)"
+TRAIN = "train.py"
+SLEEPING = (TRAIN, "8", "time.sleep(600)")
+REDUCING = (TRAIN, "12", REDUCE_CALL)
+ALIKE = "no rank differs from the others"
 
 
 @each(
     (
         [at(0, REDUCES), at(1, SLEEPS)],
-        "rank 1@n2 is in train.py line 8: time.sleep(600) (0 % of a CPU); "
-        f"rank 0@n1 waits in {REDUCE_PLACE}",
+        "rank 1@n2 did not come to where the others wait",
+        [(True, "1", "n2", "sleeps", *SLEEPING), (False, "0", "n1", "waits", *REDUCING)],
     ),
     (
         [at(0, REDUCES), at(1, REDUCES), at(2, SLEEPS, state="R", busy=1.0)],
-        "rank 2@n3 is in train.py line 8: time.sleep(600) (100 % of a CPU); "
-        f"the others wait in {REDUCE_PLACE}",
+        "rank 2@n3 did not come to where the others wait",
+        [(True, "2", "n3", "runs", *SLEEPING), (False, "0, 1", "n1, n2", "waits", *REDUCING)],
     ),
     (
         [at(0, REDUCES), at(1, BACKWARD), at(2, REDUCES)],
-        "rank 1@n2 is in train.py line 14 (step), in _engine_run_backward (graph.py line 865) "
-        f"(0 % of a CPU); the others wait in {REDUCE_PLACE}",
+        "rank 1@n2 did not come to where the others wait",
+        [
+            (True, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
+            (False, "0, 2", "n1, n3", "waits", *REDUCING),
+        ],
     ),
     (
         [at(0, LOADS), at(1, LOADS)],
-        "all ranks wait for the data loader in train.py line 10 (step), "
-        "in select (selectors.py line 415)",
+        ALIKE,
+        [(False, "0, 1", "n1, n2", "loads data", TRAIN, "10", LOAD_CALL)],
     ),
     (
         [at(0, REDUCES), at(1, LOADS)],
-        "rank 1@n2 is in train.py line 10 (step), in select (selectors.py line 415) "
-        f"(0 % of a CPU); rank 0@n1 waits in {REDUCE_PLACE}",
+        "rank 1@n2 did not come to where the others wait",
+        [
+            (True, "1", "n2", "loads data", TRAIN, "10", LOAD_CALL),
+            (False, "0", "n1", "waits", *REDUCING),
+        ],
     ),
-    ([at(0, SLEEPS), at(1, SLEEPS)], "all ranks are in train.py line 8: time.sleep(600)"),
+    (
+        [at(0, SLEEPS), at(1, SLEEPS)],
+        ALIKE,
+        [(False, "0, 1", "n1, n2", "sleeps", *SLEEPING)],
+    ),
+    (
+        [at(0, SLEEPS), at(1, SLEEPS), at(2, STEP[1:])],
+        "rank 2@n3 is not where the others are",
+        [
+            (True, "2", "n3", "sleeps", TRAIN, "9", "step"),
+            (False, "0, 1", "n1, n2", "sleeps", *SLEEPING),
+        ],
+    ),
     (
         [at(0, REDUCES), at(1, REDUCES), at(2)],
-        f"all ranks wait in {REDUCE_PLACE}; rank 2@n3 gave no Python stack (state S, 0 % of a CPU)",
+        ALIKE,
+        [
+            (False, "0, 1", "n1, n2", "waits", *REDUCING),
+            (False, "2", "n3", "sleeps", "", "", "gave no Python stack"),
+        ],
     ),
     (
         [at(0, REDUCES), at(1, state="T")],
-        "rank 1@n2 is stopped (state T), by a signal or a debugger; "
-        f"rank 0@n1 waits in {REDUCE_PLACE}",
+        "rank 1@n2 did not come to where the others wait",
+        [
+            (True, "1", "n2", "stopped", "", "", "gave no Python stack"),
+            (False, "0", "n1", "waits", *REDUCING),
+        ],
     ),
     (
         [at(0, REDUCES), at(1, BACKWARD)],
-        f"rank 0@n1 waits in {REDUCE_PLACE}; rank 1@n2 waits in train.py line 14 (step), "
-        "in _engine_run_backward (graph.py line 865)",
+        ALIKE,
+        [
+            (False, "0", "n1", "waits", *REDUCING),
+            (False, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
+        ],
     ),
 )
-def test_who_is_where(samples: list[RankSample], words: str) -> None:
-    assert rank_samples.in_words(samples) == words
+def test_who_is_where(samples: list[RankSample], said: str, rows: list[tuple[object, ...]]) -> None:
+    assert rank_samples.verdict(samples) == said
+    assert rank_samples.table(samples) == rows
 
 
 def test_many_ranks_are_counted_and_not_listed() -> None:
-    text = rank_samples.in_words([at(0, REDUCES), *[at(rank, SLEEPS) for rank in range(1, 900)]])
-    assert "896 more ranks" in text
-    assert len(text) < 500
+    samples = [at(0, REDUCES), *[at(rank, SLEEPS) for rank in range(1, 900)]]
+    assert rank_samples.verdict(samples).startswith("ranks 1@n2, 2@n3, 3@n4 and 896 more did not")
+    first, second = rank_samples.table(samples)
+    assert (first.late, first.ranks) == (True, "1, 2, 3 and 896 more")
+    assert (second.late, second.ranks) == (False, "0")
 
 
 @each(

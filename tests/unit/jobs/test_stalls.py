@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from ..injob import shim as real_shim
 from ..tables import each
 
 READING = Reading(step=120, time=1000.0)
+LAST = stalls.LastProgress(120, 0, 1000.0)
 WAITS = RankSample(0, "n1", "S", 0.05, 900)
 SHORT = (
     "at this pace the training needs 1:05:20 more, and its limit comes in 1:00: a longer --time, "
@@ -53,24 +55,62 @@ def test_progress_is_the_last_step_or_the_last_line_that_is_no_word_of_a_stall()
 
 
 def test_a_stall_is_told_with_what_the_ranks_do() -> None:
-    told = stalls.in_words(stalls.of_ranks(303.0, 120, [], []))
+    told = stalls.in_words(stalls.of_ranks(303.0, LAST, [], []))
     assert told == "no step for 5 min 3 s (the last one: 120): its nodes did not answer"
-    told = stalls.in_words(stalls.of_ranks(303.0, 120, [], [WAITS, WAITS]))
+    told = stalls.in_words(stalls.of_ranks(303.0, LAST, [], [WAITS, WAITS]))
     assert told == "no step for 5 min 3 s (the last one: 120): no rank differs from the others"
-    told = stalls.in_words(stalls.of_ranks(42.0, None, [], []))
+    told = stalls.in_words(stalls.of_ranks(42.0, replace(LAST, step=None), [], []))
     assert told.startswith("no new line for 42 s: ")
 
 
+def test_below_it_is_a_table_with_the_late_ranks_marked_and_first() -> None:
+    stack = (rank_samples.StackFrame("/work/train.py", 8, "f"),)
+    hangs = RankSample(1, "node2", "S", 0.0, 0, stacks=(stack,), source={"/work/train.py:8": "g()"})
+    waits = replace(hangs, rank=0, host="n1", source={"/work/train.py:8": "dist.barrier()\x1b[2J"})
+    assert stalls.table(stalls.of_ranks(400.0, LAST, [], [waits, hangs])) == [
+        "   rank  host   state   file      line  call",
+        ">  1     node2  sleeps  train.py  8     g()",
+        "   0     n1     waits   train.py  8     dist.barrier()\\x1b[2J",
+    ]
+
+
+def test_a_table_has_an_end() -> None:
+    places = [(rank_samples.StackFrame("/train.py", line, "f"),) for line in range(20)]
+    samples = [RankSample(n, "n1", "S", 0, 0, stacks=(stack,)) for n, stack in enumerate(places)]
+    *_, last = stalls.table(stalls.of_ranks(400.0, LAST, [], samples))
+    assert last == "and 12 more places: the run's folder stacks"
+
+
 @each(
-    (RankSample(1, "n2", "T", 0.0, 0), "is stopped (state T)"),
-    (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk or a file server"),
-    (RankSample(1, "n2", "R", 0.97, 2), "computes, and the others wait"),
-    (RankSample(1, "n2", "S", 0.0, 0), "sleeps, and the others look for it"),
+    (RankSample(1, "n2", "T", 0.0, 0), "stopped"),
+    (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk"),
+    (RankSample(1, "n2", "R", 0.97, 2), "runs"),
+    (RankSample(1, "n2", "S", 0.0, 0), "sleeps"),
 )
 def test_without_stacks_the_rank_that_does_something_else_lags(
-    sample: RankSample, why: str
+    sample: RankSample, state: str
 ) -> None:
-    assert stalls.of_ranks(400.0, 120, [], [WAITS, sample]).who.startswith(f"rank 1@n2 {why}")
+    stall = stalls.of_ranks(400.0, LAST, [], [WAITS, sample])
+    assert stall.who == "rank 1@n2 did not come to where the others wait"
+    assert (stall.rows[0].late, stall.rows[0].ranks, stall.rows[0].state) == (True, "1", state)
+
+
+def test_a_stall_is_read_back_as_it_was_written() -> None:
+    stopped = RankSample(1, "n2", "T", 0.0, 0)
+    stall = stalls.of_ranks(400.0, LAST, INSPECTOR.splitlines(), [WAITS, stopped], MISSING)
+    value = {**vars(stall), "rows": [row._asdict() for row in stall.rows]}
+    assert stalls.read(json.loads(json.dumps(value))) == stall
+
+
+@each(
+    ("", False),
+    (INSPECTOR, False),
+    ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n0@n1 | Terminated\n", False),
+    ("0@n1 | [rank0]:[E] Watchdog caught collective operation timeout\n0@n1 | more\n", False),
+    ("0@n1 | epoch 2\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n", True),
+)
+def test_ranks_that_wrote_more_went_on(log: str, moved: bool) -> None:
+    assert stalls.went_on(stalls.Stall(60.0, None, ""), log.encode()) is moved
 
 
 @each(
@@ -103,7 +143,7 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
 
 
 def test_ranks_that_all_wait_alike_are_not_blamed() -> None:
-    assert rank_samples.blamed([WAITS, RankSample(1, "n2", "S", 0.05, 880)]) == []
+    assert rank_samples.late([WAITS, RankSample(1, "n2", "S", 0.05, 880)]) == []
 
 
 def test_what_horovod_says_of_missing_ranks_is_read() -> None:
@@ -111,9 +151,8 @@ def test_what_horovod_says_of_missing_ranks_is_read() -> None:
     assert stalls.missing(lines) == [1, 3]
     assert stalls.missing(lines[:1]) == []
     stopped = RankSample(1, "n2", "T", 0.0, 0)
-    told = stalls.in_words(stalls.of_ranks(400.0, 120, lines, [WAITS, stopped]))
-    assert told.endswith("rank 1@n2 is stopped (state T), by a signal or a debugger; "
-                         "Horovod misses rank 3")  # fmt: skip
+    told = stalls.in_words(stalls.of_ranks(400.0, LAST, lines, [WAITS, stopped]))
+    assert told.endswith(": rank 1@n2 did not come to where the others wait; Horovod misses rank 3")
 
 
 MISSING = """
@@ -139,21 +178,21 @@ LATE = "Communicator ranks have different AllReduce operation counts"
 
 
 @each(
-        ("", ""),
-        ("Communicators...", ""),
-        ("\nErrors\n======\n\nWarnings\n========\n\n", "no rank is missing or behind"),
-        (MISSING, "Missing communicator data from 1 job process; "
-                  "Missing communicator data from 1 rank; Rank 1"),
-        (ras_server.BEHIND, f"{LATE}; Rank 0 has launched up to operation 42; "
-                            "Rank 1 has launched up to operation 41"),
+        ("", []),
+        ("Communicators...", []),
+        ("\nErrors\n======\n\nWarnings\n========\n\n", ["no rank is missing or behind"]),
+        (MISSING, ["Missing communicator data from 1 job process",
+                   "Missing communicator data from 1 rank", "Rank 1"]),
+        (ras_server.BEHIND, [LATE, "Rank 0 has launched up to operation 42",
+                             "Rank 1 has launched up to operation 41"]),
         (MISSING + "".join(f"  Rank {rank}\n" for rank in range(100)),
-         "Missing communicator data from 1 job process; Missing communicator data from 1 rank; "
-         "Rank 1; Rank 0; Rank 2; Rank 3; Rank 4; Rank 5; 94 more lines in nccl-ras.txt"),
+         ["Missing communicator data from 1 job process",
+          "Missing communicator data from 1 rank", "Rank 1", "Rank 0", "Rank 2", "Rank 3",
+          "Rank 4", "Rank 5", "94 more lines in nccl-ras.txt"]),
     )  # fmt: skip
-def test_what_nccl_knows_of_the_ranks_is_told(answer: str, told: str) -> None:
-    stall = stalls.of_ranks(400.0, 120, [], [WAITS], answer)
-    assert stall.ras == told
-    assert stalls.in_words(stall).endswith(f"; NCCL's RAS: {told}" if told else stall.who)
+def test_what_nccl_knows_of_the_ranks_is_told(answer: str, told: list[str]) -> None:
+    stall = stalls.of_ranks(400.0, LAST, [], [WAITS], answer)
+    assert stalls.table(stall)[2:] == [f"NCCL's RAS: {line}" for line in told]
 
 
 def test_lines_of_the_nodes_are_read_and_others_passed_over() -> None:
@@ -225,7 +264,7 @@ time.sleep(60)
 """
     with shim(tmp_path, trainer) as pid:
         (seen,) = sample(tmp_path)
-        assert (seen.rank, seen.position) == (0, "train.py line 8: time.sleep(60)")
+        assert (seen.rank, seen.place) == (0, ("train.py", "8", "time.sleep(60)"))
         os.kill(pid, signal.SIGSTOP)
         wait_until_stopped(pid)
         (seen,) = sample(tmp_path)

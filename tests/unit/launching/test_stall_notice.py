@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -17,6 +19,7 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
 from runners.injob import HERE
+from runners.jobs import stalls
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from runners.schedulers import local
@@ -87,8 +90,18 @@ def test_a_script_that_hangs_is_told_once_with_nccls_answer_and_that_it_goes_on(
             log.write(b"0@n1 | epoch 2\n")
         assert news(watch, 1) == ["it goes on"]
     assert text.startswith("no new line for ")
-    assert "is in train.py line 5: time.sleep(600)" in text
-    assert text.endswith("; Rank 1 has launched up to operation 41")
+    assert re.search(r"^ +0 +\S+ +sleeps +train.py +5 +time.sleep\(600\)$", text, re.MULTILINE)
+    assert text.endswith("\nNCCL's RAS: Rank 1 has launched up to operation 41")
+    assert stall_notice.last_known(paths, record) is None, "it went on"
+    os.truncate(paths.log, paths.log.stat().st_size - len(b"0@n1 | epoch 2\n"))
+    known = stall_notice.last_known(paths, record)
+    assert known is not None
+    assert text.splitlines() == [stalls.in_words(known), *stalls.table(known)]
+    record_of_it = paths.stacks / stall_notice.FILE
+    hostile = json.dumps({**json.loads(record_of_it.read_text()), "seconds": "x"})
+    for damaged in ("{}", "[1]", '{"form": 2}', '{"form": 1, "rows": [{"late": 1}]}', hostile):
+        record_of_it.write_text(damaged)
+        assert stall_notice.last_known(paths, record) is None
     stack, answer = paths.stacks / "rank-0.txt", paths.stacks / "nccl-ras.txt"
     _, file, line = stack.read_text().splitlines()
     assert file.endswith('train.py", line 5, in <module>')
@@ -115,7 +128,7 @@ def test_nothing_is_told_or_waited_for_where_nccl_does_not_listen_or_is_stopped(
         with job(tmp_path / name, trainer) as (paths, record):
             (text,) = news(Stalls(paths, record, LIMIT), 2)
         assert "NCCL" not in text
-        assert {path.name for path in paths.stacks.iterdir()} == {"rank-0.txt"}
+        assert {path.name for path in paths.stacks.iterdir()} == {"rank-0.txt", "stall.json"}
     assert {*asked} == {"sample"}
 
 
