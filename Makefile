@@ -181,17 +181,6 @@ docs-environment:
 reference: test-environment ## renew docs/reference
 	$(IN_VENV) python -m tests.reference
 
-IMAGES ?= cpu gpu
-.PHONY: release package
-release: $(IMAGES:%=build-%) ## publish IMAGES="cpu gpu" with a signed list: TO=oras://HOST/FOLDER KEY=ada@example.org
-	$(KIT) release $(IMAGES:%=horovod_%.sif) --to $(call q,$(TO)) --key $(call q,$(KEY))
-package: test-environment ## the Python package, with TO= and PUBLIC_KEY=FILE of its release in it, in build/package/dist
-	rm -rf build/package; mkdir -p build/package
-	git archive HEAD | tar -x -C build/package
-	printf '\n[project.urls]\nImages = "%s"\n' $(call q,$(TO)) >> build/package/pyproject.toml
-	cp $(call q,$(PUBLIC_KEY)) build/package/runners/images/release/release-key.asc
-	$(IN_VENV) pip wheel --quiet --no-deps --wheel-dir build/package/dist build/package
-
 .PHONY: docs docs-demo
 docs: docs-environment ## build the documentation as a site, in build/site
 	rm -rf build/site

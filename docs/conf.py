@@ -47,7 +47,6 @@ NAV = {
         "docs/guides/without-container",
         "docs/guides/verify",
         "docs/guides/registries",
-        "docs/guides/releases",
         "docs/guides/images-on-nodes",
     ],
     "Guides: measure and mend": [

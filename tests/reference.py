@@ -31,7 +31,6 @@ READ = {
     "RUNNER_SITES_PATH": "folders of site profiles, instead of /etc/runner/sites",
     "RUNNER_IMAGES_SOURCE": "where `runner pull cpu` finds prebuilt images: oras://HOST/FOLDER, "
     "or a folder",
-    "RUNNER_IMAGES_KEY": "file with the public PGP key that they are signed with",
     "RUNNER_REVISION": "COMMIT DATE of the sources that an image is built from, for its labels; "
     "default: what git says",
     "RUNNER_DEBIAN_MIRROR": "Debian mirror for builds",

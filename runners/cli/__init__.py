@@ -49,7 +49,6 @@ GROUPS = {
         "images": ("images.images", "List the stored images; remove unused ones."),
         "inspect": ("images.verify", "Show an image's metadata."),
         "verify": ("images.verify", "Verify an image: signature, digest, contents, two ranks."),
-        "release": ("images.registry", "Publish images with a signed list of their digests."),
     },
     "This machine": {
         "doctor": ("machine.doctor", "Check this machine, an image and a short job."),

@@ -129,13 +129,9 @@ class HostMpi:
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """Where prebuilt images are, oras://HOST/FOLDER or a folder, and the key they are signed with.
-
-    `key` is a file with the public PGP key.
-    """
+    """Where prebuilt images and their list are, oras://HOST/FOLDER or a folder."""
 
     source: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True)

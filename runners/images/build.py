@@ -36,10 +36,9 @@ from containers.plan import BuildOptions, BuildPlan
 from ..core import disk_space, files, machine, signals
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault, UsageError
 from ..core.progress import Listener
-from . import local_image, pull, recorded_digest
+from . import local_image, prebuilt, pull, recorded_digest
 from .build_request import BuildKind, ImageRequest
 from .facts import environment, image_labels, probe_image
-from .release import prebuilt
 
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
@@ -225,12 +224,11 @@ def pull_or_build(
 def pull_unless_current(name: str, listener: Listener) -> Path | None:
     """Return the prebuilt image, pulled; None where the image is to be built, or is current.
 
-    A source that does not have it, or is down, is told. Raises NotVerified for a wrong signature
-    or digest.
+    A source that does not have it, or is down, is told. Raises NotVerified for a wrong digest.
     """
     made = plan.make(name, BuildOptions())
-    source = prebuilt.release_source(os.environ).source
-    if not source or build_record.is_current(made.output, made.key, made.level):
+    source = prebuilt.source(os.environ)
+    if not source.text or build_record.is_current(made.output, made.key, made.level):
         return None
     try:
         request = pull.request_for(name, listener)

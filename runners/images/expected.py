@@ -13,7 +13,7 @@ from ..core import machine, places
 from ..core.machine import AMD64, ARM64
 from ..core.model import ImageInfo
 from ..core.remedy import Remedy, command
-from .release import prebuilt
+from . import prebuilt
 
 
 def packaged(name: str) -> Image | None:
@@ -46,7 +46,7 @@ def commands(name: str) -> list[Remedy]:
         build += ["--arch", of_ours.architecture]
     if name != Path(name).name:
         return [command(*build, "--output", name)]
-    has_source = bool(prebuilt.release_source(os.environ).source)
+    has_source = bool(prebuilt.source(os.environ).text)
     return [*[command("runner", "pull", of_ours.short)] * has_source, command(*build)]
 
 

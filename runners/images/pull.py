@@ -56,29 +56,37 @@ def request_for(
     arch: str = "",
     plain: bool = False,
 ) -> PullRequest:
-    """Return what pulls a URI, or `cpu` or `gpu` by the digest in this version's release.
+    """Return what pulls a URI, or `cpu` or `gpu` by the digest in the list of its source.
 
-    The release's signature is verified. Raises a RunnerError.
+    Raises a RunnerError.
     """
     if not uri:
         raise UsageError("name what to pull", f"{PREBUILT}\n{OTHERS}", f"runner pull {USUAL}")
     arch, digest = arch or machine.architecture(), checked_digest(digest) if digest else ""
     if uri in IMAGES:
-        from .release import prebuilt, release  # with GPG's part, which others do not need
-
-        place = prebuilt.release_source(os.environ)
-        if not place.source:
-            raise prebuilt.no_source(uri)
-        verified = release.verified(place, plain)
-        source, released = verified.image(uri, arch, digest)
-        listener.tell(f"release {verified.release.version}, signed by {verified.signer}")
-        digest = released.digest
-        usual = machine.file_name(released.name, released.architecture)
+        source, listed = _prebuilt(uri, arch, plain)
+        if digest not in ("", listed):
+            evidence = f"wanted {digest}\nlisted {listed}"
+            raise NotVerified(f"the digest of {source.source} is wrong", evidence)
+        listener.tell(f"{source.source} is listed as {listed}")
+        digest = listed
+        usual = machine.file_name(IMAGES[uri].name, arch)
     else:
         _check_name(uri)
         source = parse(uri)
         usual = name_of(source)
     return PullRequest(source, image_name(name) if name else usual, arch, digest, plain, update)
+
+
+def _prebuilt(short: str, arch: str, plain: bool) -> tuple[Reference, str]:
+    """Return where `cpu` or `gpu` is, and the digest that its source lists."""
+    from . import prebuilt, prebuilt_list  # what others do not need
+
+    place = prebuilt.source(os.environ)
+    if not place.text:
+        raise prebuilt.no_source(short)
+    reference, image = prebuilt_list.find(place, IMAGES[short].name, arch, plain)
+    return reference, image.digest
 
 
 def _check_name(uri: str) -> None:

@@ -45,7 +45,7 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
     else arrived, and SystemFault when the server does not answer.
     """
     _check_target(reference)
-    _check_image(image)
+    check_image(image)
     server = Registry(reference, plain, "pull,push")
     try:
         server.ask("")  # whether it answers and knows us, before anything is read
@@ -75,7 +75,8 @@ def _check_target(reference: Reference) -> None:
         raise UsageError("a push goes to a tag; the digest comes out of it", remedy=":TAG")
 
 
-def _check_image(image: Path) -> None:
+def check_image(image: Path) -> None:
+    """Raise Refused for what is no whole SIF file."""
     if image.is_dir():
         raise Refused(
             f"{image} is a sandbox folder; a registry takes a SIF",

@@ -1,4 +1,4 @@
-"""`runner images`: lists the images folder, prunes it, mirrors a release."""
+"""`runner images`: lists the images folder, prunes it."""
 
 from __future__ import annotations
 
@@ -76,22 +76,3 @@ def prune_command(dry_run: bool) -> None:
     click.echo(f"{'would free' if dry_run else 'freed'} {human_size(done.size)}", err=True)
     if done.leftovers:
         click.echo(f"removed what {done.leftovers} killed pulls had left", err=True)
-
-
-@images_command.command("mirror", epilog="Example: runner images mirror /shared/images")
-@click.argument("target")
-@click.option("--from", "source", metavar="SOURCE", help="default: the source of `runner pull cpu`")
-@options.no_https
-def mirror_command(target: str, source: str | None, plain: bool) -> None:
-    """Copy the release of this version to TARGET, for users who cannot reach its source.
-
-    TARGET and SOURCE are oras://HOST/FOLDER or a folder. All files are verified and copied with
-    their signature.
-    """
-    from ...images.release import publish  # with GPG's part, which a list does not need
-
-    done = publish.mirror(target, source, plain, printer.Console())
-    click.echo(f"release {done.origin.release.version}, signed by {done.origin.signer}", err=True)
-    click.echo(done.target.text)
-    setting = f'[images] source = "{done.target.text}"'
-    click.echo(f"next: {setting} in the profile of the site", err=True)

@@ -1,4 +1,4 @@
-"""Commands for registries and releases: pull, push, release."""
+"""Commands for registries: pull, push."""
 
 from __future__ import annotations
 
@@ -23,11 +23,8 @@ PUSH_EXAMPLE = """\b
 Examples:
   runner push horovod_cpu.sif oras://registry.example.org/team/train:v1
   runner push horovod_cpu.sif docker://registry.example.org/team/train:v1
-"""
-RELEASE_EXAMPLE = """\b
-Examples:
-  runner release horovod_cpu.sif --to oras://registry.example.org/kit --key ada@example.org
-  runner release horovod_cpu.sif horovod_gpu.sif --to /shared/images --key ada@example.org
+  runner push --list horovod_gpu.sif oras://registry.example.org/kit
+  runner push --list horovod_gpu.sif /shared/images
 """
 
 
@@ -46,7 +43,7 @@ def pull_command(uri: str | None, as_json: bool, or_build: bool, **values: Any) 
     """Pull an image, store it by its digest, and record it in images.lock.
 
     URI is oras://, docker:// or a .sif file; cpu, gpu and gpu13 are this version's prebuilt images,
-    from a release at `[images] source` whose signature is verified.
+    by the digest in the list of `[images] source`.
     """
     if or_build:
         _pull_or_build(uri, as_json, values)
@@ -74,14 +71,26 @@ def _pull_or_build(uri: str | None, as_json: bool, values: dict[str, Any]) -> No
 @click.command("push", epilog=PUSH_EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
+@click.option(
+    "--list",
+    "listed",
+    is_flag=True,
+    help="list it at URI, a source of `runner pull cpu` and `gpu`",
+)
 @options.no_https
 @options.as_json
-def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
+def push_command(image: str, uri: str, listed: bool, plain: bool, as_json: bool) -> None:
     """Push IMAGE, a .sif file or a name, to a registry.
 
     oras:// stores the file unchanged. docker:// converts it to an OCI image, for Podman, Docker,
     Shifter and others.
+
+    With --list IMAGE is one of this project, and URI a source: oras://HOST/FOLDER or a folder. The
+    image goes there by name, version and architecture, and its digest into prebuilt.toml beside it.
     """
+    if listed:
+        _push_listed(image, uri, plain, as_json)
+        return
     target = reference.target(uri)
     path = local_image.find(image)
     with progress.display() as display:
@@ -93,18 +102,14 @@ def push_command(image: str, uri: str, plain: bool, as_json: bool) -> None:
     click.echo(target.at(pushed.manifest).text)
 
 
-@click.command("release", epilog=RELEASE_EXAMPLE)
-@click.argument("images", nargs=-1, required=True)
-@click.option("--to", "target", required=True, metavar="TARGET", help="oras://HOST/FOLDER, or DIR")
-@click.option("--key", required=True, metavar="KEY", help="GPG key that signs the list")
-@options.no_https
-def release_command(images: tuple[str, ...], target: str, key: str, plain: bool) -> None:
-    """Publish IMAGES, built from one commit, with a signed list of their digests.
+def _push_listed(image: str, source: str, plain: bool, as_json: bool) -> None:
+    from ...images import push_listed
 
-    `runner pull cpu` and `gpu` find them if `[images] source` is TARGET.
-    """
-    from ...images.release import publish  # with GPG's part, which no pull needs
-
-    paths = [local_image.find(image) for image in images]
-    for image in publish.publish(paths, target, key, plain, printer.Console()):
-        click.echo(f"{image.digest} {image.uri}")
+    path = local_image.find(image)
+    with progress.display() as display:
+        uri, made = push_listed.push_listed(path, source, plain, display)
+    if as_json:
+        printer.print_json({"uri": uri, **vars(made)})
+        return
+    click.echo(f"{uri}: {made.digest}", err=True)
+    click.echo(uri)

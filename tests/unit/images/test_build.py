@@ -15,9 +15,8 @@ from containers.build_steps import BuildProgress
 from containers.plan import BuildOptions
 from runners.core import machine, sif
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.images import build, build_request
+from runners.images import build, build_request, prebuilt_list
 from runners.images.build_request import BuildKind, ImageRequest
-from runners.images.release import release
 
 from ..core.test_sif import make_sif
 from ..listener import Told
@@ -137,10 +136,10 @@ def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def verified(*_: object) -> None:
+    def find(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(release, "verified", verified)
+    monkeypatch.setattr(prebuilt_list, "find", find)
 
 
 @pytest.mark.usefixtures("source")
@@ -155,7 +154,7 @@ def test_what_cannot_be_pulled_is_to_be_built(
 
 
 @pytest.mark.usefixtures("source")
-def test_a_wrong_signature_is_no_reason_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_digest_is_no_reason_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(NotVerified("altered"), monkeypatch)
     with pytest.raises(NotVerified, match="altered"):
         build.pull_unless_current("cpu", Told())

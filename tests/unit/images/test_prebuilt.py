@@ -1,4 +1,4 @@
-"""Prebuilt images: where they are, and what `--or-build` does."""
+"""Prebuilt images: where they are, what a list says, and what `--or-build` does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli.images.registry import pull_command
-from runners.core.errors import NotFound, UsageError
+from runners.core.errors import NotFound, Refused, UsageError
+from runners.core.progress import Progress
 from runners.core.version import __version__
-from runners.images import local_image
-from runners.images.release import prebuilt
+from runners.images import local_image, prebuilt, prebuilt_list
+from runners.images.prebuilt import PrebuiltSource
+from runners.images.prebuilt_list import PrebuiltImage
 
 
 @pytest.fixture
@@ -20,47 +22,22 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.chdir(tmp_path)
     own = tmp_path / "own" / "runner"
     own.mkdir(parents=True)
-    text = '[images]\nsource = "oras://example.org/mine/"\nkey = "~/key.asc"\n'
-    (own / "runner.toml").write_text(text)
+    (own / "runner.toml").write_text('[images]\nsource = "oras://example.org/mine/"\n')
     return {"XDG_CONFIG_HOME": str(own.parent), "RUNNER_SITE": "none"}
 
 
 def test_the_nearest_source_wins(env: dict[str, str]) -> None:
-    def there() -> str:
-        return prebuilt.release_source(env).source
-
-    assert there() == "oras://example.org/mine"
+    assert prebuilt.source(env).text == "oras://example.org/mine"
     Path("runner.toml").write_text('[images]\nsource = "oras://example.org/team"\n')
-    assert there() == "oras://example.org/team"
-    assert prebuilt.release_source(env).key == str(Path("~/key.asc").expanduser()), (
-        "each on its own"
-    )
+    assert prebuilt.source(env).text == "oras://example.org/team"
     env["RUNNER_IMAGES_SOURCE"] = "/shared/images"
-    found = prebuilt.release_source(env)
-    assert (found.source, found.origin) == ("/shared/images", "RUNNER_IMAGES_SOURCE")
+    assert prebuilt.source(env) == ("/shared/images", "RUNNER_IMAGES_SOURCE")
 
 
 def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
-    text = 'title = "Here"\n[images]\nsource = "/shared/images"\nkey = "/shared/key.asc"\n'
-    (tmp_path / "here.toml").write_text(text)
+    (tmp_path / "here.toml").write_text('title = "Here"\n[images]\nsource = "/shared/images"\n')
     env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
-    assert prebuilt.release_source(env) == prebuilt.ReleaseSource(
-        "/shared/images", "/shared/key.asc", "site here"
-    )
-
-
-def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
-    images = tmp_path / "images"
-    images.mkdir()
-    (tmp_path / "here.toml").write_text(f'title = "Here"\n[paths]\nimages = "{images}"\n')
-    env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
-    (images / prebuilt.file_of("0.0.1")).touch()
-    assert prebuilt.release_source(env).source == "", "of another version"
-    for name in (prebuilt.file_of(__version__), prebuilt.KEY_FILE):
-        (images / name).touch()
-    assert prebuilt.release_source(env) == prebuilt.ReleaseSource(
-        str(images), f"{images}/release-key.asc", "site here"
-    )
+    assert prebuilt.source(env) == ("/shared/images", "site here")
 
 
 @pytest.mark.parametrize(
@@ -70,13 +47,94 @@ def test_a_mirror_in_the_sites_folder_needs_no_option(tmp_path: Path) -> None:
         ('[images]\nsource = "images"\n', "'images' is no source of images"),
         ('[images]\nsorce = "oras://a/b"\n', "unknown key sorce; did you mean source"),
         ("[images]\nsource = 5\n", "source"),
-        ("[images]\nkey = 5\n", "key"),
+        ('[images]\nkey = "release-key.asc"\n', "unknown key key"),
     ],
 )
 def test_bad_sources_are_refused(env: dict[str, str], text: str, says: str) -> None:
     Path("runner.toml").write_text(text)
     with pytest.raises(UsageError, match=says.replace("(", r"\(")):
-        prebuilt.release_source(env)
+        prebuilt.source(env)
+
+
+def test_a_folder_is_typed_as_any_path(env: dict[str, str], tmp_path: Path) -> None:
+    assert prebuilt.typed("images/") == f"{tmp_path}/images"
+    assert prebuilt.typed("~/images") == str(Path("~/images").expanduser())
+    with pytest.raises(UsageError, match="is no source of images"):
+        prebuilt.typed("docker://example.org/kit")
+
+
+# The list
+
+CPU, GPU = "horovod_cpu", "horovod_gpu"
+DIGEST = "sha256:" + "a" * 64
+
+
+def listed(folder: Path, *images: PrebuiltImage) -> PrebuiltSource:
+    prebuilt_list.write(str(folder), images, False, Progress())
+    return PrebuiltSource(str(folder), "runner.toml")
+
+
+def test_a_list_is_read_as_it_was_written(tmp_path: Path) -> None:
+    images = (
+        PrebuiltImage(CPU, "0.9", "amd64", DIGEST),
+        PrebuiltImage(GPU, "0.9", "arm64", DIGEST),
+    )
+    listed(tmp_path, *reversed(images))
+    assert prebuilt_list.read(str(tmp_path), False) == images
+    assert (tmp_path / "prebuilt.toml").stat().st_mode & 0o777 == 0o644
+
+
+def test_the_image_of_this_version_and_architecture_is_found(tmp_path: Path) -> None:
+    image = PrebuiltImage(CPU, __version__, "arm64", DIGEST)
+    source = listed(tmp_path, image, PrebuiltImage(CPU, "0.0.9", "amd64", DIGEST))
+    path = tmp_path / f"{CPU}-{__version__}-arm64.sif"
+    path.touch()
+    found, its_image = prebuilt_list.find(source, CPU, "arm64", False)
+    assert (found.path, its_image) == (path, image)
+    with pytest.raises(NotFound) as missing:
+        prebuilt_list.find(source, CPU, "amd64", False)
+    assert f"has no {CPU} {__version__} for amd64" in str(missing.value)
+    assert f"lists 0.0.9 for amd64, {__version__} for arm64" in str(missing.value)
+    assert str(missing.value.remedies[0]).startswith("runner build cpu")
+    with pytest.raises(NotFound, match="lists no such image"):
+        prebuilt_list.find(source, GPU, "amd64", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("", Refused, "is of form None"),
+        ("form = 2\n", Refused, "this runner reads form 1"),
+        ("form = [", UsageError, "is not valid TOML"),
+        ("form = 1\nmore = 1\n", UsageError, "unknown key more"),
+        ('form = 1\n[[image]]\nname = "x"\n', UsageError, "lacks version"),
+        (
+            'form = 1\n[[image]]\nname = "x"\nversion = "1"\narchitecture = ""\ndigest = "md5"\n',
+            UsageError,
+            "sha256: and 64 hexadecimal digits",
+        ),
+    ],
+)
+def test_a_file_that_is_no_list(
+    tmp_path: Path, text: str, error: type[Exception], says: str
+) -> None:
+    (tmp_path / "prebuilt.toml").write_text(text)
+    with pytest.raises(error) as refused:
+        prebuilt_list.read(str(tmp_path), False)
+    assert says in str(refused.value)
+
+
+def test_a_list_that_everybody_may_write_does_not_count(tmp_path: Path) -> None:
+    listed(tmp_path)
+    assert prebuilt_list.read(str(tmp_path), False) == ()
+    (tmp_path / "prebuilt.toml").chmod(0o666)
+    with pytest.raises(UsageError, match="other users could have written it"):
+        prebuilt_list.read(str(tmp_path), False)
+
+
+def test_a_folder_without_a_list_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"has no prebuilt\.toml"):
+        prebuilt_list.read(str(tmp_path), False)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.core.errors import NotFound, NotVerified, Refused, UsageError
-from runners.images import container_runtime, local_image, pull, reference
+from runners.images import container_runtime, local_image, prebuilt, pull, reference
 from runners.images.pull import PullRequest
-from runners.images.release import prebuilt
 from runners.images.store import images_lock, store
 
 from ..core.test_sif import make_sif
@@ -156,7 +155,7 @@ def test_a_file_of_that_name_is_pulled(desk: Path) -> None:
 @each("cpu", "gpu", "gpu13")
 def test_without_a_source_the_image_is_built_or_an_administrator_asked(short: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(prebuilt, "release_source", lambda environ: prebuilt.ReleaseSource())
+        patched.setattr(prebuilt, "source", lambda environ: prebuilt.PrebuiltSource())
         said = refused(short)
     assert f"try: runner build {short}" in said.splitlines()[-1]
-    assert "by an administrator: [images] source and key in the site's profile" in said
+    assert "by an administrator: [images] source in the site's profile" in said

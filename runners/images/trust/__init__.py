@@ -1,1 +1,0 @@
-"""PGP signatures of releases."""
