@@ -11,7 +11,7 @@ from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
 from ..injob import failure_kinds as kinds
 from ..script.ranks import EXIT_NOT_VERIFIED
-from .explanation import Explanation, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, likely, signal_of, who
 from .fixes import AGAIN
@@ -98,7 +98,7 @@ def not_verified(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    Signature("image-overwritten", overwritten, state=JobState.FAILED),
-    Signature("bind-target-missing", bind_target, (NO_TARGET, WRITABLE)),
-    Signature("image-changed", not_verified),
+    Signature("image-overwritten", overwritten, Precedence.CONTAINER, state=JobState.FAILED),
+    Signature("bind-target-missing", bind_target, Precedence.CONTAINER, (NO_TARGET, WRITABLE)),
+    Signature("image-changed", not_verified, Precedence.CONTAINER),
 )

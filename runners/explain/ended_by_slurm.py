@@ -14,7 +14,7 @@ from ..injob import failure_kinds as kinds
 from ..jobs.stalls import MISSING, TITLE
 from ..schedulers.base import clock, limit_seconds
 from . import pace
-from .explanation import Alternative, Certainty, Explanation, Signature
+from .explanation import Alternative, Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, host
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since
@@ -274,22 +274,20 @@ def no_word(facts: Facts) -> Explanation:
     return finding(cause, shown, go_on(facts), Certainty.UNSURE, "only the ranks' log is left")
 
 
-# What a message of Slurm's own tells better comes before these.
-NOT_STARTED = (
-    Signature("no-step", no_step, state=JobState.FAILED),
-    Signature("run-folder-deleted", folder_deleted, state=JobState.UNKNOWN),
-    Signature("never-began", never_began, state=JobState.UNKNOWN),
-    Signature("no-record", no_word, state=JobState.UNKNOWN),
-)
 SIGNATURES = (
-    Signature("stall", stall, (STALL_SECONDS, STALL_WARNING, STALLED_RANKS)),
-    Signature("staging-failed", not_staged, kind=kinds.NOT_STAGED),
-    Signature("node-lost", node_lost, (NODE_FAILED, CANCELLED)),
-    Signature("no-step", no_step_yet, (*NO_STEP, STEP_CREATED), early=True),
-    Signature("time-limit", time_limit, state=JobState.TIMEOUT),
-    Signature("preempted", preempted, state=JobState.PREEMPTED),
-    Signature("cancelled", cancelled, state=JobState.CANCELLED),
-    Signature("stopped-early", stopped, state=JobState.STOPPED),
-    Signature("runs-folder-not-shared", runs_folder),
-    Signature("script-killed", script_killed, state=JobState.FAILED),
+    # What a message of Slurm's own tells better comes before these.
+    Signature("no-step", no_step, Precedence.NOT_STARTED, state=JobState.FAILED),
+    Signature("run-folder-deleted", folder_deleted, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
+    Signature("never-began", never_began, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
+    Signature("no-record", no_word, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
+    Signature("stall", stall, Precedence.SLURM, (STALL_SECONDS, STALL_WARNING, STALLED_RANKS)),
+    Signature("staging-failed", not_staged, Precedence.SLURM, kind=kinds.NOT_STAGED),
+    Signature("node-lost", node_lost, Precedence.SLURM, (NODE_FAILED, CANCELLED)),
+    Signature("no-step", no_step_yet, Precedence.SLURM, (*NO_STEP, STEP_CREATED), early=True),
+    Signature("time-limit", time_limit, Precedence.SLURM, state=JobState.TIMEOUT),
+    Signature("preempted", preempted, Precedence.SLURM, state=JobState.PREEMPTED),
+    Signature("cancelled", cancelled, Precedence.SLURM, state=JobState.CANCELLED),
+    Signature("stopped-early", stopped, Precedence.SLURM, state=JobState.STOPPED),
+    Signature("runs-folder-not-shared", runs_folder, Precedence.SLURM),
+    Signature("script-killed", script_killed, Precedence.SLURM, state=JobState.FAILED),
 )

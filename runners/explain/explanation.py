@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Callable, NamedTuple
 
 from ..core.job_record import JobState
@@ -66,17 +66,49 @@ class Explanation:
     failed: bool = True
 
 
+class Precedence(IntEnum):
+    """The order in which signatures are asked; the first sure one explains a failure.
+
+    What the run's facts tell comes before other programs' messages, and these before what is
+    general: an exception, a signal, an exit code.
+    """
+
+    CONTAINER = 100
+    SLURM = 200
+    MEMORY = 300  # Slurm saw it, whatever the killed program's peers say
+    # A package in the user's home is the cause, whatever the import says.
+    HOME = 400
+    # Where the job's script names a module, Lmod's words are only its evidence.
+    HOST_SOFTWARE = 410
+    PLAN = 500  # it tells more than the words of MPI and Gloo
+    MESSAGE = 600
+    NOT_STARTED = 700
+    PROCESS_GROUP = 800
+    IMPORT = 900
+    FILE = 1000
+    TRAINER = 1100
+    MESSAGE_BEFORE_CRASH = 1200
+    SIGNAL = 1300
+    CRASH = 1310
+    RUN_DISK = 1400
+    GENERAL_MESSAGE = 1410
+    FALLBACK = 1420
+    ENDED = 1500
+
+
 @dataclass(frozen=True)
 class Signature:
     """One kind of failure: its name, what it looks for in the log, and its judgement.
 
-    `judge` is pure and answers None for all that is not this kind. It is asked only about jobs in
-    `state`, and about a first failure of this `kind`, where they are given. An `early` one can tell
-    while the job still runs, before any rank has failed.
+    Signatures are sorted by `precedence`, then by their order in the module. `judge` is pure and
+    answers None for all that is not this kind. It is asked only about jobs in `state`, and about a
+    first failure of this `kind`, where they are given. An `early` one can tell while the job still
+    runs, before any rank has failed.
     """
 
     name: str
     judge: Callable[[Facts], Explanation | None]
+    precedence: Precedence
     patterns: tuple[LogPattern, ...] = ()
     early: bool = False
     state: JobState | None = None

@@ -9,7 +9,7 @@ from ..core.remedy import command
 from ..injob import failure_kinds as kinds
 from ..injob.run_files import OF_A_TYPE
 from ..jobs.logs import exit_code as exit_code_of
-from .explanation import Certainty, Explanation, Signature
+from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, likely, own_code, who
 from .fixes import all_logs, edit, logs
@@ -109,12 +109,10 @@ def _unknown_text(facts: Facts) -> Explanation:
     return finding(cause, seen or facts.log.last[-3:], logs(facts), Certainty.UNSURE, because)
 
 
-NO_SPACE = (
-    Signature("disk-full", full, (WARNED,)),
-    Signature("disk-full", records_lost, state=JobState.FAILED),
-)
 SIGNATURES = (
-    Signature("rank-exception", exception),
-    Signature("peer-lost", lost_peer),
-    Signature("trainer-gave-up", own_words),
+    Signature("disk-full", full, Precedence.RUN_DISK, (WARNED,)),
+    Signature("disk-full", records_lost, Precedence.RUN_DISK, state=JobState.FAILED),
+    Signature("rank-exception", exception, Precedence.FALLBACK),
+    Signature("peer-lost", lost_peer, Precedence.FALLBACK),
+    Signature("trainer-gave-up", own_words, Precedence.FALLBACK),
 )

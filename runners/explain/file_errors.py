@@ -7,7 +7,7 @@ import re
 from shlex import quote
 
 from ..core.remedy import Remedy, change, command, shell_line
-from .explanation import Explanation, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line
 from .findings import RANK_REPORTS, before, certain, dataset_in, likely, who
 from .fixes import FETCH, edit, on_node
@@ -134,10 +134,10 @@ def permission_denied(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    Signature("quota", quota),
-    Signature("disk-full", full_disk),
-    Signature("data-missing", data_missing),
-    Signature("file-missing", missing_file),
-    Signature("read-only", read_only),
-    Signature("permission-denied", permission_denied),
+    Signature("quota", quota, Precedence.FILE),
+    Signature("disk-full", full_disk, Precedence.FILE),
+    Signature("data-missing", data_missing, Precedence.FILE),
+    Signature("file-missing", missing_file, Precedence.FILE),
+    Signature("read-only", read_only, Precedence.FILE),
+    Signature("permission-denied", permission_denied, Precedence.FILE),
 )

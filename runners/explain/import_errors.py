@@ -10,7 +10,7 @@ from shlex import quote
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
 from ..injob import run_files
-from .explanation import Explanation, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line, LogPattern
 from .findings import TRACEBACK_LINE, certain, host, likely, who
 from .first_failure import without_ignored
@@ -165,16 +165,16 @@ def environment_module(facts: Facts) -> Explanation | None:
     return certain(facts, cause, fix, *before, line, because=because)
 
 
-# Where a package is in the user's home, the home is the cause, whatever the import says; where the
-# job's script names the module, Lmod's words are only its evidence.
-LEAK = Signature("import-leak", import_leak)
-FROM_OUTSIDE = (
-    LEAK,
-    Signature("environment-module-missing", environment_module, (NOT_LOADED, NO_COMMAND)),
-    Signature("glibc-mismatch", glibc),
-)
 SIGNATURES = (
-    Signature("driver-mismatch", driver, kind=kinds.DRIVER),
-    Signature("cpu-too-old", old_cpu, kind=kinds.CPU),
-    Signature("python-module-missing", python_module, (NOT_ACTIVATED,)),
+    Signature("import-leak", import_leak, Precedence.HOME),
+    Signature(
+        "environment-module-missing",
+        environment_module,
+        Precedence.HOST_SOFTWARE,
+        (NOT_LOADED, NO_COMMAND),
+    ),
+    Signature("glibc-mismatch", glibc, Precedence.HOST_SOFTWARE),
+    Signature("driver-mismatch", driver, Precedence.IMPORT, kind=kinds.DRIVER),
+    Signature("cpu-too-old", old_cpu, Precedence.IMPORT, kind=kinds.CPU),
+    Signature("python-module-missing", python_module, Precedence.IMPORT, (NOT_ACTIVATED,)),
 )

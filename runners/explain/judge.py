@@ -6,6 +6,8 @@ The signatures go from the particular to the general: the first sure one explain
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from ..core.job_record import Job, JobPaths, JobState, Status
@@ -23,45 +25,32 @@ from . import (
     signals,
     trainer_errors,
 )
-from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Signature
+from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import user_line
 from .fixes import edit
 
-# What only repeats an error, or names its family
-LAST = (*fallback.NO_SPACE, message_signatures.GENERAL, *fallback.SIGNATURES)
-# What the run's facts tell comes before other programs' messages, and these before what is general
-SIGNATURES: tuple[Signature, ...] = (
-    *container.SIGNATURES,
-    *ended_by_slurm.SIGNATURES,
-    signals.OUT_OF_MEMORY,
-    *import_errors.FROM_OUTSIDE,
-    *rendezvous.BY_PLAN,
-    message_signatures.PARTICULAR,
-    *ended_by_slurm.NOT_STARTED,
-    *rendezvous.SIGNATURES,
-    *import_errors.SIGNATURES,
-    *file_errors.SIGNATURES,
-    *trainer_errors.SIGNATURES,
-    message_signatures.BEFORE_A_CRASH,
-    *signals.SIGNATURES,
-    *LAST,
-    signals.ENDED,
+MODULES = (
+    *(container, ended_by_slurm, fallback, file_errors, import_errors),
+    *(message_signatures, rendezvous, signals, trainer_errors),
 )
-PATTERNS: tuple[LogPattern, ...] = tuple(each for one in SIGNATURES for each in one.patterns)
+SIGNATURES: tuple[Signature, ...] = tuple(
+    sorted(chain(*(module.SIGNATURES for module in MODULES)), key=attrgetter("precedence"))
+)
+PATTERNS: tuple[LogPattern, ...] = tuple(chain(*(kind.patterns for kind in SIGNATURES)))
 # What goes by the rank's own error, which for a log without records is its first exception
 BY_ERROR = (
-    import_errors.LEAK,
-    *import_errors.SIGNATURES,
-    *file_errors.SIGNATURES,
-    *trainer_errors.SIGNATURES,
-    *fallback.SIGNATURES,
+    *(Precedence.HOME, Precedence.IMPORT, Precedence.FILE, Precedence.TRAINER),
+    Precedence.FALLBACK,
 )
 # What other programs say: of that exception, or anywhere in the log
-BY_MESSAGE = (message_signatures.PARTICULAR, message_signatures.GENERAL)
+BY_MESSAGE = (Precedence.MESSAGE, Precedence.GENERAL_MESSAGE)
 SURENESS = tuple(Certainty)
-# What only repeats an error, or how a rank ended
-REPEATING = (signals.CRASHED, *LAST)
+# What only repeats an error, names its family, or tells how a rank ended
+REPEATING = (
+    *(Precedence.CRASH, Precedence.RUN_DISK, Precedence.GENERAL_MESSAGE),
+    Precedence.FALLBACK,
+)
 NOTHING = {
     JobState.PENDING: "the job has not started",
     JobState.RUNNING: "nothing has failed so far",
@@ -88,15 +77,15 @@ def judge(facts: Facts) -> Explanation:
     nothing = _nothing(facts)
     if nothing and facts.state != JobState.RUNNING:
         return nothing
-    signatures = [one for one in SIGNATURES if one.early or not nothing]
+    signatures = [kind for kind in SIGNATURES if kind.early or not nothing]
     resources = facts.resources
     several = max(resources.nodes, resources.ntasks or 1, resources.ntasks_per_node or 1) > 1
     logged = replace(facts, first=first_failure.as_logged(facts.first, facts.log, several))
     unsure: Explanation | None = None
-    for one in signatures:
-        if unsure and one in REPEATING:
+    for signature in signatures:
+        if unsure and signature.precedence in REPEATING:
             break
-        said = _explained(one, facts, logged)
+        said = _explained(signature, facts, logged)
         if said and said.certainty != Certainty.UNSURE:
             return _completed(said, facts)
         unsure = unsure or said
@@ -105,16 +94,17 @@ def judge(facts: Facts) -> Explanation:
     return _completed(unsure or fallback.unknown(facts), facts)
 
 
-def _explained(one: Signature, facts: Facts, logged: Facts) -> Explanation | None:
+def _explained(signature: Signature, facts: Facts, logged: Facts) -> Explanation | None:
     """Return what a signature makes of the log's exception, or is surer of elsewhere in the log.
 
     Of a log without records all lines are searched, also those of what did no harm: none counts
     where a rank survived some, and no unsure one beside an exception with its traceback.
     """
-    if one not in BY_MESSAGE or logged.first is facts.first:
-        return one.ask(logged if one in BY_ERROR else facts)
+    if signature.precedence not in BY_MESSAGE or logged.first is facts.first:
+        return signature.ask(logged if signature.precedence in BY_ERROR else facts)
     ended_with_it = logged.record is not None and not logged.record.guessed
-    by_exception, by_log = one.ask(logged), None if ended_with_it else one.ask(facts)
+    by_exception = signature.ask(logged)
+    by_log = None if ended_with_it else signature.ask(facts)
     traced = any(first_failure.TRACEBACK in line.text for line in facts.log.last)
     if by_log is None or (traced and by_log.certainty == Certainty.UNSURE):
         return by_exception

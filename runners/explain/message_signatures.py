@@ -19,7 +19,15 @@ from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..injob import failure_kinds as kinds
 from ..settings.config import read_toml
-from .explanation import ADMINISTRATOR, AUTHOR, NOBODY, Certainty, Explanation, Signature
+from .explanation import (
+    ADMINISTRATOR,
+    AUTHOR,
+    NOBODY,
+    Certainty,
+    Explanation,
+    Precedence,
+    Signature,
+)
 from .facts import Facts
 from .findings import as_sure_as_told, host, own_code, record_of, signal_of, user_line, who
 from .first_failure import as_logged
@@ -268,6 +276,8 @@ def _tell(entry: MessageSignature, named: Mapping[str, str]) -> str:
     return filled("On node {host}: " + entry.cause + ".", named)
 
 
-PARTICULAR = Signature("", judge)
-GENERAL = Signature("", partial(judge, general=True))
-BEFORE_A_CRASH = Signature("", partial(judge, general=True, only=CRASHING))
+SIGNATURES = (
+    Signature("", judge, Precedence.MESSAGE),
+    Signature("", partial(judge, general=True, only=CRASHING), Precedence.MESSAGE_BEFORE_CRASH),
+    Signature("", partial(judge, general=True), Precedence.GENERAL_MESSAGE),
+)

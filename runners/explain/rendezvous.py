@@ -10,7 +10,7 @@ from ..injob import failure_kinds as kinds
 from ..injob.rank import HOROVOD, MPI, TENSORFLOW, TORCH
 from ..injob.rank.weight_causes import ON_PURPOSE
 from ..injob.rank.worlds import why_alone, why_several
-from .explanation import Certainty, Explanation, Signature
+from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, host, likely, record_of, who
 from .fixes import AGAIN, doctor, logs, logs_of
@@ -230,22 +230,33 @@ def host_mpi(facts: Facts) -> Explanation:
     return certain(facts, cause, change(leave_out=["host-mpi"]), because=because)
 
 
-# The plan tells more than the words of MPI and Gloo.
-BY_PLAN = (
-    Signature("controller-changed", controller_changed, (MPI_ENDED, AFTER_END, NO_PLUGIN)),
-    Signature("pmi-missing", pmi_missing, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
-    Signature("wrong-interface", no_way, (NO_WAY,)),
-)
 SIGNATURES = (
-    Signature("size-mismatch", size_mismatch, kind=kinds.WORLD_SIZE),
-    Signature("several-worlds", several_worlds, kind=kinds.SEVERAL_WORLDS),
-    Signature("ranks-alone", no_world_formed, kind=kinds.NO_WORLD_FORMED),
-    Signature("wrong-interface", interface, kind=kinds.NO_INTERFACE),
-    Signature("different-weights", different_weights, kind=kinds.DIFFERENT_WEIGHTS),
-    Signature("misleading-host-name", misleading_name, kind=kinds.MISLEADING_NAME),
-    Signature("port-taken", port_taken, kind=kinds.PORT_TAKEN),
-    Signature("host-mpi-mismatch", host_mpi, kind=kinds.HOST_MPI),
-    Signature("rank-did-not-come", not_met, kind=kinds.NOT_MET),
-    Signature("mpi-aborted", mpi_aborted, (GAVE_UP, *WHY)),
-    Signature("no-world", no_world),
+    Signature(
+        "controller-changed", controller_changed, Precedence.PLAN, (MPI_ENDED, AFTER_END, NO_PLUGIN)
+    ),
+    Signature("pmi-missing", pmi_missing, Precedence.PLAN, (NO_PMI, PMIX_ERROR, MPI_ENDED)),
+    Signature("wrong-interface", no_way, Precedence.PLAN, (NO_WAY,)),
+    Signature("size-mismatch", size_mismatch, Precedence.PROCESS_GROUP, kind=kinds.WORLD_SIZE),
+    Signature(
+        "several-worlds", several_worlds, Precedence.PROCESS_GROUP, kind=kinds.SEVERAL_WORLDS
+    ),
+    Signature("ranks-alone", no_world_formed, Precedence.PROCESS_GROUP, kind=kinds.NO_WORLD_FORMED),
+    Signature("wrong-interface", interface, Precedence.PROCESS_GROUP, kind=kinds.NO_INTERFACE),
+    Signature(
+        "different-weights",
+        different_weights,
+        Precedence.PROCESS_GROUP,
+        kind=kinds.DIFFERENT_WEIGHTS,
+    ),
+    Signature(
+        "misleading-host-name",
+        misleading_name,
+        Precedence.PROCESS_GROUP,
+        kind=kinds.MISLEADING_NAME,
+    ),
+    Signature("port-taken", port_taken, Precedence.PROCESS_GROUP, kind=kinds.PORT_TAKEN),
+    Signature("host-mpi-mismatch", host_mpi, Precedence.PROCESS_GROUP, kind=kinds.HOST_MPI),
+    Signature("rank-did-not-come", not_met, Precedence.PROCESS_GROUP, kind=kinds.NOT_MET),
+    Signature("mpi-aborted", mpi_aborted, Precedence.PROCESS_GROUP, (GAVE_UP, *WHY)),
+    Signature("no-world", no_world, Precedence.PROCESS_GROUP),
 )

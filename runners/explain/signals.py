@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ..core.job_record import JobState
 from ..core.model import Controller, ImageAccess, SchedulerName
 from ..core.remedy import Remedy, advice, change
-from .explanation import Certainty, Explanation, Signature
+from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, likely, record_of, signal_of, who
 from .fixes import all_logs, go_on, logs, resume, since
@@ -147,13 +147,11 @@ def _without_limit(facts: Facts, option: str) -> Remedy:
     )
 
 
-# Slurm saw it, whatever the killed program's peers say.
-OUT_OF_MEMORY = Signature("out-of-memory", out_of_memory, (OOM, OOM_TASK))
-CRASHED = Signature("rank-crashed", crashed)
 SIGNATURES = (
-    Signature("signal-not-handled", unanswered),
-    Signature("image-unmounted", image_unmounted),
-    Signature("rank-killed", killed, (ONE_WORLD,), state=JobState.FAILED),
-    CRASHED,
+    Signature("out-of-memory", out_of_memory, Precedence.MEMORY, (OOM, OOM_TASK)),
+    Signature("signal-not-handled", unanswered, Precedence.SIGNAL),
+    Signature("image-unmounted", image_unmounted, Precedence.SIGNAL),
+    Signature("rank-killed", killed, Precedence.SIGNAL, (ONE_WORLD,), state=JobState.FAILED),
+    Signature("rank-crashed", crashed, Precedence.CRASH),
+    Signature("rank-ended", ended, Precedence.ENDED),
 )
-ENDED = Signature("rank-ended", ended)

@@ -6,7 +6,7 @@ import re
 
 from ..core.remedy import Remedy, advice, change
 from ..injob.rank.commands import is_python
-from .explanation import Explanation, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line
 from .findings import certain, dataset_in, likely, own_code, who
 from .fixes import FETCH, edit, in_image, logs
@@ -100,8 +100,8 @@ def network(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    Signature("training-diverged", diverged),
-    Signature("training-diverged", not_a_number),
-    Signature("bad-argument", bad_argument),
-    Signature("no-network", network),
+    Signature("training-diverged", diverged, Precedence.TRAINER),
+    Signature("training-diverged", not_a_number, Precedence.TRAINER),
+    Signature("bad-argument", bad_argument, Precedence.TRAINER),
+    Signature("no-network", network, Precedence.TRAINER),
 )
