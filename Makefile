@@ -128,8 +128,8 @@ lint: test-environment ## ruff, mypy --strict, and the direction of imports
 	$(IN_VENV) lint-imports --no-cache
 
 .PHONY: unit
-unit: test-environment ## the fast tests, three at a time on two cores: some of them wait
-	$(IN_VENV) python -m pytest -q -n 3 tests/unit
+unit: test-environment ## the fast tests, with those of addons/, three at a time on two cores: some of them wait
+	$(IN_VENV) python -m pytest -q -n 3 tests/unit addons
 
 .PHONY: real
 real: test-environment cluster-possible build-cpu # two files at a time; three that fail run again

@@ -97,6 +97,7 @@ NAV = {
         "docs/README",
         "docs/compare",
         "docs/contributing",
+        "addons/convert/README",
         "Report a bug, send a change <CONTRIBUTING>",
         "SECURITY",
         "CHANGELOG",
@@ -104,7 +105,7 @@ NAV = {
         "tests/faults/RESULTS",
     ],
 }
-include_patterns = ["*.md", "docs/**.md", "tests/*/RESULTS.md"]
+include_patterns = ["*.md", "docs/**.md", "tests/*/RESULTS.md", "addons/*/README.md"]
 exclude_patterns = ["build"]
 
 myst_heading_anchors = 4  # as on the forge: `## Set up` is #set-up

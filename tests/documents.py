@@ -63,7 +63,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Return every page, README.md first."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    addons = ROOT.glob("addons/*/README.md")
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(addons)]
 
 
 def without_numbers(line: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 # Heading -> command -> module and short help. Kept as data so that `runner --help` imports none of
-# them.
+# them. Add-ons (addons.py) bring more.
 GROUPS = {
     "Train": {
         "launch": ("train.launch", "Run a trainer on N ranks, in a container."),
@@ -43,7 +43,6 @@ GROUPS = {
     },
     "Images": {
         "build": ("images.build", "Build an image without root."),
-        "convert": ("images.convert", "Convert a Dockerfile, a definition, or a batch script."),
         "pull": ("images.registry", "Pull an image and store it by its digest."),
         "push": ("images.registry", "Push an image to a registry."),
         "images": ("images.images", "List the stored images; remove unused ones."),
@@ -84,11 +83,13 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        from . import addons
+
+        return [*COMMANDS, *addons.installed(COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return _addons_command(ctx, cmd_name)
         module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
         return cast(click.Command, getattr(module, f"{cmd_name.replace('-', '_')}_command"))
 
@@ -96,17 +97,22 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest similar names for a command that does not exist."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}; {_meant(args[0])}")
-        return super().resolve_command(ctx, args)
+        name, *rest = args
+        command = None if name.startswith("-") else self.get_command(ctx, name)
+        if command:
+            return name, command, rest
+        if ctx.resilient_parsing or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"no command {name!r}; {_meant(name)}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command name without importing any command."""
         from click.shell_completion import CompletionItem
 
-        fits = [name for name in COMMANDS if name.startswith(incomplete)]
+        helps = {name: help for name, (_, help) in COMMANDS.items()} | _addon_helps()
+        fits = [name for name in helps if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=COMMANDS[name][1]) for name in fits), *options]
+        return [*(CompletionItem(name, help=helps[name]) for name in fits), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it, not the job, with the shell's own code for that."""
@@ -121,10 +127,16 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, with aligned columns."""
-        width = max(map(len, COMMANDS))
-        for heading, group in GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(f"{name:{width}}", help) for name, (_, help) in group.items()])
+        groups = {
+            heading: {name: help for name, (_, help) in group.items()}
+            for heading, group in GROUPS.items()
+        }
+        groups["Add-ons"] = _addon_helps()
+        width = max(len(name) for group in groups.values() for name in group)
+        for heading, group in groups.items():
+            if group:
+                with formatter.section(heading):
+                    formatter.write_dl([(f"{name:{width}}", help) for name, help in group.items()])
 
 
 @click.group(
@@ -137,12 +149,36 @@ def cli() -> None:
     """Run Horovod training in Apptainer images on Slurm clusters."""
 
 
+# What knows add-ons is imported where they are asked for: a command of the kit costs nothing more.
+
+
+def _addons_command(ctx: click.Context, name: str) -> click.Command | None:
+    from ..core.errors import RunnerError
+    from . import addons
+
+    try:
+        return addons.command_named(name, COMMANDS)
+    except RunnerError:
+        if ctx.resilient_parsing:  # the Tab key completes nothing, and prints nothing
+            return None
+        raise
+
+
+def _addon_helps() -> dict[str, str]:
+    from . import addons
+
+    return {name: addon.summary for name, addon in addons.installed(COMMANDS).items()}
+
+
 def _meant(word: str) -> str:
     """Return "did you mean ...?" for a word that is no command, by its meaning or its letters."""
     from ..core.errors import nearest  # for a mistake only
+    from . import addons
 
     same = [name for name, words in MEANT.items() if word in words]
-    return f"did you mean {same[0]}?" if same else nearest(word, COMMANDS)
+    return (
+        f"did you mean {same[0]}?" if same else nearest(word, [*COMMANDS, *addons.names(COMMANDS)])
+    )
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -23,17 +23,18 @@ from .releases import RELEASES
 from .shell import run
 from .state import CHECKOUT, State, locked
 
-SOURCES = ("containers", "runners", "recipes")
+SOURCES = ("containers", "runners", "recipes", "addons/*/runner_*")
 KEPT = 6  # older installs are deleted; programs may still run from the younger ones
 GLIBC = ("2014", "_2_17", "_2_27", "_2_28")  # of the platforms whose wheels the tree can run
-# The tree's Python, and what it needs: README's own line installs the extra for batch scripts too.
+# The tree's Python, and what it needs: README's own line installs the add-ons too.
 READ_DEPENDENCIES = """\
-import json, sys, tomllib
-with open("/opt/kit/pyproject.toml", "rb") as file:
-    data = tomllib.load(file)
-project = data["project"]
-needs = project["dependencies"] + project["optional-dependencies"]["convert"]
-print(json.dumps(["%d.%d" % sys.version_info[:2], *needs, *data["build-system"]["requires"]]))
+import glob, json, sys, tomllib
+needs = {}
+for path in ["/opt/kit/pyproject.toml", *sorted(glob.glob("/opt/kit/addons/*/pyproject.toml"))]:
+    with open(path, "rb") as file:
+        data = tomllib.load(file)
+    needs |= dict.fromkeys(data["project"]["dependencies"] + data["build-system"]["requires"])
+print(json.dumps(["%d.%d" % sys.version_info[:2], *needs]))
 """
 # NOTE: venv refuses a link as its folder, so here /opt/runner is the folder itself.
 AT_RUNNER = """\
@@ -52,8 +53,10 @@ ADD_PROJECT = f"""\
 mkdir /tmp/source
 cd /opt/kit
 cp -r pyproject.toml LICENSE containers runners recipes /tmp/source
+cp -r --parents addons/*/{{pyproject.toml,README.md,runner_*}} /tmp/source
 touch /tmp/source/README.md  # setuptools wants it, the installed command does not
-/opt/runner/bin/pip install -q --no-index --no-deps --no-build-isolation /tmp/source
+cd /tmp/source
+/opt/runner/bin/pip install -q --no-index --no-deps --no-build-isolation . ./addons/*
 """
 
 
@@ -107,9 +110,15 @@ def _link(source: str, target: str) -> None:
 
 
 def _project_files() -> list[Path]:
-    found = [path for folder in SOURCES for path in (CHECKOUT / folder).rglob("*")]
+    folders = [folder for source in SOURCES for folder in CHECKOUT.glob(source)]
+    found = [path for folder in folders for path in folder.rglob("*")]
     sources = [p for p in found if p.is_file() and "__pycache__" not in p.parts]
-    return [CHECKOUT / "pyproject.toml", *sorted(sources)]
+    return [*_projects(), *sorted(sources)]
+
+
+def _projects() -> list[Path]:
+    """The files that say what the kit and its add-ons need."""
+    return [CHECKOUT / "pyproject.toml", *sorted(CHECKOUT.glob("addons/*/pyproject.toml"))]
 
 
 def _key(state: State, files: Iterable[Path]) -> str:
@@ -122,8 +131,8 @@ def _key(state: State, files: Iterable[Path]) -> str:
 
 
 def _base(state: State) -> Path:
-    """An environment with the dependencies, by the content of pyproject.toml; for all clusters."""
-    target = state.environments / _key(state, [CHECKOUT / "pyproject.toml"])
+    """An environment with the dependencies, by the content of the projects; for all clusters."""
+    target = state.environments / _key(state, _projects())
     if not target.exists():
         with locked(state.environments):
             if not target.exists():

@@ -216,7 +216,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_files_of_ours_exist() -> None:
-    found = list(all_of(r"`((?:runners|recipes|containers|tests)/[\w./-]+)`"))
+    found = list(all_of(r"`((?:addons|runners|recipes|containers|tests)/[\w./-]+)`"))
     assert found
     assert [(name, path) for name, path in found if not (ROOT / path).exists()] == []
 
@@ -260,7 +260,7 @@ def test_exit_codes_are_all_documented() -> None:
 
 def sources() -> str:
     """Return all of the product's code."""
-    folders = ("runners", "recipes", "containers")
+    folders = ("runners", "recipes", "containers", "addons/convert/runner_convert")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 

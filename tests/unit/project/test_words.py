@@ -55,7 +55,7 @@ def texts() -> Iterator[tuple[str, str]]:
     pages = [documents.ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY")]
     for page in (*pages, *documents.pages()):
         yield documents.name(page), page.read_text(encoding="utf-8")
-    for folder in ("runners", "containers", "recipes"):
+    for folder in ("runners", "containers", "recipes", "addons/convert/runner_convert"):
         for file in sorted((documents.ROOT / folder).rglob("*.*")):
             if file.suffix in (".py", ".sh", ".toml"):
                 text = BETWEEN_LINES.sub("", file.read_text(encoding="utf-8"))

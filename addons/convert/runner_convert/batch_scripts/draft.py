@@ -1,0 +1,123 @@
+"""The launch line while it is made: options, and what is said beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from runners.settings.table import LISTS
+
+from .words import ENVIRONMENT, WHO_KNOWS, Piece, Word, literal
+
+MOVED = re.compile(r"(?<!\\)\$(\{?)PWD\b")  # OLDPWD behind a `cd`
+
+
+class Note(NamedTuple):
+    """A line of the script, 0 for the whole, and what is said of it."""
+
+    line: int
+    text: str
+
+
+@dataclass
+class LaunchLine:
+    """A launch line with what is left out, since runner does it, and what is lost.
+
+    `open` are places of the line that the user has to fill in, which stand in it as <...>; `notes`
+    are other things to look at. `folder` is to be changed to before the launch. `exports` and
+    `definitions` are what the shell of each rank sets. Not `possible`: no line does the same.
+    """
+
+    line: int
+    options: list[tuple[str, Word | None]] = field(default_factory=list)
+    trainer: list[Word] = field(default_factory=list)
+    arguments: list[Word] = field(default_factory=list)
+    folder: Word | None = None
+    exports: list[tuple[str, Word]] = field(default_factory=list)
+    definitions: list[str] = field(default_factory=list)
+    left_out: list[Note] = field(default_factory=list)
+    lost: list[Note] = field(default_factory=list)
+    open: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    possible: bool = True
+
+    def add(self, name: str, value: Word | str | int | None = None, line: int = 0) -> None:
+        """Add an option; one that is no list replaces the one that is there."""
+        word = value if isinstance(value, Word) or value is None else literal(str(value), line)
+        if name not in LISTS and name != "sweep":
+            self.drop(name)
+        if (name, word) not in self.options:
+            self.options.append((name, word))
+        if word is not None:
+            self.note(word)
+
+    def drop(self, *names: str) -> None:
+        self.options = [each for each in self.options if each[0] not in names]
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)
+
+    def text_of(self, name: str) -> str:
+        return next((value.text for each, value in self.options if each == name and value), "")
+
+    def note(self, word: Word) -> None:
+        """Say which pieces of a word only the run knows."""
+        for piece in word.unknown:
+            if piece.kind in WHO_KNOWS:
+                self.fill_in(piece.line, f"{piece.source}: {WHO_KNOWS[piece.kind]}")
+
+    def argument(self, word: Word) -> None:
+        self.arguments.append(word)
+        self.note(word)
+
+    def leave_out(self, line: int, text: str) -> None:
+        self.left_out.append(Note(line, text))
+
+    def lose(self, line: int, text: str) -> None:
+        self.lost.append(Note(line, text))
+
+    def fill_in(self, line: int, text: str) -> None:
+        self.open.append(Note(line, text))
+
+    def look_at(self, line: int, text: str) -> None:
+        self.notes.append(Note(line, text))
+
+    def words(self) -> Iterator[str]:
+        yield from ("runner", "launch")
+        for name, value in self.options:
+            if value is None:
+                yield f"--{name}"
+            elif name.endswith("-arg"):
+                yield f"--{name}={self._quoted(value)}"
+            else:
+                yield from (f"--{name}", self._quoted(value))
+        yield from self._trainer()
+
+    def _trainer(self) -> Iterator[str]:
+        first, *more = self.trainer
+        behind = [*more, *self.arguments]
+        dashed = bool(more) and more[0].text.startswith("-")
+        dashed = dashed or (not first.start and len(first.pieces) == 1)  # several words, perhaps
+        text = self._quoted(first)
+        yield from ("--", text) if dashed else (text, *["--"][: len(behind)])
+        yield from map(self._quoted, behind)
+
+    def _quoted(self, word: Word) -> str:
+        """Return a word for the line, in which `cd` has changed $PWD before."""
+        pieces = tuple(map(_moved, word.pieces)) if self.folder else word.pieces
+        return Word(pieces, word.line).quoted()
+
+    @property
+    def text(self) -> str:
+        """The line, after a `cd` where the script starts its training in another folder."""
+        line = " ".join(self.words())
+        return f"cd {self.folder.quoted()} && {line}" if self.folder else line
+
+
+def _moved(piece: Piece) -> Piece:
+    """Return a piece as the user's shell has it after `cd`."""
+    if isinstance(piece, str) or piece.kind != ENVIRONMENT:
+        return piece
+    return replace(piece, source=MOVED.sub(r"$\1OLDPWD", piece.source))

@@ -1,0 +1,142 @@
+"""The `runner launch` line of each step of a script, and what could not be carried over."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from runners.core.site import Profile
+from runners.sites import load
+
+from . import environment, logs, programs, resources, trainer
+from .compound_commands import LOOP
+from .draft import LaunchLine, Note
+from .environment import PLAIN
+from .programs import PLACING, STARTERS
+from .script import Script
+from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
+from .unwrap import unwrap
+from .variables import them
+
+BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
+
+
+def draft(script: Script, step: JobStep) -> LaunchLine:
+    """Return the launch line of a step that starts a training."""
+    launch, command = LaunchLine(step.line), step.command
+    profile = _site(launch, script)
+    resources.add(launch, script.job, step)
+    environment.add(launch, script, step, profile)
+    trainer.add(launch, script.job, step)
+    logs.add(launch, script, step)
+    _of_agent(launch, step)
+    problems = [*_problems(step)]
+    launch.lost += [*problems, *(Note(*each) for each in step.dropped)]
+    launch.notes += map(Note._make, step.notes)
+    cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
+    launch.possible = not (problems or script.job.hetjob or cluster)
+    _to_look_at(launch, step)
+    _options_left_out(launch, step)
+    _blanks(launch)
+    return launch
+
+
+def _to_look_at(draft: LaunchLine, step: JobStep) -> None:
+    for condition in step.command.conditions:
+        if is_part(step) and (step.agent or LOOP in condition):
+            continue
+        draft.look_at(step.line, f"{condition} decides whether this runs")
+    for file in dict.fromkeys(shell_scripts(step)):
+        text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"
+        draft.look_at(step.line, text)
+    for agent in hidden_agents(step):
+        text = f"{agent} is started by {step.names[0]}, which is not known here, for each rank"
+        draft.look_at(step.line, text)
+
+
+def _blanks(draft: LaunchLine) -> None:
+    """Say which places of the line the script itself leaves open, as <account>."""
+    shell = any(word.text in ("-c", "-lc") for word in draft.trainer[1:2])
+    words = [value for _, value in draft.options if value] + draft.trainer[:1]
+    words += draft.arguments[int(shell) :]
+    words += [draft.folder] if draft.folder else []
+    notes = " ".join(note.text for note in draft.open)
+    texts = [(w.line, w.text) for w in words if not w.unknown or (w.portable and "/<" in w.text)]
+    blanks = [(line, blank) for line, text in texts for blank in BLANK.findall(text)]
+    draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in notes]
+
+
+def _of_agent(draft: LaunchLine, step: JobStep) -> None:
+    agent, direct = step.agent, not draft.has("launcher")
+    if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
+        draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
+    for each in step.inner if agent and not direct else ():
+        own = unwrap(each).agent or environment.activated(each)
+        if does_more(each) and each.name != "cd" and not own:
+            draft.lose(each.line, f"{each.text}: not run on each node")
+
+
+def _problems(step: JobStep) -> Iterator[Note]:
+    """Yield why a launch does not do the same."""
+    yield from map(Note._make, step.problems)
+    command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
+    inputs = () if step.fed else command.inputs
+    for word in (each for each in inputs if each.text != "/dev/null"):
+        yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
+    if named and command.background and command.loops and not is_part(step):
+        yield Note(step.line, "the rounds of this loop run together")
+
+
+def _site(draft: LaunchLine, script: Script) -> Profile | None:
+    job = script.job
+    if not job.scheduler or job.scheduler == "slurm":
+        return script.site.profile
+    name = job.text("system")
+    if name and name in load.found(os.environ):
+        draft.add("site", name)
+    elif name:
+        draft.add("constraint", f"system={name}")
+    draft.add("scheduler", job.scheduler)
+    profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
+    arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
+    given = [each.partition("filesystems=")[2] for each in arguments if "filesystems=" in each]
+    own = job.text("filesystems")
+    if profile and own and given and {*own.split(":")} != {*given[0].split(":")}:
+        text = f"filesystems={own}: the profile of {profile.name} has {given[0]}"
+        draft.look_at(job.line_of("filesystems"), text)
+    return profile
+
+
+def _options_left_out(draft: LaunchLine, step: JobStep) -> None:
+    """Say which options of agent and starter, and which redirections, the line does without."""
+    _of_agents_options(draft, step)
+    _of_starters_options(draft, step.starter)
+    if step.launcher:
+        _of_starters_options(draft, step.launcher)
+    if is_part(step) and step.starter.name == "ssh":
+        text = "ssh: a process on each node, by hand; runner starts all, and tells each its rank"
+        draft.leave_out(step.starter.line, text)
+
+
+def _of_starters_options(draft: LaunchLine, starter: Layer) -> None:
+    placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
+    if placing and starter.name not in ("", "srun", "horovodrun"):
+        draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
+    own = starter.options if starter.name != "srun" else ()  # which gets them
+    for option in (each for each in own if each.name not in STARTERS[starter.name].long):
+        draft.lose(option.line, f"{starter.name} -{option.name}")
+
+
+def _of_agents_options(draft: LaunchLine, step: JobStep) -> None:
+    agent = step.agent
+    given = [o.name for o in agent.options if o.name.startswith(programs.GIVEN)]
+    if given:
+        text = ", ".join(f"--{name}" for name in given)
+        draft.leave_out(agent.line, f"{text}: runner gives {them(given)} to {agent.name}")
+    plain = {*given, *programs.OF_COUNTS, *(PLAIN if step.bare else ())}
+    for option in agent.options:
+        default = option.name == "max-restarts" and option.text == "0"
+        if option.name not in plain and not default:
+            what = ": with it its ranks, precision and so on" * (option.name == "config-file")
+            draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)

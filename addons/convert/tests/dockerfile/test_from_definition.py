@@ -1,0 +1,223 @@
+"""Definitions become Dockerfiles by spython, and what it would lose is refused by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner_convert.dockerfile.from_definition import convert
+from runners.core.errors import Refused, UsageError
+from tests.unit.tables import each
+
+HEAD = "Bootstrap: docker\nFrom: debian:12-slim\n"
+WHOLE = """\
+# Built by hand: apptainer build my.sif my.def
+Bootstrap: docker
+From: Registry.example.org:5000/team/Base:3.11-Slim  # with a tag in capitals
+
+%labels
+    Author Jane "J" Doe, $5
+    USER x
+%environment
+    # where the tools are
+    export PATH=/opt/bin:$PATH
+    export USER_NAME="a b" GREETING='$HOME'
+    set -a
+    OTHER=${GREETING}/1
+    export OTHER
+%files
+    train.py /opt/
+    data /opt/data
+    data /opt
+%post
+    apt-get update
+    if true; then
+        cd /srv
+    fi
+    cat > text <<EOF
+a "$USER"
+
+RUN
+EOF
+%runscript
+    exec python3 "/opt/train.py" "$@"
+"""
+DOCKERFILE = """\
+FROM Registry.example.org:5000/team/Base:3.11-Slim AS post
+COPY train.py /opt/
+COPY data /opt/data/
+COPY data /opt/data/
+USER root
+RUN <<'END_OF_POST'
+set -e
+cd /
+    apt-get update
+    if true; then
+        cd /srv
+    fi
+    cat > text <<EOF
+a "$USER"
+
+RUN
+EOF
+END_OF_POST
+FROM post AS image
+LABEL "Author"="Jane \\"J\\" Doe, \\$5"
+LABEL "USER"="x"
+ENV PATH=/opt/bin:$PATH
+ENV USER_NAME="a b"
+ENV GREETING='$HOME'
+ENV OTHER=${GREETING}/1
+CMD []
+ENTRYPOINT ["/bin/sh", "-c", "    exec python3 \\"/opt/train.py\\" \\"$@\\"", "runscript"]
+"""
+
+
+def context(folder: Path) -> None:
+    """Fill a build context."""
+    (folder / "data").mkdir()
+    for name in ("train.py", "other.py", "data/one file"):
+        (folder / name).write_text("1")
+    (folder / "link").symlink_to("train.py")
+
+
+def test_a_whole_definition(tmp_path: Path) -> None:
+    context(tmp_path)
+    made = convert(tmp_path / "my.def", WHOLE)
+    assert (made.text, made.notes) == (DOCKERFILE, [])
+
+
+def refusal(path: Path, text: str) -> str:
+    with pytest.raises(Refused, match="cannot become a Dockerfile") as error:
+        convert(path, text)
+    return error.value.evidence
+
+
+TEMPLATE = "Bootstrap: docker\nFrom: a:{{ TAG }}\n%arguments\n  TAG=1\n"
+CASES = {
+    "Bootstrap: localimage\nFrom: a.sif\n%post\n  true\n": "line 1: Bootstrap: localimage: ",
+    "Bootstrap: docker-daemon\nFrom: a:1\n": "line 1: Bootstrap: docker-daemon",
+    f"{HEAD}MirrorURL: http://x\n": "line 3: MirrorURL: http://x: only Apptainer",
+    TEMPLATE: "line 2: From: a:{{ TAG }}: a template",
+    f"{HEAD}%post\n  echo {{{{ NAME }}}}\n": "line 4: echo {{ NAME }}: a template",
+    f"{HEAD}%setup\n  touch x\n": "line 3: %setup: it runs on this machine",
+    f"{HEAD}%pre\n  touch x\n": "line 3: %pre: it runs on this machine",
+    f"{HEAD}Stage: one\n%post\n  true\n": "line 3: Stage: one: stages",
+    f"{HEAD}%post\n  true\n{HEAD}%post\n  true\n": "line 5: Bootstrap: docker: stages",
+    f"{HEAD}%files from one\n  /a /b\n": "line 3: %files from one: stages",
+    f"{HEAD}%post -c /bin/bash\n  true\n": "line 3: %post -c /bin/bash: stages, or another shell",
+    f"{HEAD}%apprun x\n  true\n": "line 3: %apprun x: a Docker image has no apps",
+    f"{HEAD}%appinstall x\n  true\n": "line 3: %appinstall x: a Docker image has no apps",
+    f"{HEAD}%environment\n  . /opt/env.sh\n": "line 4: %environment, . /opt/env.sh: ENV",
+    f"{HEAD}%environment\n  export A=$(date)\n": "line 4: %environment, export A=$(date): ENV",
+    f"{HEAD}%environment\n  export A=`date`\n": "line 4",
+    f'{HEAD}%environment\n  export A="$(date)"\n': "line 4",
+    f"{HEAD}%environment\n  export A=1; B=2\n": "line 4",
+    f"{HEAD}%environment\n  export A=1 && ls\n": "line 4",
+    f"{HEAD}%environment\n  export A=${{B%/*}}\n": "line 4",
+    f"{HEAD}%environment\n  if true; then\n  export A=1\n  fi\n": "line 4",
+    f"{HEAD}%environment\n  unset A\n": "line 4",
+    f"{HEAD}%post\n  echo A=1 >> $APPTAINER_ENVIRONMENT\n": "APPTAINER_ENVIRONMENT: only",
+    f"{HEAD}%post\n  cp a ${{SINGULARITY_ROOTFS}}/a\n": "line 4: SINGULARITY_ROOTFS: only",
+    f"{HEAD}%runscript\n#!/usr/bin/python3\nprint(1)\n": "line 4: %runscript, #!/usr/bin/python3",
+    "Bootstrap: docker\n%post\n  true\n": "no lines `Bootstrap: docker` and `From: IMAGE`",
+}
+
+
+@each(*CASES.items())
+def test_what_a_dockerfile_cannot_say_is_named(tmp_path: Path, text: str, words: str) -> None:
+    assert words in refusal(tmp_path / "my.def", text)
+
+
+@each(
+    ("/etc/hosts /opt/", "outside of"),
+    ("../a /opt/", "outside of"),
+    ("absent /opt/", "not in"),
+    ("*.txt /opt/", "not in"),
+    ("*.py /opt/new", "several files"),
+    ("link /opt/", "is a link"),
+    ("a b c", "more than a source and a target"),
+    ("'a /opt", "No closing quotation"),
+)
+def test_files_that_cannot_be_copied_are_named(tmp_path: Path, line: str, words: str) -> None:
+    context(tmp_path)
+    assert words in refusal(tmp_path / "my.def", f"{HEAD}%files\n  {line}\n")
+
+
+@each(
+    ("train.py /opt/", "train.py /opt/"),
+    ("train.py /opt", "train.py /opt/"),
+    ("train.py /opt/a.py", "train.py /opt/a.py"),
+    ("train.py", "train.py /train.py"),
+    ("o*.py /opt/new/", "o*.py /opt/new/"),
+    ("data /opt/new", "data /opt/new/"),
+    ("data /opt/new/", "data /opt/new/data/"),
+    ("data/ /usr/local", "data /usr/local/data/"),
+    ("'data/one file' /opt/", '["data/one file", "/opt/"]'),
+)
+def test_files(tmp_path: Path, line: str, copied: str) -> None:
+    context(tmp_path)
+    made = convert(tmp_path / "my.def", f"{HEAD}%files\n  {line}  # why\n")
+    assert f"\nCOPY {copied}\n" in made.text
+
+
+def test_the_context_may_be_named_from_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context(tmp_path)
+    monkeypatch.chdir(tmp_path / "data")
+    made = convert(Path("../my.def"), f"{HEAD}%files\n  train.py /opt/\n")
+    assert "COPY train.py /opt/\n" in made.text
+
+
+def test_a_folder_that_a_line_before_has_made_is_there(tmp_path: Path) -> None:
+    context(tmp_path)
+    text = f"{HEAD}%files\n  train.py /new/place/\n  data /new/place\n  data /new/other\n"
+    made = convert(tmp_path / "my.def", text).text
+    assert "COPY data /new/place/data/\n" in made
+    assert "COPY data /new/other/\n" in made
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    text = f"{HEAD}%environment\n  export A=$HOME/a B=$A\n%help\n  x\n%test\n  true\n"
+    notes = list(map(str, convert(tmp_path / "my.def", text).notes))
+    assert [note.split(": ")[0] for note in notes] == ["line 5", "line 7", "line 4"]
+    assert "A is made of HOME while the image is built" in notes[2]
+
+
+@each("", "<html>\n", "Bootstrap docker\n", f"{HEAD}%pots\n  true\n", f"{HEAD}nothing\n")
+def test_what_is_no_definition_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises((UsageError, Refused)):
+        convert(tmp_path / "my.def", text)
+
+
+@each(f"{HEAD}%post\n  cat << END_OF_POST\nx\nEND_OF_POST\n", f"{HEAD}%post\n  echo END_OF_POST_\n")
+def test_the_end_of_the_script_is_not_in_it(tmp_path: Path, text: str) -> None:
+    made = convert(tmp_path / "my.def", text).text
+    end = made.split("RUN <<'")[1].split("'")[0]
+    assert made.count(f"\n{end}\n") == 1
+
+
+def test_words_of_a_header_in_a_script_are_text(tmp_path: Path) -> None:
+    text = f'{HEAD}%post\n  echo "bootstrap: yum" > /a; echo "From: x" "Stage: y" >> /a\n'
+    assert 'echo "bootstrap: yum"' in convert(tmp_path / "my.def", text).text
+
+
+def test_what_spython_cannot_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="cannot be read by spython"):
+        convert(tmp_path / "my.def", f"{HEAD}%labels\n  kind bootstrap: yum\n")
+
+
+@each(
+    "debian", "debian:12", "h:5000/a/b:1.0", "a/b@sha256:0123", "h.org/a/b:1@sha256:01", "a_b/c-d"
+)
+def test_the_name_of_an_image(tmp_path: Path, name: str) -> None:
+    text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
+    assert convert(tmp_path / "my.def", text).text.startswith(f"FROM {name} AS post\n")
+
+
+@each("a:b:c", "a b", "http://x/y", "/a", "a@b", "$BASE")
+def test_what_is_no_name_of_an_image(tmp_path: Path, name: str) -> None:
+    text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
+    assert "not the name of an image" in refusal(tmp_path / "my.def", text)

@@ -1,0 +1,75 @@
+"""`runner convert`: what a file is taken for, what is said of it, and the next command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.in_process import runner
+
+DOCKERFILE = "FROM debian:12-slim\nEXPOSE 80\n"
+DEFINITION = "# mine\nBootStrap: docker\nFrom: debian:12-slim\n%help\n  x\n%post\n  true\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_dockerfile_becomes_a_definition_and_the_next_command_is_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "Dockerfile").write_text(DOCKERFILE)
+    done = runner(monkeypatch, capsys, "convert", "Dockerfile", "-o", "a b.def")
+    assert done.returncode == 0
+    assert (here / "a b.def").read_text().startswith("Bootstrap: docker\n")
+    first, lost, last = done.stderr.splitlines()
+    assert (first, lost[:24]) == ("not converted, or to be looked at:", "  line 2: EXPOSE 80: a c")
+    assert last == "wrote a b.def; next: runner build 'a b.def'"
+    shown = runner(monkeypatch, capsys, "convert", "Dockerfile")
+    assert shown.stdout == (here / "a b.def").read_text()
+    assert shown.stderr.splitlines()[-1].endswith("-o, and build that: runner build my.def")
+
+
+def test_a_definition_becomes_a_dockerfile(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "my.def").write_text(DEFINITION)
+    done = runner(monkeypatch, capsys, "convert", "my.def", "-o", "Dockerfile")
+    assert done.returncode == 0, done.stderr
+    assert (here / "Dockerfile").read_text().startswith("FROM debian:12-slim AS post\n")
+    assert "line 4: %help: a Docker image has no help" in done.stderr
+    assert done.stderr.endswith("wrote Dockerfile; next: podman build -t NAME -f Dockerfile .\n")
+    shown = runner(monkeypatch, capsys, "convert", "my.def")
+    assert shown.stdout == (here / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "option", "code", "words"),
+    [
+        ("my.def", DEFINITION, "--target=x", 2, "is read as a definition"),
+        ("my.def", DEFINITION, "--check", 2, "--check is for a batch script"),
+        ("Dockerfile", DOCKERFILE, "--json", 2, "is read as a dockerfile"),
+        ("my.def", DEFINITION + "%setup\n  true\n", "-oDockerfile", 80, "line 8: %setup: it runs"),
+        ("my.def", "Bootstrap docker\n", "-oDockerfile", 2, "neither 'Keyword: value'"),
+        ("my.def", DEFINITION + "%files\n  a\0 /b\n", "-oDockerfile", 2, "my.def is not text"),
+        ("Dockerfile", DOCKERFILE + "COPY a\0 /b\n", "-ox.def", 2, "Dockerfile is not text"),
+    ],
+)
+def test_what_cannot_be_converted(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    option: str,
+    code: int,
+    words: str,
+) -> None:
+    (here / name).write_text(text)
+    done = runner(monkeypatch, capsys, "convert", name, option)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+    assert not (here / "Dockerfile").exists() or name == "Dockerfile"
