@@ -44,6 +44,7 @@ def test_another_kit_is_told_what_to_install(
 def test_its_readme_lists_the_rooms_that_import_linter_allows() -> None:
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     contract = next(c for c in linter["contracts"] if "README" in c["name"])
-    allowed = {row.partition(" -> ")[2].removesuffix(".**") for row in contract["ignore_imports"]}
+    rooms = {row.partition(" -> ")[2].removesuffix(".**") for row in contract["ignore_imports"]}
+    allowed = rooms - {"runners.core.version"}  # named once more for the package itself
     text = (FOLDER / "README.md").read_text().partition("## What it uses of the kit")[2]
     assert set(re.findall(r"^\| `([\w.]+)` \|", text, re.MULTILINE)) == allowed
