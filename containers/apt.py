@@ -1,7 +1,7 @@
-"""Debian packages in a definition of one's own: apt sources for images that have none.
+"""Debian packages in a definition on an image of ours, which has no apt sources.
 
-The sources of this machine are there for the build only, as pip's configuration is: an image gets
-those of its own distribution's image, and nothing of this machine's.
+This machine's archive is there for the build only, as pip's configuration is: the finished image
+has the sources that its base has. An image with sources of its own keeps to them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from runners.core import atomic
@@ -22,123 +22,91 @@ FOLDER = "/mnt/apt"  # in the container, while it is built
 BEGIN = f"[ ! -e {FOLDER}/begin ] || . {FOLDER}/begin"  # at the start of %post
 APT = Path("/etc/apt")
 MIRROR = "RUNNER_DEBIAN_MIRROR"  # the address of an archive to use instead of this machine's
-OS_RELEASE = Path("/etc/os-release")
-DEBIAN = ("debian", "debian-security")  # how the addresses of Debian's archives end
-KEYRING = "/usr/share/keyrings/debian-archive-keyring"
-# What debian:12-slim and debian:13-slim have in /etc/apt/sources.list.d/debian.sources.
-OFFICIAL = """\
-Types: deb
-URIs: http://deb.debian.org/debian
-Suites: {codename} {codename}-updates
-Components: main
-Signed-By: {keyring}
-
-Types: deb
-URIs: http://deb.debian.org/debian-security
-Suites: {codename}-security
-Components: main
-Signed-By: {keyring}
-"""
-# Sourced by %post. Links can be told from what %post itself writes, also after it failed.
-SCRIPT = """\
-apt_folder={folder}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring"  # of the image; .pgp since Debian 13
+# Sourced by %post.
+SCRIPT = f"""\
 apt_sources=/etc/apt/sources.list.d/build-machine.list
 apt_settings=/etc/apt/apt.conf.d/build-machine
-apt_none=
-[ -s /etc/apt/sources.list ] || ls /etc/apt/sources.list.d/*.* > /dev/null 2>&1 || apt_none=yes
-apt_own() {{
+apt_end() {{
     rm -f "$apt_sources" "$apt_settings"
     rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb
-    if [ "$apt_none" ] && [ ! -e /etc/apt/sources.list.d/debian.sources ]; then
-        cat "$apt_folder/official" > /etc/apt/sources.list.d/debian.sources
-    fi
 }}
 mkdir -p /etc/apt/sources.list.d /etc/apt/apt.conf.d
-ln -sf "$apt_folder/sources.list" "$apt_sources"
-ln -sf "$apt_folder/apt.conf" "$apt_settings"
-trap apt_own EXIT
+apt_keys=$(ls {KEYRING}.pgp {KEYRING}.gpg 2> /dev/null | head -n 1)
+sed "s|KEYRING|$apt_keys|" {FOLDER}/sources.list > "$apt_sources"
+ln -sf {FOLDER}/apt.conf "$apt_settings"
+trap apt_end EXIT
 """
 # Downloads as root: this user's files are not for `_apt`, which may not even exist in the build.
 SETTINGS = 'APT::Sandbox::User "root";\n'
 PROXY = re.compile(r"^Acquire::(?:https?::Proxy|Check-Valid-Until).*;$", re.MULTILINE)
-ONE_LINE = re.compile(r"^deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)[ \t]*([^#\n]*)", re.MULTILINE)
+ONE_LINE = re.compile(r"^deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+\S+[ \t]*([^#\n]*)", re.MULTILINE)
 FIELD = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
-QUESTION = f"""\
+KEPT = ("trusted", "check-valid-until")  # of a source's options; the keys are the image's own
+QUESTION = """\
 cat /etc/os-release
 [ ! -x /usr/bin/apt-get ] || [ ! -d /mnt ] || echo APT=yes
-[ ! -e {KEYRING}.pgp ] || echo KEYRING={KEYRING}.pgp
+[ -s /etc/apt/sources.list ] || ls /etc/apt/sources.list.d/*.* > /dev/null 2>&1 || echo SOURCES=none
 """
 
 
 @dataclass(frozen=True)
 class Source:
-    """One entry of sources.list(5); options such as (signed-by, PATH)."""
+    """An archive in sources.list(5), with options such as (trusted, yes).
+
+    KEYRING in its line stands for the image's own.
+    """
 
     uri: str
-    suite: str
     components: str
     options: Mapping[str, str]
 
-    def line(self) -> str:
-        options = " ".join(f"{name}={value}" for name, value in self.options.items())
-        return f"deb {f'[{options}] ' if options else ''}{self.uri} {self.suite} {self.components}"
+    def line(self, suite: str) -> str:
+        options = "".join(f" {name}={value}" for name, value in self.options.items())
+        return f"deb [signed-by=KEYRING{options}] {self.uri} {suite} {self.components}\n"
 
 
-@dataclass(frozen=True)
-class AptImage:
-    """What is known of an image with apt."""
-
-    codename: str
-    keyring: str
-
-    def official(self) -> str:
-        """The sources that the distribution's own image has."""
-        return OFFICIAL.format(codename=self.codename, keyring=self.keyring)
+def release_without_sources(image: Path) -> str:
+    """Ask an image for its release of Debian; "" where it has sources, or no apt."""
+    return parse_release(apptainer.ask(image, "sh", "-c", QUESTION).stdout)
 
 
-def find(image: Path) -> AptImage | None:
-    """Ask an image for its release; None where it has no apt, or another distribution's."""
-    known = parse_release(apptainer.ask(image, "sh", "-c", QUESTION).stdout)
-    if (known.get("ID"), known.get("APT")) != ("debian", "yes") or "VERSION_CODENAME" not in known:
-        return None
-    return AptImage(known["VERSION_CODENAME"], known.get("KEYRING", f"{KEYRING}.gpg"))
+def parse_release(text: str) -> str:
+    """Return the release's name in the answer, of os-release(5) and two lines more."""
+    settings = (line.partition("=") for line in text.splitlines())
+    known = {name: value.strip("\"'") for name, equals, value in settings if equals}
+    wanted = {"ID": "debian", "APT": "yes", "SOURCES": "none"}
+    return known.get("VERSION_CODENAME", "") if wanted.items() <= known.items() else ""
 
 
-def fill(image: AptImage, folder: Path) -> None:
+def fill(release: str, folder: Path) -> None:
     """Write what %post sources and apt reads while the image is built into a new folder."""
     folder.mkdir()
-    machine = _this_release()
-    sources = machine_sources(os.environ) or list(deb822(image.official()))
-    fitting = for_release(sources, machine, image.codename) or list(deb822(image.official()))
-    lines = [_with_key(source, number, folder).line() for number, source in enumerate(fitting)]
-    (folder / "sources.list").write_text("\n".join(lines) + "\n")
-    (folder / "official").write_text(image.official())
-    (folder / "begin").write_text(SCRIPT.format(folder=FOLDER))
+    source = archive(os.environ)
+    lines = [source.line(suite) for suite in (release, f"{release}-updates")] if source else []
+    (folder / "sources.list").write_text("".join(lines))
+    (folder / "begin").write_text(SCRIPT)
     # A proxy may be named with a password.
-    text = f"{SETTINGS}{_machine_settings()}{_passwords(folder)}"
-    atomic.write_text(folder / "apt.conf", text, private=True)
+    atomic.write_text(folder / "apt.conf", f"{SETTINGS}{_machine_settings()}", private=True)
 
 
-def parse_release(text: str) -> dict[str, str]:
-    """Return the variables of os-release(5)."""
-    settings = (line.partition("=") for line in text.splitlines())
-    return {name: value.strip("\"'") for name, equals, value in settings if equals}
+def archive(environ: Mapping[str, str]) -> Source | None:
+    """Return MIRROR, else the first of Debian's archives in this machine's sources.
 
-
-def _this_release() -> dict[str, str]:
-    return parse_release(OS_RELEASE.read_text("utf-8") if OS_RELEASE.is_file() else "")
-
-
-def machine_sources(environ: Mapping[str, str]) -> list[Source]:
-    """Return the sources of this machine, or those of the archive that a build was told to use."""
+    Debian's archive has all releases.
+    """
     if mirror := environ.get(MIRROR):
-        name = _this_release().get("VERSION_CODENAME", "stable")
-        suites = (name, f"{name}-updates")
-        return [Source(mirror.rstrip("/"), suite, "main", {}) for suite in suites]
+        return Source(mirror.rstrip("/"), "main", {})
+    return next((source for source in _machine_sources() if source.uri.endswith("/debian")), None)
+
+
+def _machine_sources() -> Iterator[Source]:
     parts = APT / "sources.list.d"
-    lists = [APT / "sources.list", *sorted(parts.glob("*.list"))]
-    listed = [source for path in lists if path.is_file() for source in one_line(_text(path))]
-    return listed + [s for path in sorted(parts.glob("*.sources")) for s in deb822(_text(path))]
+    for path in (APT / "sources.list", *sorted(parts.glob("*.list"))):
+        if path.is_file():
+            yield from one_line(_text(path))
+    for path in sorted(parts.glob("*.sources")):
+        yield from deb822(_text(path))
 
 
 def _text(path: Path) -> str:
@@ -147,60 +115,24 @@ def _text(path: Path) -> str:
 
 def one_line(text: str) -> Iterator[Source]:
     """Read the old format: `deb [options] uri suite component ...`."""
-    for options, uri, suite, components in ONE_LINE.findall(text):
+    for options, uri, components in ONE_LINE.findall(text):
         known = dict(part.partition("=")[::2] for part in options.split())
-        yield Source(uri, suite, components.strip(), _kept(known))
+        yield _source(uri, components, known)
 
 
 def deb822(text: str) -> Iterator[Source]:
     """Read the format of *.sources: stanzas of fields."""
     for stanza in re.split(r"\n\s*\n", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)):
         fields = {name.lower(): value.strip() for name, value in FIELD.findall(stanza)}
-        types = fields.get("types", "").split()
-        if "deb" not in types or fields.get("enabled", "yes").lower() in ("no", "false"):
-            continue
-        for uri in fields.get("uris", "").split():
-            for suite in fields.get("suites", "").split():
-                components = " ".join(fields.get("components", "").split())
-                yield Source(uri, suite, components, _kept(fields))
+        is_off = fields.get("enabled", "yes").lower() in ("no", "false")
+        if "deb" in fields.get("types", "").split() and not is_off:
+            for uri in fields.get("uris", "").split():
+                yield _source(uri, fields.get("components", ""), fields)
 
 
-def _kept(options: Mapping[str, str]) -> dict[str, str]:
-    names = ("arch", "signed-by", "trusted", "check-valid-until")
-    return {name: options[name] for name in names if options.get(name)}
-
-
-def for_release(sources: list[Source], machine: Mapping[str, str], codename: str) -> list[Source]:
-    """Return the machine's sources as they are for a release of Debian.
-
-    Debian's archive has all releases; another archive serves the release that it is named for.
-    """
-    release, is_debian = machine.get("VERSION_CODENAME", ""), machine.get("ID") == "debian"
-    fitting = []
-    for source in sources:
-        name, dash, rest = source.suite.partition("-")
-        if source.uri.rstrip("/").rpartition("/")[2] in DEBIAN:
-            if name in (release, codename, "stable"):
-                fitting.append(replace(source, suite=f"{codename}{dash}{rest}"))
-        elif is_debian and release == codename and not source.uri.startswith(("file:", "cdrom:")):
-            fitting.append(source)
-    return list({source.line(): source for source in fitting}.values())
-
-
-def _with_key(source: Source, number: int, folder: Path) -> Source:
-    """The source with its key beside it, or with the image's own keys."""
-    key = source.options.get("signed-by", "")
-    kept = {name: value for name, value in source.options.items() if name != "signed-by"}
-    if "BEGIN PGP" in key:
-        name, lines = f"{number}.asc", (line.strip() for line in key.splitlines())
-        text = "\n".join("" if line == "." else line for line in lines) + "\n"
-        (folder / name).write_text(text)
-    elif key and Path(key).is_file():
-        name = f"{number}{Path(key).suffix}"
-        shutil.copyfile(key, folder / name)
-    else:
-        return replace(source, options=kept)
-    return replace(source, options={**kept, "signed-by": f"{FOLDER}/{name}"})
+def _source(uri: str, components: str, options: Mapping[str, str]) -> Source:
+    kept = {name: options[name] for name in KEPT if options.get(name)}
+    return Source(uri.rstrip("/"), " ".join(components.split()), kept)
 
 
 def _machine_settings() -> str:
@@ -209,13 +141,3 @@ def _machine_settings() -> str:
         return ""
     done = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
     return "".join(f"{line}\n" for line in PROXY.findall(done.stdout))
-
-
-def _passwords(folder: Path) -> str:
-    """Copy the passwords for archives that this user may read; return the setting for them."""
-    files = [APT / "auth.conf", *sorted((APT / "auth.conf.d").glob("*.conf"))]
-    texts = [_text(path) for path in files if os.access(path, os.R_OK)]
-    if not texts:
-        return ""
-    atomic.write_text(folder / "auth.conf", "\n".join(texts), private=True)
-    return f'Dir::Etc::netrc "{FOLDER}/auth.conf";\n'

@@ -56,7 +56,7 @@ class DefinitionBuild:
     packages: AddedPackages | None = None  # to add to the base
     labels: Mapping[str, str] = field(default_factory=dict)  # besides the base's own
     level: int = USUAL_LEVEL  # of zstd
-    apt: apt.AptImage | None = None  # of the image that a definition starts from
+    debian: str = ""  # the release, where a definition starts from an image without apt sources
 
 
 def with_packages(packages: AddedPackages, output: Path) -> DefinitionBuild:
@@ -89,11 +89,11 @@ def with_definition(
         text = definition.with_definition(base, text, path.name)
     folder = path.absolute().parent
     start = base.path if base else folder / definition.local_base(text, build_args)
-    debian = apt.find(start) if start.is_file() else None
+    debian = apt.release_without_sources(start) if start.is_file() else ""
     if debian:
         text = definition.with_start(text, apt.BEGIN)
     return DefinitionBuild(
-        text, path.name, folder, output, build_args, ca=ca, base=base, apt=debian
+        text, path.name, folder, output, build_args, ca=ca, base=base, debian=debian
     )
 
 
@@ -142,7 +142,7 @@ def _steps(target: DefinitionBuild, part: Path, runtime: Apptainer, log: Path) -
 
 
 def _staged(target: DefinitionBuild) -> bool:
-    return bool(target.base or target.apt)
+    return bool(target.base or target.debian)
 
 
 def _build(target: DefinitionBuild, path: Path, output: Path, temporary: Path) -> Build:
@@ -157,8 +157,8 @@ def _fill_stage(target: DefinitionBuild, runtime: Apptainer, log: Path) -> None:
     """Fill the folder that the build binds. Raises RunnerError."""
     stage, asking = runtime.temporary / STAGE_FOLDER, runtime.temporary / "asking"
     stage.mkdir()
-    if target.apt:
-        apt.fill(target.apt, stage / "apt")
+    if target.debian:
+        apt.fill(target.debian, stage / "apt")
     if target.base:
         labels = {**definition.labels(target.base, utc()), **target.labels}
         (stage / "labels").write_text(definition.render_labels(labels), encoding="utf-8")

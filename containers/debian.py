@@ -55,12 +55,11 @@ def available() -> bool:
 
 
 def find_archive(environ: Mapping[str, str]) -> str:
-    """Return apt.MIRROR, else the first of Debian's archives in this machine's sources. Refused."""
-    for source in apt.machine_sources(environ):
-        address = source.uri.rstrip("/")
-        if address.endswith("/debian") or environ.get(apt.MIRROR):
-            return address
-    raise Refused(NO_ARCHIVE)
+    """Return the address of the archive to use. Raises Refused where this machine has none."""
+    source = apt.archive(environ)
+    if source is None:
+        raise Refused(NO_ARCHIVE)
+    return source.uri
 
 
 def argv(

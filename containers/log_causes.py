@@ -36,7 +36,8 @@ CAUSES = (
     Cause(
         r"E: Unable to locate package \S+",
         "apt knows no package of that name",
-        "Write 'apt-get update' before it in the same definition, and check the name.",
+        "Write 'apt-get update' before it in the same definition, and check the name. An image of"
+        " ours has the archive of this machine's apt sources, or of RUNNER_DEBIAN_MIRROR.",
     ),
     Cause(
         r"certificate verify failed|SSL certificate problem|x509: certificate|"

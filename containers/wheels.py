@@ -2,7 +2,7 @@
 
 The host's pip does it, with its own configuration (index, find-links, certificate), so that
 nothing of that configuration has to enter the image. PyTorch's builds for CPUs are asked for in
-PyTorch's own index too, where that configuration does not find them.
+PyTorch's own index, where that configuration does not find them and a variable names it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Take it from another index or folder; to lock new versions: make lock
 
 {evidence}"""
 CPU = "+cpu"  # ends the version of PyTorch's builds for CPUs, which the common index does not have
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-CPU_INDEX_VARIABLE = "RUNNER_TORCH_CPU_INDEX"  # a mirror of it
+CPU_INDEX_VARIABLE = "RUNNER_TORCH_CPU_INDEX"
+NAMED = f"{CPU_INDEX_VARIABLE}=ADDRESS: what pytorch.org/get-started shows for pip and CPU"
 
 
 def fetch(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> None:
@@ -56,12 +56,14 @@ def command(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> 
 def _download_cpu_builds(
     pins: Sequence[Pin], kind: Sequence[str], source: pip.PackageSource, into: Path
 ) -> None:
-    """From where everything comes from, or else from PyTorch's own index."""
+    """From where everything comes from, or else from PyTorch's own index, if it is named."""
     try:
         _download(pins, kind, source, into)
         return
     except pip.NoFile as error:
-        index = os.environ.get(CPU_INDEX_VARIABLE) or CPU_INDEX
+        index = os.environ.get(CPU_INDEX_VARIABLE, "")
+        if not index:
+            raise pip.NoFile(error.what, error.evidence, f"{NAMED}\n{pip.ELSEWHERE}") from error
         if why := _why_not_asked(source):
             message = f"{error.what}; PyTorch's CPU index ({index}) is not asked, as {why}"
             raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error

@@ -39,8 +39,8 @@ READ = {
     "RUNNER_DEBIAN_MIRROR": "Debian mirror for builds",
     "RUNNER_PACK_LEVEL": "zstd level (1 to 22) with which builds pack an image, as `--pack-level`;"
     " default: 6, which packs fast",
-    "RUNNER_TORCH_CPU_INDEX": "mirror of PyTorch's CPU index, which a build asks for `+cpu` "
-    "packages that pip does not find otherwise",
+    "RUNNER_TORCH_CPU_INDEX": "PyTorch's index for CPUs or a mirror of it, which a build asks for "
+    "`+cpu` packages that pip does not find otherwise; default: none",
     "XDG_CONFIG_HOME": "where runner/runner.toml and runner/sites/ are; default: ~/.config",
     "NO_COLOR": "print without colours",
     "APPTAINER_CACHEDIR, APPTAINER_TMPDIR": "respected; set to scratch where they are not set",

@@ -1,4 +1,4 @@
-"""This machine's apt sources for an image of another release."""
+"""This machine's Debian archive for an image that has no apt sources."""
 
 from __future__ import annotations
 
@@ -10,66 +10,74 @@ from containers import apt
 from containers.apt import Source
 
 LISTS = """\
-# deb http://a.example/old trixie main
-deb [arch=amd64 signed-by=/k.gpg] http://a.example/debian/ trixie main contrib # why
-deb-src http://a.example/debian trixie main
-deb http://a.example/debian-security trixie-security main
-deb http://a.example/debian unstable main
+# deb http://a.example/old/debian trixie main
 deb http://b.example/tools ./
+deb [arch=amd64 signed-by=/k.gpg trusted=yes] http://a.example/debian/ trixie main contrib # why
+deb-src http://a.example/debian trixie main
 """
 STANZAS = """\
-Types: deb deb-src
-# a comment
-URIs: http://a.example/debian
-Suites: trixie trixie-updates
-Components: main
-Signed-By:
- -----BEGIN PGP PUBLIC KEY BLOCK-----
- .
- abc
- -----END PGP PUBLIC KEY BLOCK-----
-
 Types: deb
 URIs: http://c.example/debian
 Suites: trixie
 Components: main
 Enabled: no
+
+Types: deb deb-src
+# a comment
+URIs: http://a.example/debian http://d.example/debian
+Suites: trixie trixie-updates
+Components: main
+ contrib
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ -----END PGP PUBLIC KEY BLOCK-----
 """
-TRIXIE = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+OURS = 'NAME="Debian"\nID=debian\nVERSION_CODENAME=bookworm\nAPT=yes\nSOURCES=none\n'
 
 
-def lines(machine: dict[str, str], codename: str) -> list[str]:
-    found = apt.for_release(list(apt.one_line(LISTS)), machine, codename)
-    return [source.line() for source in found]
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        (OURS, "bookworm"),
+        (OURS.replace("SOURCES=none\n", ""), ""),
+        (OURS.replace("APT=yes\n", ""), ""),
+        (OURS.replace("ID=debian", "ID=ubuntu"), ""),
+        ("", ""),
+    ],
+)
+def test_only_a_debian_image_without_sources_gets_them(text: str, release: str) -> None:
+    assert apt.parse_release(text) == release
 
 
-def test_debians_archive_has_each_release_and_another_only_its_own() -> None:
-    archive = "deb [arch=amd64 signed-by=/k.gpg] http://a.example/debian/ {} main contrib"
-    security = "deb http://a.example/debian-security {}-security main"
-    older = [archive.format("bookworm"), security.format("bookworm")]
-    assert lines(TRIXIE, "bookworm") == older
-    same = [archive.format("trixie"), security.format("trixie"), "deb http://b.example/tools ./ "]
-    assert lines(TRIXIE, "trixie") == same
-    assert lines({"ID": "rocky"}, "bookworm") == []
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's /etc/apt, which is empty."""
+    monkeypatch.setattr(apt, "APT", tmp_path / "etc")
+    (tmp_path / "etc/sources.list.d").mkdir(parents=True)
+    monkeypatch.delenv(apt.MIRROR, raising=False)
+    return tmp_path / "etc"
 
 
-def test_the_newer_format_of_sources_is_read_with_its_key() -> None:
-    found = list(apt.deb822(STANZAS))
-    assert [source.suite for source in found] == ["trixie", "trixie-updates"]
-    assert "abc" in found[0].options["signed-by"]
+def test_the_first_of_debians_archives_is_used(machine: Path) -> None:
+    assert apt.archive({}) is None
+    (machine / "sources.list.d/debian.sources").write_text(STANZAS)
+    assert apt.archive({}) == Source("http://a.example/debian", "main contrib", {})
+    (machine / "sources.list").write_text(LISTS)
+    assert apt.archive({}) == Source("http://a.example/debian", "main contrib", {"trusted": "yes"})
+    assert apt.archive({apt.MIRROR: "http://m.example/"}) == Source("http://m.example", "main", {})
 
 
-def test_what_a_build_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = tmp_path / "k.gpg"
-    key.write_text("key")
-    source = Source("http://a.example/debian", "trixie", "main", {"signed-by": str(key)})
-    monkeypatch.setattr(apt, "machine_sources", lambda environ: [source])
-    monkeypatch.setattr(apt, "parse_release", lambda text: TRIXIE)
-    apt.fill(apt.AptImage("bookworm", "/k.pgp"), tmp_path / "apt")
-    listed = (tmp_path / "apt/sources.list").read_text()
-    assert listed == "deb [signed-by=/mnt/apt/0.gpg] http://a.example/debian bookworm main\n"
-    assert (tmp_path / "apt/0.gpg").read_text() == "key"
+def test_what_a_build_finds(machine: Path, tmp_path: Path) -> None:
+    (machine / "sources.list").write_text(LISTS)
+    apt.fill("bookworm", tmp_path / "apt")
+    start = "deb [signed-by=KEYRING trusted=yes] http://a.example/debian"
+    assert (tmp_path / "apt/sources.list").read_text() == (
+        f"{start} bookworm main contrib\n{start} bookworm-updates main contrib\n"
+    )
     assert (tmp_path / "apt/apt.conf").stat().st_mode & 0o777 == 0o600
-    official = (tmp_path / "apt/official").read_text()
-    assert "Suites: bookworm bookworm-updates\n" in official
-    assert official.endswith("Signed-By: /k.pgp\n")
+
+
+def test_a_machine_without_an_archive_gives_none(machine: Path, tmp_path: Path) -> None:
+    apt.fill("bookworm", tmp_path / "apt")
+    assert (tmp_path / "apt/sources.list").read_text() == ""

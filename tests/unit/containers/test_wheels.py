@@ -99,6 +99,17 @@ def test_the_cpu_build_comes_from_pytorchs_index_when_the_common_one_has_none(
     assert f"torch 2.13.0+cpu: from PyTorch's CPU index ({CPU}), as" in said
 
 
+def test_without_an_index_for_cpus_the_error_says_how_to_name_one(
+    tmp_path: Path, host: Pip, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(wheels.CPU_INDEX_VARIABLE)
+    host.has = {COMMON: [ABSL]}
+    with pytest.raises(SystemFault, match=r"no file for torch==2\.13\.0") as caught:
+        wheels.fetch(image(tmp_path, TORCH, ABSL), pip.PackageSource(), into)
+    assert "try: RUNNER_TORCH_CPU_INDEX=ADDRESS: what pytorch.org" in str(caught.value)
+    assert host.asked == [(COMMON, TORCH)]
+
+
 def test_pytorchs_index_is_not_asked_for_what_the_configured_places_have(
     tmp_path: Path, host: Pip, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
