@@ -49,7 +49,6 @@ class RuntimeName(WordEnum):
     SHIFTER = "shifter"
     PODMAN_HPC = "podman-hpc"
     PODMAN = "podman"
-    PYXIS = "pyxis"
     NONE = "none"
 
 

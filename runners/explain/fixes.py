@@ -109,8 +109,6 @@ def in_image(facts: Facts, *words: object) -> Remedy:
     if runtime is RuntimeName.NONE:
         first, *rest = map(str, words)
         return command(f"{facts.image_file}/bin/python" if first == "python3" else first, *rest)
-    if runtime is RuntimeName.PYXIS:
-        return command("srun", f"--container-image={facts.image_file}", *words)
     return command(runtime, *RUN_BY.get(runtime, ("exec",)), facts.image_file, *words)
 
 

@@ -12,7 +12,7 @@ from . import expected, local_image
 from .local_image import ENDINGS
 
 REGISTRY, TAG = "REGISTRY", "1"  # for the user to fill in, and to choose
-TITLES = {RuntimeName.SHIFTER: "Shifter", RuntimeName.PYXIS: "pyxis"}
+TITLES = {RuntimeName.SHIFTER: "Shifter"}
 PULLS = {
     RuntimeName.SHIFTER: "shifterimg pull docker:{}",
     RuntimeName.PODMAN: "podman pull {}",
@@ -22,7 +22,6 @@ NAMES = {
     RuntimeName.SHIFTER: "docker:{}",
     RuntimeName.PODMAN: "{}",
     RuntimeName.PODMAN_HPC: "{}",
-    RuntimeName.PYXIS: "docker://{}",
 }
 
 
@@ -44,8 +43,7 @@ def _stored(name: str, runtime: RuntimeName) -> Remedy:
     stem = Path(name).stem.lower()
     build = [] if _is_here(name) else [each.text for each in expected.commands(name)[-1:]]
     stored = f"{REGISTRY}/{stem}:{TAG}"
-    moved = [f"runner push {name} docker://{stored}"]
-    moved += [PULLS[runtime].format(stored)] if runtime in PULLS else []
+    moved = [f"runner push {name} docker://{stored}", PULLS[runtime].format(stored)]
     return change(image=NAMES[runtime].format(stored), first=" && ".join([*build, *moved]))
 
 

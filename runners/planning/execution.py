@@ -21,7 +21,6 @@ from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..injob.rank.commands import ALL, parse_ranks
 from ..schedulers import capabilities
-from ..script.runtimes import RUNTIMES
 from .case import Case, DecisionLog, RankResources, SettingName
 
 CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
@@ -225,9 +224,6 @@ def launcher(
     spec, launchers = case.spec, capabilities(scheduler).launchers
     alone = capabilities(scheduler).one_machine
     name = spec.launcher or launchers[0]
-    if RUNTIMES[runtime].by_srun and name not in BY_SRUN:
-        what = f"--runtime {runtime} consists of srun options, but {name} starts the ranks"
-        log.refuse(what, "", change(runtime="apptainer"))
     why = case.why(ChoiceId.LAUNCHER) if spec.launcher else WHY_LAUNCHER[name]
     if not spec.launcher and alone and controller is Controller.MPI:
         why = "one container; the image's mpirun starts the ranks in it"

@@ -36,7 +36,7 @@ def one(plan: Plan, paths: JobPaths) -> str:
     By its Python, if there is one, with a temporary folder of its own (injob/temporary.py).
     """
     inside = ["sh", "-c", WITH_PYTHON, runtimes.python(plan), str(paths.injob), AROUND]
-    return quoting.join(["exec", *runtimes.once(plan, str(paths.root)), *inside]) + ' "$@"'
+    return quoting.join(["exec", *runtimes.argv(plan, str(paths.root)), *inside]) + ' "$@"'
 
 
 def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:

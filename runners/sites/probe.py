@@ -19,7 +19,7 @@ from ..injob.rank.hardware import driver_version
 from ..schedulers import capabilities, slurm_queries
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
-RUNTIMES = tuple(one for one in RuntimeName if one not in (RuntimeName.PYXIS, RuntimeName.NONE))
+RUNTIMES = tuple(name for name in RuntimeName if name is not RuntimeName.NONE)
 # What a user may have set that changes a job, or what a site's rules may name.
 MATTERS = re.compile(
     r"(NCCL|HOROVOD|UCX|FI|OMPI_MCA|PMIX_MCA|OMP|SLURM_CPU_BIND)_|"

@@ -158,14 +158,6 @@ def jobs() -> Mapping[str, Plan]:
             resources={"nodes": 2},
             runtime=RuntimeName.PODMAN,
         ),
-        "slurm-pyxis": made(
-            None,
-            "registry.example.org/ada/hvd:1",
-            OURS,
-            resources={"nodes": 2},
-            runtime=RuntimeName.PYXIS,
-            env=(("SEED", "1"),),
-        ),
         "tuhpc-none": made(
             "tuhpc", "/scratch/ada/conda", OURS, resources=account, runtime=RuntimeName.NONE
         ),

@@ -33,7 +33,6 @@ STORES = {
     RuntimeName.SHIFTER: "shifterimg pull",
     RuntimeName.PODMAN_HPC: "podman-hpc pull",
     RuntimeName.PODMAN: "podman pull",
-    RuntimeName.PYXIS: "enroot import",
 }
 NAME, FORM = "horovod-runner.json", 1
 MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"

@@ -24,7 +24,6 @@ RUNTIMES: Mapping[RuntimeName, Runtime] = {
         command_lines.podman, values_as_options=True, prepare=command_lines.PULL
     ),
     RuntimeName.PODMAN_HPC: Runtime(command_lines.podman_hpc, values_as_options=True),
-    RuntimeName.PYXIS: Runtime(command_lines.pyxis, by_srun=True),
     # The image is the folder of a virtual or conda environment, on each node.
     RuntimeName.NONE: Runtime(lambda container: [], takes_ssh=True),
 }
@@ -36,12 +35,6 @@ def argv(plan: Plan, run_dir: str) -> list[str]:
     binds = (*plan.binds, *_of_host_mpi(plan), BindMount(run_dir, run_dir))
     container = Container(plan, binds, _fixed(plan, run_dir))
     return RUNTIMES[plan.launching.runtime].argv(container)
-
-
-def once(plan: Plan, run_dir: str) -> list[str]:
-    """Return the tokens that put one command of a job's shell into the image."""
-    step = ["srun", "--nodes=1", "--ntasks=1", "--overlap"]
-    return [*(step if RUNTIMES[plan.launching.runtime].by_srun else []), *argv(plan, run_dir)]
 
 
 def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:

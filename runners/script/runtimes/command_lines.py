@@ -13,11 +13,6 @@ Shifter: a store of its own, `docker:NAME:TAG`. Rendered, not run here, from its
 (shifter.readthedocs.io, docs.nersc.gov): the job's environment goes into the container, below the
 image's own variables; --env wins over both. The site mounts home, scratch and the project folders
 itself, under their own paths, and lets nobody mount over them.
-
-Pyxis, NVIDIA's plugin for Slurm, is options of srun, after its others. Rendered, not run here, from
-its README (github.com/NVIDIA/pyxis): the job's environment goes into the container, below the
-image's own variables; those named in --container-env win over both. It writes a registry's name as
-REGISTRY#IMAGE:TAG; an image may also be a .sqsh file.
 """
 
 from __future__ import annotations
@@ -67,17 +62,15 @@ class Container:
 class Runtime:
     """What runs an image.
 
-    `argv` returns the tokens before a command: none where it runs on the host; with `by_srun` they
-    are options of srun. The variables for the container are exported under their names with
-    `prefix` before; with `values_as_options` those that win are among the tokens instead, and the
-    values of --env reach the command by their file (`own_values`). `takes_ssh` says whether
-    variables bring the ssh of injob/ssh.py into it. `prepare` is what each node does once before
-    the ranks, with the image's name as its last word.
+    `argv` returns the tokens before a command: none where it runs on the host. The variables for
+    the container are exported under their names with `prefix` before; with `values_as_options`
+    those that win are among the tokens instead, and the values of --env reach the command by their
+    file (`own_values`). `takes_ssh` says whether variables bring the ssh of injob/ssh.py into it.
+    `prepare` is what each node does once before the ranks, with the image's name as its last word.
     """
 
     argv: Callable[[Container], list[str]]
     prefix: str = ""
-    by_srun: bool = False
     values_as_options: bool = False
     takes_ssh: bool = False
     prepare: tuple[str, ...] = ()
@@ -188,22 +181,3 @@ def shifter(container: Container) -> list[str]:
     command += [f"--volume={volume(b)}" for b in container.binds if b.source != b.target]
     command += [quoting.merged(f"--env={name}=", v) for name, v in container.fixed.items()]
     return [*command, *plan.spec.apptainer_args, *own_values(plan)]
-
-
-def pyxis(container: Container) -> list[str]:
-    plan = container.plan
-    names = ",".join([*container.fixed, *(name for name, _ in plan.spec.env)])
-    return [
-        f"--container-image={_pyxis_name(str(plan.spec.image.path))}",
-        f"--container-mounts={','.join(map(volume, container.binds))}",
-        Expanded("--container-workdir=$PWD"),
-        f"--container-env={names}",
-        *container.own_arguments,
-    ]
-
-
-def _pyxis_name(image: str) -> str:
-    """Return the name as pyxis wants it: a registry's host apart from the rest by #."""
-    host, slash, rest = image.partition("/")
-    is_host = bool(slash) and bool(host) and "#" not in image and any(c in host[1:] for c in ".:")
-    return f"{host}#{rest}" if is_host else image

@@ -10,8 +10,8 @@ from ...core.plan import Refusal
 from ...core.remedy import Remedy, change
 
 # Their images are names, or files, that only the runtime on a node looks into.
-STORES = (RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.PODMAN, RuntimeName.PYXIS)
-ODD = {RuntimeName.SHIFTER: ("--volume", ":;"), RuntimeName.PYXIS: ("--container-mounts", ":,")}
+STORES = (RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.PODMAN)
+ODD = {RuntimeName.SHIFTER: ("--volume", ":;")}
 OWN_MPI = {RuntimeName.SHIFTER: "--module=mpich", RuntimeName.PODMAN_HPC: "--mpi"}
 
 

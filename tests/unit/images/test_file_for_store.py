@@ -52,7 +52,6 @@ def test_the_sites_apptainer_comes_first() -> None:
 @each(
     ("docker:ada/horovod:gpu", SHIFTER),
     ("localhost/horovod:latest", PODMAN_HPC),
-    ("my.sqsh", RuntimeName.PYXIS),
     ("my.sif", RuntimeName.APPTAINER),
     ("my.sif", RuntimeName.NONE),
     (None, SHIFTER),

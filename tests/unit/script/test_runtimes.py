@@ -19,7 +19,6 @@ from runners.core.model import (
     Controller,
     GpuVendor,
     ImageInfo,
-    LauncherName,
     RuntimeName,
 )
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
@@ -43,7 +42,6 @@ with open({out!r}, "a", encoding="utf-8") as file:
 """
 LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
 NAME = "a 0; $(touch x) é"
-AS_THEY_ARE = ("pyxis",)  # variables go by their names
 
 
 def run(
@@ -88,8 +86,7 @@ def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path, name: str) ->
     spec = replace(job.spec, trainer=trainer, env=env, name="a job; $(touch y)\t'é")
     argv, seen = run(tmp_path, replace(job, spec=spec))
     assert argv[-len(HOSTILE) - 2 :] == ["--", str(tmp_path / NAME / "it's.py"), *HOSTILE]
-    prefix = dict.fromkeys(("none", *AS_THEY_ARE), "")
-    prefix |= {"apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
+    prefix = {"none": "", "apptainer": "APPTAINERENV_", "singularity": "SINGULARITYENV_"}
     if job.launching.runtime not in prefix:  # the command in the container reads them
         seen = environment_of(argv[argv.index("sh") :][:4])
     for number, text in enumerate(HOSTILE):
@@ -215,25 +212,6 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
         "--host-mpi is for Apptainer"
         in limits.refusals(replace(made.spec, host_mpi=True), RuntimeName.PODMAN)[0].what
     )
-
-
-def test_pyxis_is_options_of_srun() -> None:
-    made = scripts.jobs()["slurm-pyxis"]
-    mpirun = scripts.made(
-        None,
-        "ada/hvd:1",
-        scripts.OURS,
-        resources={"nodes": 2},
-        runtime=RuntimeName.PYXIS,
-        launcher=LauncherName.MPIRUN,
-    )
-    assert "mpirun starts the ranks" in " ".join(each.what for each in mpirun.refusals)
-    odd = replace(made.spec, binds=(BindMount("/a,b", "/c"),))
-    assert "cannot mount /a,b" in limits.refusals(odd, RuntimeName.PYXIS)[0].what
-    assert runtimes.once(made, "/run")[:2] == ["srun", "--nodes=1"], "a session's command too"
-    for name in ("/scratch/ada/hvd.sqsh", "ada/hvd:1", "nvcr.io#nvidia/pytorch:1"):
-        file = replace(made, spec=replace(made.spec, image=ImageInfo(Path(name))))
-        assert runtimes.argv(file, "/run")[0] == f"--container-image={name}"
 
 
 def test_rocm_is_the_runtimes_own_flag() -> None:

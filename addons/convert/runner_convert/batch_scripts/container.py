@@ -20,11 +20,13 @@ OF_IMAGES = re.compile(
     r"\bdocker (?:image |buildx |container )?(build|load|import|tag|commit|push)\b(.*)"
 )
 TAGS = re.compile(r"(?:-t|--tag)[ =]?(\S+)")
+PYXIS = "pyxis"  # of which Apptainer runs the registries' images, not Enroot's files
+OF_ENROOT = "a file of Enroot's; from its registry: `apptainer build FILE.sif docker://NAME`"
 
 
 def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
     """Add image, binds and GPUs of a container; what the launch has no option for is lost."""
-    if layer.name not in (*DOCKERS, *APPTAINER):
+    if layer.name not in (*DOCKERS, *APPTAINER, PYXIS):
         draft.add("runtime", layer.name)
     image = _image(draft, script, layer, image)
     draft.add("image", image)
@@ -56,7 +58,21 @@ def _image(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> Word
         why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
         draft.fill_in(layer.line, f"<image>: {why}")
         return literal("<image>", layer.line)
+    if layer.name == PYXIS:
+        return _of_pyxis(draft, image)
     return compose(("docker://", *image.pieces), image.line) if layer.name in DOCKERS else image
+
+
+def _of_pyxis(draft: LaunchLine, image: Word) -> Word:
+    """Return an image, in pyxis REGISTRY#NAME:TAG, as Apptainer names it; a file is to fill in."""
+    name = image.text
+    if name.startswith("<image of "):
+        return image
+    if name.startswith(("/", ".", "~", "$")) or name.endswith(".sqsh"):
+        draft.fill_in(image.line, f"<image>: {name} is {OF_ENROOT}")
+        return literal("<image>", image.line)
+    pieces = [part.replace("#", "/") if isinstance(part, str) else part for part in image.pieces]
+    return compose(([] if "://" in name else ["docker://"]) + pieces, image.line)
 
 
 def _gpus(draft: LaunchLine, script: Script, layer: Layer, option: Option) -> None:
@@ -90,7 +106,7 @@ def _of_others(draft: LaunchLine, runtime: str, option: Option, image: Word) -> 
         draft.lose(line, f"annotations of {image.text}'s environment: {option.text}")
     elif name in ("entrypoint", "mount", "env-file"):
         draft.lose(line, f"{runtime} --{name} {option.text}")
-    elif name.startswith(OF_SITE) and runtime != "pyxis":
+    elif name.startswith(OF_SITE) and runtime != PYXIS:
         text = f"--{name}={option.text}".rstrip("=")
         draft.leave_out(line, f"{text}: the site's profile decides it")
 
@@ -122,7 +138,7 @@ def _docker_bind(draft: LaunchLine, value: Word, runtime: str) -> None:
 
 def binds(draft: LaunchLine, value: Word, runtime: str) -> None:
     """Add binds but for the current folder, which runner binds itself, and for none."""
-    for bind in value.split("," if runtime in (*APPTAINER, "pyxis") else ";"):
+    for bind in value.split("," if runtime in (*APPTAINER, PYXIS) else ";"):
         alone = len(bind.split(":")) == 1
         if not (alone and bind.text.strip("{}$") in ("", "PWD", ".", "SLURM_SUBMIT_DIR", "HOME")):
             draft.add("bind", bind)

@@ -79,9 +79,10 @@ def _directive(draft: LaunchLine, option: Option, job: Directives) -> None:
         draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
     elif not value and name in OPTIONS["srun"].values:
         draft.lose(line, f"--{name} has no value")
+    elif name.startswith("container-"):
+        draft.lose(line, f"--{name}: an option of pyxis")
     else:
-        whose = "srun-arg" if name.startswith("container-") else "sbatch-arg"
-        draft.add(whose, f"--{name}={value}" if value else f"--{name}", line)
+        draft.add("sbatch-arg", f"--{name}={value}" if value else f"--{name}", line)
 
 
 def _setting(draft: LaunchLine, name: str, value: Word | None, line: int) -> None:
@@ -98,6 +99,8 @@ def _srun(draft: LaunchLine, option: Option) -> None:
         draft.add(name, value)
     elif name in DIRECT and name not in counts.COUNTS and name not in OF_OUTPUT:
         _setting(draft, name, value, option.line)
+    elif name.startswith("container-") and name not in OF_IMAGE:
+        draft.lose(option.line, f"--{name}: an option of pyxis")
     elif name not in counts.COUNTS and name not in OF_IMAGE and name not in OF_OUTPUT:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
 

@@ -49,7 +49,7 @@ LINES = {
     ),
     "items that a condition adds to a list": (
         "A=(--container-image i:1)\nif x; then A+=(--y=1); fi\nsrun ${A[@]} python t.py",
-        "--runtime pyxis --image i:1 t.py",
+        "--image docker://i:1 t.py",
     ),
     "a value that a condition replaces": (
         f"A=(--lr 1)\nif x; then A=(--lr 2); fi\n{RUN} python t.py ${{A[@]}}",
@@ -242,8 +242,12 @@ LINES = {
         "--mpi pmix --cpu-bind cores --srun-arg=--hint=nomultithread --image image.sif t.py",
     ),
     "pyxis": (
-        "srun --container-image=a+b.sqsh --container-mounts=/a:/b python t.py",
-        "--runtime pyxis --image a+b.sqsh --bind /a:/b t.py",
+        "srun --container-image=nvcr.io#nvidia/a:$T --container-mounts=/a:/b python t.py",
+        "--image docker://nvcr.io/nvidia/a:$T --bind /a:/b t.py",
+    ),
+    "pyxis with an address": (
+        "srun --container-image=docker://a/b --container-mount-home python t.py",
+        "--image docker://a/b t.py",
     ),
     "shifter": (
         "srun shifter --image=team/image:1 --module=gpu,nccl-plugin python t.py",
@@ -349,9 +353,8 @@ LINES = {
         "--image image.sif -- bash -c 'python t.py; cp a b'",
     ),
     "a container of an earlier step": (
-        "srun --container-image=a.sqsh --container-name=c true\n"
-        "srun --container-name=c python t.py",
-        "--runtime pyxis --image a.sqsh t.py",
+        "srun --container-image=a:1 --container-name=c true\nsrun --container-name=c python t.py",
+        "--image docker://a:1 t.py",
     ),
     "a program beside the training": (
         f"python -m dashboard 8000 &\n{RUN} python t.py",
@@ -759,10 +762,9 @@ WHOLE = {
         " t.py",
     ),
     "a container of the directives": (
-        "#SBATCH -N 2\n#SBATCH --container-image=a.sqsh\n#SBATCH --container-mounts=/a:/b\n"
+        "#SBATCH -N 2\n#SBATCH --container-image=a:1\n#SBATCH --container-mounts=/a:/b\n"
         "#SBATCH --container-workdir=/b\n#SBATCH --container-writable\nsrun python t.py",
-        "--srun-arg=--container-writable --nodes 2 --runtime pyxis --image a.sqsh --bind /a:/b"
-        " -- bash -c 'cd /b && exec python t.py'",
+        "--nodes 2 --image docker://a:1 --bind /a:/b -- bash -c 'cd /b && exec python t.py'",
     ),
     "deepspeed with the job's hosts": (
         "#SBATCH -N 2\ndeepspeed --hostfile hosts --num_gpus 4 t.py",
@@ -1424,7 +1426,7 @@ OPEN = {
     "a sourced file": ("source setup.sh\n{run} python t.py $LR", "'<$LR>'", "2: $LR: a file that"),
     "a file that names the image": (
         "#SBATCH --environment=/e/ngc.toml\ntorchrun --nproc_per_node=2 t.py",
-        "--runtime pyxis --image '<image of /e/ngc.toml>'",
+        "--image '<image of /e/ngc.toml>'",
         "2: <image of /e/ngc.toml>: the image, mounts and",
     ),
     "modules that a file loads": (
@@ -1956,8 +1958,8 @@ INSIDE = {
 @each(INSIDE)
 def test_a_program_in_an_image_that_is_not_apptainers(text: str, expected: str) -> None:
     head = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
-    made = line(f"{head}srun --container-image=i.sqsh {text}")
-    assert made.endswith((f" i.sqsh -- {expected}", f" i.sqsh {expected}"))
+    made = line(f"{head}srun --container-image=i:1 {text}")
+    assert made.endswith((f" docker://i:1 -- {expected}", f" docker://i:1 {expected}"))
 
 
 def test_an_environment_of_uv_elsewhere() -> None:
@@ -2004,7 +2006,7 @@ def test_an_environment_definition_file(tmp_path: Path) -> None:
     text = "srun --environment=./e.toml python t.py"
     made = report.make(script.load(text, str(tmp_path / "job.sh")))
     assert made.drafts[0].text == (
-        "runner launch --runtime pyxis --image /i.sqsh --bind $SCRATCH:/s --bind /a:/b:ro "
+        "runner launch --image '<image>' --bind $SCRATCH:/s --bind /a:/b:ro "
         "--env A=1 -- bash -c 'cd /w && exec python t.py'"
     )
     assert [note.text[:11] for note in made.notes["lost"]] == ["annotations"]
