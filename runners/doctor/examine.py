@@ -20,7 +20,7 @@ from ..core.site import Site
 from ..images import inspect
 from ..injob.interfaces import interfaces
 from ..launching import gather
-from ..planning import execution
+from ..runtimes.limits import FILES
 from ..settings import config
 from . import timed, trial
 from .checks import container, environment, gpu, image, job, network, scratch, slurm
@@ -44,7 +44,7 @@ def examine(
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
     made, about = _plan(flags, site, max_wait is None, listener) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
-    file = made.spec.image.path if made and _is_on_disk(made, *execution.CONTAINERS) else None
+    file = made.spec.image.path if made and _is_on_disk(made, *FILES) else None
     findings = timed.examine(_subjects(site, runs_dir, file)) + about
     if max_wait is None or made is None or made.refusals:
         return findings
@@ -71,7 +71,7 @@ def _plan(
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
         made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, site, dry_run, listener)
-        seen = _is_on_disk(made, *execution.CONTAINERS, RuntimeName.NONE)
+        seen = _is_on_disk(made, *FILES, RuntimeName.NONE)
         about = image.facts(inspect.inspect(made.spec.image.path)) if seen else []
         return made, [*about, *image.plan(made)]
     except RunnerError as error:

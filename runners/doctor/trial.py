@@ -17,7 +17,7 @@ from ..core.trainer import Trainer
 from ..injob import TRIAL
 from ..launching import follow
 from ..launching import submit as submitting
-from ..planning import execution
+from ..runtimes.limits import FILES
 from ..settings import config
 
 MINUTES = "5"
@@ -50,7 +50,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     image = plan.spec.image.path
     args = (str(image), str(plan.resources.tasks), plan.wireup.controller)
     plan = replace(plan, spec=replace(plan.spec, trainer=replace(TRAINER, args=args)))
-    if image.exists() and plan.launching.runtime in execution.CONTAINERS:
+    if image.exists() and plan.launching.runtime in FILES:
         own = BindMount(str(image), str(image), read_only=True)
         plan = replace(plan, binds=(*plan.binds, own))
     ((draft, job),) = submitting.submitted(plan, typed)

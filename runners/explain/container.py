@@ -7,10 +7,10 @@ import signal
 from posixpath import basename
 from shlex import quote
 
+from ..core.errors import NotVerified
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
 from ..injob import failure_kinds as kinds
-from ..script.ranks import EXIT_NOT_VERIFIED
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, likely, signal_of, who
@@ -89,7 +89,7 @@ def overwritten(facts: Facts) -> Explanation | None:
 
 def not_verified(facts: Facts) -> Explanation | None:
     """The image is not the file that was launched."""
-    if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != EXIT_NOT_VERIFIED:
+    if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != NotVerified.exit_code:
         return None
     cause = f"the image {facts.image} was changed between the launch and the start of the job"
     fix = change(first=f"runner verify {quote(facts.image)}")

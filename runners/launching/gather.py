@@ -28,6 +28,7 @@ from ..core.trainer import Trainer
 from ..images import container_runtime, recorded_digest
 from ..planning import execution, gpu_default, solver, staging
 from ..planning.case import Case
+from ..runtimes.limits import FILES
 from ..schedulers import capabilities, slurm_queries
 from ..settings import config, request, trainers
 from ..sites import find, probe
@@ -177,7 +178,7 @@ def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
     asked = spec.nv or gpus.settings_used(spec.resources)
     wanted = spec.nv is not False and (asked or gpu_default.of_image(spec.image))
-    is_here = runtime in execution.CONTAINERS and runtime in here.runtimes
+    is_here = runtime in FILES and runtime in here.runtimes
     if here.remote_site or not (wanted and is_here):
         return here
     return replace(here, apptainer=probe.apptainer(runtime))

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import runtimes
 from ..core.errors import Problems, Refused, UsageError
 from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
 from ..core.progress import Listener
@@ -13,7 +14,7 @@ from ..core.site import Profile, Site
 from ..images import container_runtime, local_image, reference
 from ..images.local_image import ImageMissing
 from ..planning import execution, site_limits
-from ..script import environment
+from ..runtimes.limits import FILES
 from ..settings import config, request
 
 
@@ -42,7 +43,7 @@ def find(
     try:
         if unnamed := _unnamed_environment(settings, here):
             return NamedImage(unnamed, RuntimeName.NONE, by_nobody=True)
-        if runtime not in (*execution.CONTAINERS, RuntimeName.NONE):
+        if runtime not in (*FILES, RuntimeName.NONE):
             _check_no_file(name, runtime, here)
         image = _image(name, runtime, dry_run or bool(problems.found), listener)
         image, why = _image_for_nodes(name, image, resources, here.profile)
@@ -62,7 +63,7 @@ def _check_no_file(name: str | None, runtime: RuntimeName, here: Site) -> None:
     from ..images import file_for_store  # few sites have such a runtime
 
     known = (*here.runtimes, *(here.profile.runtimes if here.profile else ()))
-    file_for_store.check(name, runtime, [each for each in execution.CONTAINERS if each in known])
+    file_for_store.check(name, runtime, [each for each in FILES if each in known])
 
 
 def _expected(name: str | None) -> ImageInfo:
@@ -91,7 +92,7 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
         return None
     from ..images.facts import environment as named  # 20 ms that other launches need not pay
 
-    names = [n for n in settings.get("module") or () if not environment.of_runtime(n)]
+    names = [n for n in settings.get("module") or () if not runtimes.is_module_of_one(n)]
     profile = here.profile
     modules = named.LoadedModules(
         tuple(names) if settings.is_asked("module") else (),
@@ -121,7 +122,7 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
 
 def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
-    if runtime not in execution.CONTAINERS:
+    if runtime not in FILES:
         from ..images.facts import environment as named  # 20 ms that other launches need not pay
 
         return named.image(name, runtime)

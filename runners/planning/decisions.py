@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import runtimes
 from ..core.model import BY_MODULES, BindMount, JobSpec, RuntimeName, Staged
 from ..core.plan import (
     ChoiceId,
@@ -20,9 +21,8 @@ from ..core.plan import (
     Wireup,
 )
 from ..core.remedy import command, shell_line
+from ..runtimes import limits
 from ..schedulers import SCHEDULERS
-from ..script import runtimes
-from ..script.runtimes import limits
 from . import (
     cpu,
     execution,
@@ -70,7 +70,7 @@ def _start(case: Case, log: DecisionLog) -> Start:
     ranks = execution.ranks(case, requested, scheduler, log)
     runtime = execution.runtime(case, scheduler, log)
     execution.architecture(case, scheduler, log)
-    execution.contained(case.spec, ranks, runtime, log)
+    log.warnings += limits.contained(case.spec, ranks.tasks_of_a_node, runtime)
     controller = wireup.controller(case, ranks, scheduler, log)
     launching = execution.launcher(case, scheduler, runtime, controller, log)
     wired = wireup.choose(case, ranks, launching, controller, log)

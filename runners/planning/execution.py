@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,6 @@ from dataclasses import replace
 from ..core.model import (
     AGENTS,
     Controller,
-    JobSpec,
     LauncherName,
     Resources,
     RuntimeName,
@@ -23,10 +21,7 @@ from ..injob.rank.commands import ALL, parse_ranks
 from ..schedulers import capabilities
 from .case import Case, DecisionLog, RankResources, SettingName
 
-CONTAINERS = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)
 ASSUMED = "not on this machine; assumed on the nodes"
-CONTAIN = ("--contain", "--containall", "-c", "-C")
-WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 BY_SRUN = (LauncherName.SRUN, *AGENTS)
 WHY_LAUNCHER: Mapping[LauncherName, str] = {
     LauncherName.SRUN: "Slurm starts, counts and ends the ranks itself",
@@ -185,32 +180,6 @@ def _runtime_by_itself(site: Site, one_machine: bool) -> tuple[RuntimeName, str,
     if site.profile and site.profile.runtimes and not one_machine:
         return site.profile.runtimes[0], f"the runtime of {site.profile.name}", "its profile"
     return RuntimeName.APPTAINER, ASSUMED, ""
-
-
-def contained(
-    spec: JobSpec, resources: RankResources, runtime: RuntimeName, log: DecisionLog
-) -> None:
-    """Warn of --contain where processes of a node share memory.
-
-    NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
-    its issue 3001), and /tmp and home in a session directory of 64 MB (`sessiondir max size`).
-    """
-    given = [arg for arg in spec.apptainer_args if arg in CONTAIN]
-    if runtime not in CONTAINERS or not given:
-        return
-    tasks, args = resources.tasks_of_a_node, " ".join(spec.trainer.args)
-    if tasks > 1:
-        who = f"the {tasks} ranks of a node share no memory by it, as NCCL and MPI want to"
-    elif WORKERS.search(args):
-        who = "data loading workers may fill it"
-    else:
-        return
-    rest = [arg for arg in spec.apptainer_args if arg not in CONTAIN]
-    log.warn(
-        f"{given[0]} gives each container its own /dev/shm, /tmp and home, of 64 MB where the "
-        f"site's Apptainer limits it: {who}",
-        change(apptainer_arg=rest, leave_out=["apptainer-arg"]),
-    )
 
 
 def launcher(

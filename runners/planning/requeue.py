@@ -8,10 +8,10 @@ from ..core.model import AGENTS, ImageAccess, JobSpec, LauncherName, RuntimeName
 from ..core.plan import ChoiceId, Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
 from ..core.site import Profile
+from ..runtimes.limits import FILES
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
-from .execution import CONTAINERS
 from .staging import signals_end_mounts
 
 CHOICES = (ChoiceId.REQUEUE, ChoiceId.SIGNAL)
@@ -118,7 +118,7 @@ def _signals_reach_only_ranks(
 ) -> None:
     """Warn where that is not so, and each rank mounts its image itself."""
     held = staging.image in (ImageAccess.MOUNTED, ImageAccess.UNPACKED)
-    mounted = case.image.size and not held and runtime in CONTAINERS
+    mounted = case.image.size and not held and runtime in FILES
     if signals_end_mounts(case.spec, case.site) and mounted:
         log.warn(
             f"this Slurm has ProctrackType={case.site.proctrack}: its signals also end the process "

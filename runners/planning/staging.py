@@ -14,12 +14,11 @@ from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeNam
 from ..core.plan import ChoiceId, Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
+from ..runtimes.limits import FILES, STORES
 from ..schedulers import SCHEDULERS, capabilities
-from ..script.runtimes.limits import STORES
 from . import cost_model, partition
 from .case import Case, DecisionLog, JobResources
 from .cost_model import ONE_SERVER, PARALLEL
-from .execution import CONTAINERS
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
 OF_SITE = "node_local"  # the key of a profile's `paths`
@@ -140,7 +139,7 @@ def _cannot_send(image: ImageInfo, launching: Launching) -> str:
     why, runtime = cannot(launching), launching.runtime
     if why:
         return why
-    if runtime not in CONTAINERS:
+    if runtime not in FILES:
         return f"--runtime {runtime} reads no image file"
     return "" if image.size else f"{image.path.name} is a folder; only a file can be copied"
 
@@ -255,7 +254,7 @@ def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Pat
     """Yield what the job reads or writes, and what to type instead."""
     spec = case.spec
     yield "the run's folder", spec.runs_dir, change(runs_dir=f"{top}/runs")
-    if runtime in (*CONTAINERS, RuntimeName.NONE):
+    if runtime in (*FILES, RuntimeName.NONE):
         path = spec.image.path
         copy = f"{top}/{path.name}"
         first = "" if spec.image.unbuilt else quoting.join(["cp", "-r", str(path), copy])

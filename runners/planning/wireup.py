@@ -19,8 +19,8 @@ from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
 from ..core.trainer import Framework, ProcessGroup, Trainer
 from ..injob.rank import FRAMEWORKS
+from ..runtimes import ssh_possible
 from ..schedulers import capabilities
-from ..script.ranks import ssh_possible
 from . import cost_model, pmi
 from .case import Case, DecisionLog, RankResources
 from .pmi import PmiClient

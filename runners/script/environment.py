@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import shlex
 
+from .. import runtimes
 from ..core import quoting
 from ..core.job_record import JobPaths
 from ..core.model import RuntimeName
 from ..core.plan import Plan, Where
 from ..injob.run_files import NO_MODULE
-from . import runtimes
 
-# Of the login shell, these would lead the image's Python and loader to the host's files.
-# LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
-LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 # Files and functions of the host's shells, which each bash and sh in a container would load. A
 # function such as Red Hat's `which` calls the host's program with options that others do not know.
 SHELLS = ("unset BASH_ENV ENV", 'for name in $(compgen -A function); do export -fn "$name"; done')
@@ -36,20 +33,15 @@ def modules(plan: Plan) -> list[str]:
 
     What modules set stays out of a container too; without one it is meant for the trainer.
     """
-    out = f"unset {' '.join(LEAKS)}"
+    out = f"unset {' '.join(runtimes.LEAKS)}"
     use = ["module purge"] if plan.modules.purge else []
     use += [f"module use {shlex.quote(folder)}" for folder in plan.modules.folders]
     names = (*plan.modules.names, *(plan.host_mpi.modules if plan.host_mpi else ()))
     on_host = plan.launching.runtime is RuntimeName.NONE
-    load = [_load(name) for name in names if not (on_host and of_runtime(name))]
+    load = [_load(name) for name in names if not (on_host and runtimes.is_module_of_one(name))]
     if on_host:
         return [out, *use, *load]
     return [*use, *load, out, *SHELLS]
-
-
-def of_runtime(module: str) -> bool:
-    """Whether it, and each alternative to it, is of what runs images."""
-    return all(name.partition("/")[0] in runtimes.RUNTIMES for name in module.split("|"))
 
 
 def _load(module: str) -> str:

@@ -9,9 +9,9 @@ from typing import Callable
 from ..core.model import AGENTS, Controller, LauncherName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
+from ..runtimes.command_lines import own_values
 from ..schedulers import capabilities
 from . import environment
-from .runtimes.command_lines import own_values
 
 # A task that fails ends the job at once; one that merely returns early gives the others this long.
 SECONDS_FOR_THE_OTHERS = 600

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import shlex
 
+from .. import runtimes
 from ..core import gpus, quoting
 from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
-from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName, SchedulerName
+from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..injob import AROUND, MPICHECK, RANK, SSH_AROUND
 from ..injob.rank import EXIT_HOST_MPI
+from ..runtimes.limits import STORES
 from ..schedulers import SCHEDULERS
-from . import launchers, runtimes
-from .runtimes import RUNTIMES
-from .runtimes.limits import STORES
+from . import launchers
 
 EXIT_NOT_VERIFIED = NotVerified.exit_code
 WITH_PYTHON = 'command -v "$0" > /dev/null && exec "$0" "$@"; shift 2; exec "$@"'
@@ -123,11 +123,6 @@ def host_mpi_check(plan: Plan, paths: JobPaths) -> list[str]:
         f"  exit {EXIT_HOST_MPI}",
         "}",
     ]
-
-
-def ssh_possible(scheduler: SchedulerName, runtime: RuntimeName) -> bool:
-    """Whether the container of such a job can have an ssh to the other nodes."""
-    return SCHEDULERS[scheduler].STEPS is not None and RUNTIMES[runtime].takes_ssh
 
 
 def ssh_nodes(plan: Plan) -> list[str]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shlex
 
+from .. import runtimes
 from ..core.job_record import JobPaths
 from ..core.model import LauncherName
 from ..core.plan import Plan
 from ..core.version import __version__
 from ..schedulers import SCHEDULERS
-from . import environment, exit_trap, ranks, runtimes, stage_lines
+from . import environment, exit_trap, ranks, stage_lines
 
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:

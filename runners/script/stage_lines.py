@@ -10,31 +10,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core import quoting
 from ..core.job_record import JobPaths
-from ..core.model import ImageAccess, Staged
+from ..core.model import ImageAccess
 from ..core.plan import Plan
 from ..core.quoting import Expanded, quote
 from ..injob import STAGE
+from ..runtimes.command_lines import STAGED_FILE, STAGED_FOLDER
 from ..schedulers import SCHEDULERS, capabilities
 
 # Slurm's plugins and sites set these in a job; a profile's own folder comes before them.
 SCRATCH = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}"
 WHERE = "code/where.sh"
 EXIT_NOT_STAGED = 75  # EX_TEMPFAIL of sysexits.h
-# The image's names among what is staged; no dataset can be named so.
-IMAGE, UNPACKED = ".image.sif", ".image"
 # 128 random bits: who guesses the name could make a folder of his there before the job does.
 RANDOM = """$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')"""
 # The script's own end follows, and gets the exit code that it would have had.
 AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
-
-
-def image(plan: Plan) -> str:
-    access = plan.staging.image
-    if access is ImageAccess.IN_PLACE:
-        return str(plan.spec.image.path)
-    return quoting.path(Staged(IMAGE if access is ImageAccess.COPIED else UNPACKED))
 
 
 def of(plan: Plan, paths: JobPaths) -> list[str]:
@@ -72,7 +63,7 @@ def lines(plan: Plan, injob: str) -> list[str]:
     hold = ["on_each_node", "hold", "image" if with_image else "data"]
     if staging.image is ImageAccess.MOUNTED:
         path, offset = quote(str(plan.spec.image.path)), str(staging.image_offset)
-        hold += [UNPACKED, path, offset, plan.launching.runtime]
+        hold += [STAGED_FOLDER, path, offset, plan.launching.runtime]
     text = [
         f"# {_what(plan)}; `hold` removes it once its input ends.",
         f"stage={root}",
@@ -118,10 +109,10 @@ def _bring_image(plan: Plan) -> list[str]:
     """
     staging = plan.staging
     if staging.image is ImageAccess.MOUNTED:
-        return [f"stage mounted {UNPACKED}"]
-    text = _bring(IMAGE, plan.spec.image.path, True, plan)
+        return [f"stage mounted {STAGED_FOLDER}"]
+    text = _bring(STAGED_FILE, plan.spec.image.path, True, plan)
     if digest := plan.verified_digest.partition(":")[2]:
-        text.append(f"stage verify {IMAGE} {digest}")
+        text.append(f"stage verify {STAGED_FILE} {digest}")
     if staging.image is ImageAccess.UNPACKED:
-        text.append(f"stage unpack {IMAGE} {staging.image_offset} {UNPACKED}")
+        text.append(f"stage unpack {STAGED_FILE} {staging.image_offset} {STAGED_FOLDER}")
     return text

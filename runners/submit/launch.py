@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from .. import injob
+from .. import injob, runtimes
 from ..core import atomic, disk_space, plan_record, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault
@@ -22,7 +22,7 @@ from ..core.plan import Plan
 from ..core.remedy import change
 from ..jobs import find
 from ..schedulers import capabilities
-from ..script import ranks, render, runtimes
+from ..script import ranks, render
 from ..settings.trainers import RECIPES
 
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...core.remedy import command
-from ...script.environment import LEAKS
+from ...runtimes import LEAKS
 from ..finding import OK, WARNING, About, Finding
 
 ABOUT = About("environment")

@@ -26,7 +26,7 @@ from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
 from ...core.model import ACTIVE, BY_MODULES, ImageInfo, RuntimeName
 from ...core.remedy import change
-from ...script.environment import LEAKS
+from ...runtimes import LEAKS
 from . import digest_cache, probe_image
 
 STORES = {

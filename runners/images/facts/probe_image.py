@@ -15,7 +15,7 @@ from ...core import digest, shell
 from ...core.errors import SystemFault
 from ...core.model import BindMount
 from ...core.trainer import Framework
-from ...script.runtimes.command_lines import bind_option
+from ...runtimes.command_lines import bind_option
 from ...sites import probe
 from .. import container_runtime
 

@@ -14,11 +14,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from ... import runtimes
 from ...core import atomic, shell
 from ...core.errors import Refused, UsageError
 from ...core.job_record import JobPaths
 from ...core.plan import Plan
-from ...script import render, runtimes
+from ...script import render
 from .. import private_folder
 from ..launch import INJOB, claimed, copy_package
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ... import runtimes
 from ...core import quoting
 from ...core.command_line import FLAG
 from ...core.job_record import JobPaths
@@ -13,7 +14,7 @@ from ...core.quoting import Expanded
 from ...injob import SERVE
 from ...planning import requeue
 from ...schedulers import SCHEDULERS, capabilities, slurm_submit
-from ...script import ranks, render, runtimes
+from ...script import ranks, render
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
 TIME = "1:00:00"
@@ -59,7 +60,7 @@ def of(made: Plan, cwd: str) -> Plan:
         choices=tuple(c for c in made.choices if c.id not in ABOUT_RANKS),
         variables=tuple(v for v in made.variables if v.name != requeue.RESUME),
         ssh=made.resources.nodes > 1
-        and ranks.ssh_possible(made.launching.scheduler, made.launching.runtime),
+        and runtimes.ssh_possible(made.launching.scheduler, made.launching.runtime),
         interruption=Interruption(requeue=False),
         warnings=(*made.warnings, *_without_effect(made)),
     )

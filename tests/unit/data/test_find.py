@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runners import runtimes
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import (
     BindMount,
@@ -26,8 +27,7 @@ from runners.core.trainer import Trainer
 from runners.data import find, pack
 from runners.planning import solver
 from runners.planning.case import Case
-from runners.script import runtimes
-from runners.script.runtimes import command_lines
+from runners.runtimes import command_lines
 
 from ..tables import each
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners import runtimes
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
     AGENTS,
@@ -32,10 +33,10 @@ from runners.core.words import WordEnum
 from runners.injob.rank import commands
 from runners.planning import solver
 from runners.planning.case import Case
+from runners.runtimes import RUNTIMES, command_lines
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
-from runners.script import environment, render, runtimes
+from runners.script import environment, render
 from runners.script.launchers import LAUNCHERS
-from runners.script.runtimes import RUNTIMES, command_lines
 from runners.submit import private_folder
 
 from .. import scripts

@@ -23,15 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from ...core import quoting
-from ...core.job_record import JobPaths
-from ...core.model import BindMount, Controller, GpuVendor
-from ...core.plan import Plan
-from ...core.quoting import Expanded
-from ..stage_lines import image
+from ..core import quoting
+from ..core.job_record import JobPaths
+from ..core.model import BindMount, Controller, GpuVendor, ImageAccess, Staged
+from ..core.plan import Plan
+from ..core.quoting import Expanded
 
 # The variable that stands before the names in the file of --env; unset where a container reads it.
 PREFIX = "RUNNER_PREFIX"
+# The image's names among what is staged; no dataset can be named so.
+STAGED_FILE, STAGED_FOLDER = ".image.sif", ".image"
 DRIVERS = {GpuVendor.NVIDIA: "--nv", GpuVendor.AMD: "--rocm"}
 SPECIAL = ',:"\n'  # what stands between the parts of --bind
 # The launcher's, and those by which users tune what runs in the container.
@@ -74,6 +75,14 @@ class Runtime:
     values_as_options: bool = False
     takes_ssh: bool = False
     prepare: tuple[str, ...] = ()
+
+
+def image(plan: Plan) -> str:
+    """Return where a node has the image."""
+    access = plan.staging.image
+    if access is ImageAccess.IN_PLACE:
+        return str(plan.spec.image.path)
+    return quoting.path(Staged(STAGED_FILE if access is ImageAccess.COPIED else STAGED_FOLDER))
 
 
 def own_values(plan: Plan) -> list[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
-from ...core.model import Dataset, JobSpec, RuntimeName
-from ...core.plan import Refusal
-from ...core.remedy import Remedy, change
+from ..core.model import Dataset, JobSpec, RuntimeName
+from ..core.plan import Caution, Refusal
+from ..core.remedy import Remedy, change
 
+FILES = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)  # their images are files or folders
 # Their images are names, or files, that only the runtime on a node looks into.
 STORES = (RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.PODMAN)
 ODD = {RuntimeName.SHIFTER: ("--volume", ":;")}
+CONTAIN = ("--contain", "--containall", "-c", "-C")
+WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 OWN_MPI = {RuntimeName.SHIFTER: "--module=mpich", RuntimeName.PODMAN_HPC: "--mpi"}
 
 
@@ -79,3 +83,26 @@ def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
 
 def _typed(dataset: Dataset, path: str) -> str:
     return f"{dataset.name}={path}" if dataset.name else path
+
+
+def contained(spec: JobSpec, ranks: int, runtime: RuntimeName) -> Iterator[Caution]:
+    """Warn of --contain where processes of a node, such as its `ranks`, share memory.
+
+    NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
+    its issue 3001), and /tmp and home in a session directory of 64 MB (`sessiondir max size`).
+    """
+    given = [arg for arg in spec.apptainer_args if arg in CONTAIN]
+    if runtime not in FILES or not given:
+        return
+    if ranks > 1:
+        who = f"the {ranks} ranks of a node share no memory by it, as NCCL and MPI want to"
+    elif WORKERS.search(" ".join(spec.trainer.args)):
+        who = "data loading workers may fill it"
+    else:
+        return
+    rest = [arg for arg in spec.apptainer_args if arg not in CONTAIN]
+    yield Caution(
+        f"{given[0]} gives each container its own /dev/shm, /tmp and home, of 64 MB where the "
+        f"site's Apptainer limits it: {who}",
+        (change(apptainer_arg=rest, leave_out=["apptainer-arg"]),),
+    )

@@ -1,6 +1,7 @@
-"""What runs the image: Plan -> the tokens before a command, and the variables around it.
+"""What runs the image, as Apptainer does: the tokens before a command, the variables around it.
 
-Adding one is a function that returns the tokens, and a row here.
+Adding one is a function that returns the tokens, and a row here. What each cannot do is in
+`limits`. Pure.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from ...core import quoting
-from ...core.model import BY_MODULES, BindMount, Dataset, RuntimeName, Staged
-from ...core.plan import Plan, Where
+from ..core import quoting
+from ..core.model import BY_MODULES, BindMount, Dataset, RuntimeName, SchedulerName, Staged
+from ..core.plan import Plan, Where
+from ..schedulers import SCHEDULERS
 from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
 
@@ -28,6 +30,9 @@ RUNTIMES: Mapping[RuntimeName, Runtime] = {
     RuntimeName.NONE: Runtime(lambda container: [], takes_ssh=True),
 }
 DATA_TARGET = "/data"
+# Of the login shell, these would lead the image's Python and loader to the host's files.
+# LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.
+LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "LD_PRELOAD")
 
 
 def argv(plan: Plan, run_dir: str) -> list[str]:
@@ -103,6 +108,16 @@ def own_file(plan: Plan) -> str:
     """Return the text of their file, which sh reads too; "" where there are none."""
     lines = (f'export "${{{PREFIX}}}{name}"={shlex.quote(text)}' for name, text in plan.spec.env)
     return "".join(f"{line}\n" for line in lines)
+
+
+def is_module_of_one(module: str) -> bool:
+    """Whether a module of the site, and each alternative to it, is of what runs images."""
+    return all(name.partition("/")[0] in RUNTIMES for name in module.split("|"))
+
+
+def ssh_possible(scheduler: SchedulerName, runtime: RuntimeName) -> bool:
+    """Whether the container of such a job can have an ssh to the other nodes."""
+    return SCHEDULERS[scheduler].STEPS is not None and RUNTIMES[runtime].takes_ssh
 
 
 def python(plan: Plan) -> str:

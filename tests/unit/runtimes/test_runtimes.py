@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from runners import runtimes
 from runners.core import quoting
 from runners.core.job_record import JobPaths
 from runners.core.model import (
@@ -25,14 +26,14 @@ from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.core.trainer import Trainer
 from runners.injob import TIDY
-from runners.script import environment, render, runtimes
-from runners.script.runtimes import limits
+from runners.runtimes import limits
+from runners.script import environment, render
 from runners.submit import private_folder
 
 from .. import scripts
 from ..programs import program
+from ..script.test_render import HOSTILE
 from ..tables import each
-from .test_render import HOSTILE
 
 # Writes what it was called with, and the environment; Python starts without what it does not need.
 FAKE = """#!{python} -SE
