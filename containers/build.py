@@ -108,7 +108,7 @@ class Builder:
         emulated = build_modes.needs_emulation(plan.image.architecture)
         runtime = Apptainer.here(plan.folders, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
-        if not plan.registry_base and not runtime.mode.subordinate_ids:
+        if not plan.base and not runtime.mode.subordinate_ids:
             raise Refused(debian.NO_IDS)
         return cls(plan, runtime, options)
 
@@ -173,7 +173,7 @@ class Builder:
 
     def base_steps(self, name: str, wanted: bool, path: Path) -> list[BuildStep]:
         """What makes the base of the definition `path` from Debian packages, if it has such one."""
-        if self.plan.registry_base:
+        if self.plan.base:
             return []
         archive = self.plan.base_archive(path)
         step = BuildStep(
@@ -209,19 +209,23 @@ class Builder:
         self, path: Path, files: Mapping[str, Path], build_args: Mapping[str, str], bound: str
     ) -> Build:
         """What builds a definition from its base; the wheels and what is `bound` are seen by it."""
-        plan, registry, lock = self.plan, self.plan.registry_base, self.plan.image.lock
-        base = ("docker", registry) if registry else ("localimage", BASE)
+        plan, base, lock = self.plan, self.plan.base, self.plan.image.lock
+        unpacked = plan.folders.temporary / f"base-{path.stem}"
+        start = {
+            "bootstrap": base.bootstrap if base else "localimage",
+            "from": base.source if base and not base.file else BASE,
+        }
         return Build(
             definition=path,
             output=plan.folders.temporary / f"{path.stem}.sif",
-            files={"containers": HERE, BASE: plan.folders.temporary / f"base-{path.stem}", **files},
-            build_args={"bootstrap": base[0], "from": base[1], "lock": lock, **build_args},
+            files={"containers": HERE, BASE: (base and base.file) or unpacked, **files},
+            build_args={**start, "lock": lock, **build_args},
             binds=(f"{plan.wheels}:/mnt:ro", *filter(None, [bound])),
         )
 
     def build_on_base(self, build: Build, log: Path) -> None:
         """Build from the unpacked base: as an OCI image it would be packed and unpacked again."""
-        if self.plan.registry_base:
+        if self.plan.base:
             self.apptainer.build(build, log)
             return
         archive = self.plan.base_archive(build.definition)
@@ -251,7 +255,7 @@ class Builder:
         log, build = self.log("environment"), self.environment_build()
         build.files[NO_RECIPES].mkdir(exist_ok=True)
         self.build_on_base(build, log)
-        if self.plan.registry_base:  # its packages are known only when it is unpacked
+        if self.plan.base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
             self.apptainer.run(apptainer.exec_argv(build.output, *debian.DPKG), answer)
             installed = debian.parse_status(answer.read_text(encoding="utf-8"))

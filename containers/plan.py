@@ -17,7 +17,8 @@ from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
 from runners.core.text import utc
 
-from . import catalogue, debian, lockfile, pip, trainers
+from . import base_image, catalogue, debian, lockfile, pip, trainers
+from .base_image import BaseImage
 from .build_folders import BuildFolders
 from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
@@ -38,7 +39,7 @@ ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers
 class BuildOptions:
     """What a user may ask of a build."""
 
-    base: str = "auto"  # auto, debian, or an image of a registry
+    base: str = "auto"  # auto, debian, or an image of a registry or in a file
     source: pip.PackageSource = field(default_factory=pip.PackageSource)  # of the wheels
     output: Path | None = None
     frozen: bool = False  # no Debian packages but the locked ones
@@ -73,7 +74,7 @@ class BuildPlan:
     """One build: inputs, and the keys and paths that follow from them."""
 
     image: Image
-    registry_base: str  # an image of a registry to start from; "" for Debian packages made into one
+    base: BaseImage | None  # to start from; None for Debian packages made into one
     folders: BuildFolders
     output: Path
     revision: Revision
@@ -111,8 +112,8 @@ class BuildPlan:
 
     def base_key(self, path: Path) -> str:
         """Content key of the base that a definition starts from."""
-        if self.registry_base:
-            return f"docker:{self.registry_base}"
+        if self.base:
+            return self.base.key
         image, packages = self.image, self.image.packages(path)
         wanted = image.codename, image.components, packages, Path()
         command = debian.argv("", *wanted, architecture=image.architecture)
@@ -252,11 +253,15 @@ def _git(checkout: Path, *arguments: str) -> str:
         return ""
 
 
-def choose_base(choice: str, image: Image) -> str:
-    """The base of a registry, "" for Debian packages. Refused when their tools are not there."""
+def choose_base(choice: str, image: Image) -> BaseImage | None:
+    """The base to start from, None for Debian packages.
+
+    Raises Refused when their tools are not there, and UsageError for a file that is no image.
+    """
     available = debian.available()
     if choice == "debian" and not available:
         raise Refused(debian.NO_TOOL)
     if choice == "debian" or (choice == "auto" and available):
-        return ""
-    return image.registry_base if choice == "auto" else choice
+        return None
+    name = image.registry_base if choice == "auto" else choice
+    return base_image.find(name, image.architecture)

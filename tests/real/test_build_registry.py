@@ -1,4 +1,6 @@
-"""The CPU image where there is no mmdebstrap (RHEL, SLES): base of a registry, apt in %post."""
+"""The CPU image where there is no mmdebstrap (RHEL, SLES): base of a registry or of a local
+archive, apt in %post.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def run(command: list[str], seconds: float) -> Done:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """An empty folder of ada's, as this machine sees it."""
     path = State.locate().scratch / "ada" / "registry-base"
@@ -57,18 +59,25 @@ def folder() -> Iterator[Path]:
     succeeded(run(toolbox("rm", "-rf", f"/scratch/ada/{path.name}"), 60))
 
 
-@pytest.fixture
-def base(folder: Path) -> Iterator[str]:
-    """Debian 12 with apt's sources, made by mmdebstrap, in a registry of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    archive = apt.host_mirror(os.environ)
+@pytest.fixture(scope="module")
+def archive(folder: Path) -> Path:
+    """Debian 12 with apt's sources, made by mmdebstrap, as `docker save` writes it."""
+    mirror = apt.host_mirror(os.environ)
     packages, layer = ["ca-certificates", "apt"], folder / "base.tar"
-    argv = debian.argv(archive, "bookworm", ["main"], packages, layer, mode="root")
+    argv = debian.argv(mirror, "bookworm", ["main"], packages, layer, mode="root")
     kept = [word for word in argv if not word.startswith("--customize-hook=")]  # its sources stay
     subprocess.run(kept, check=True)
     docker_archive(layer, folder / "docker.tar")
+    return folder / "docker.tar"
+
+
+@pytest.fixture
+def registry(archive: Path) -> Iterator[str]:
+    """The same in a registry of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = archive.parent
     inside = f"/scratch/ada/{folder.name}"
     (folder / "registry.yml").write_text(SERVE.format(folder=inside, port=port))
     server = subprocess.Popen(
@@ -84,7 +93,19 @@ def base(folder: Path) -> Iterator[str]:
         server.kill()
 
 
-def test_the_cpu_image_on_a_base_of_a_registry(base: str, folder: Path) -> None:
+def test_the_cpu_image_on_a_base_of_a_registry(registry: str, folder: Path) -> None:
+    builds(registry, folder)
+
+
+def test_the_cpu_image_on_a_base_of_a_local_archive(archive: Path, folder: Path) -> None:
+    base = f"docker-archive:/scratch/ada/{folder.name}/{archive.name}"
+    output = builds(base, folder)
+    kept = succeeded(run(toolbox("apptainer", "inspect", "--deffile", output), 60)).stdout
+    assert "bootstrap: docker-archive\nfrom: base\n" in kept.lower()
+
+
+def builds(base: str, folder: Path) -> str:
+    """Build the CPU image on a base; return its path."""
     output = f"/scratch/ada/{folder.name}/cpu.sif"
     words = ["build", "cpu", "--base", base, "--pack-level", "1", "-o", output]
     runner = [sys.executable, "-m", "tests.cluster", "runner", "--", *words]
@@ -94,3 +115,4 @@ def test_the_cpu_image_on_a_base_of_a_registry(base: str, folder: Path) -> None:
     labels = succeeded(run(toolbox("apptainer", "inspect", "--labels", output), 60)).stdout
     assert "horovod.controllers: mpi,gloo" in labels
     assert "horovod.frameworks: pytorch,tensorflow" in labels
+    return output

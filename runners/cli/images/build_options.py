@@ -25,7 +25,8 @@ base = click.option(
     "--base",
     default="auto",
     metavar="auto|debian|IMAGE",
-    help="base of the image: Debian packages, or an image from a registry",
+    help="base of the image: Debian packages, an image from a registry, or one in a file "
+    "(docker-archive:FILE, oci-archive:FILE)",
 )
 ca = click.option(
     "--ca-certificate",

@@ -37,7 +37,7 @@ def main(folder: Path) -> Path:
     """Base, environment, image."""
     folders = BuildFolders(folder / "cache", folder / "work", folder / "images")
     output = folders.images / "small.sif"
-    plan = BuildPlan(SMALL, "", folders, output, Revision("1", "abc", 1700000000), 3)
+    plan = BuildPlan(SMALL, None, folders, output, Revision("1", "abc", 1700000000), 3)
     for made in (plan.wheels, plan.horovod, folders.images):
         made.mkdir(parents=True)
     (plan.horovod / "none.whl").touch()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import build_record, build_steps, catalogue, plan, trainers
+from containers import base_image, build_record, build_steps, catalogue, plan, trainers
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_folders import BuildFolders
@@ -30,7 +30,7 @@ def make(tmp_path: Path, **changes: object) -> BuildPlan:
     folders = BuildFolders(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
     image = catalogue.image("cpu")
     output = folders.images / "horovod_cpu.sif"
-    made = BuildPlan(image, "", folders, output, REVISION)
+    made = BuildPlan(image, None, folders, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -160,7 +160,7 @@ def test_an_image_is_current_at_any_level_or_at_the_one_that_is_asked_for(tmp_pa
 
 
 def test_a_registrys_base_needs_no_file_and_changes_the_keys(tmp_path: Path) -> None:
-    made = make(tmp_path, registry_base="debian:12")
+    made = make(tmp_path, base=base_image.find("debian:12", "amd64"))
     assert made.base_key(made.definition) == "docker:debian:12"
     assert made.key != make(tmp_path).key
 
@@ -195,7 +195,7 @@ def needed(made: BuildPlan) -> list[str]:
 
 def test_everything_is_made_the_first_time(tmp_path: Path) -> None:
     assert len(needed(make(tmp_path))) == 6
-    assert len(needed(make(tmp_path, registry_base="debian:12"))) == 4
+    assert len(needed(make(tmp_path, base=base_image.find("debian:12", "amd64")))) == 4
 
 
 def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
