@@ -60,7 +60,7 @@ MpiDefault=none
 # seconds, of which there are 120 by default.
 MinJobAge=30
 AuthInfo=cred_expire={5 if design.has(PREEMPTION) else 15}
-KillWait={15 if design.has(PREEMPTION) else 5}
+KillWait=15
 ReturnToService=2
 SlurmdTimeout=30
 SlurmctldTimeout=10

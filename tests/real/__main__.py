@@ -2,12 +2,14 @@
 
 Two files run at a time, beside the clusters, on as few as two cores: a job can be late by half a
 minute. A test that passes by itself is told of, with its name, and is to be looked at: it has
-found a race, in itself or in the kit. Arguments go to pytest.
+found a race, in itself or in the kit. `.ci/run` names a file for all of its lanes in RUNNER_RACES:
+the second such test fails the run. Arguments go to pytest.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,8 @@ AGAIN = ["--last-failed", "--last-failed-no-failures", "none", "-v"]
 MOST_AGAIN = 3
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
 EXIT_TESTS_FAILED = 1
+RACES = "RUNNER_RACES"  # the file to which each lane adds its tests that passed the second time
+MOST_RACES = 1
 
 
 def main(arguments: list[str]) -> int:
@@ -31,7 +35,24 @@ def main(arguments: list[str]) -> int:
     code = run(*AGAIN, *arguments)
     if code == 0:
         print("failed first and passed then, so there is a race:", *failed, sep="\n  ")
+        return count_races(failed)
     return code
+
+
+def count_races(names: list[str]) -> int:
+    """Add them to those of the lanes before; return the exit code."""
+    file = os.environ.get(RACES)
+    if not file:
+        return 0
+    with open(file, "a+", encoding="utf-8") as stream:
+        stream.write("".join(f"{name}\n" for name in names))
+        stream.seek(0)
+        found = stream.read().splitlines()
+    if len(found) <= MOST_RACES:
+        return 0
+    print(f"{len(found)} tests of this run failed first and passed then, so it fails:", end="")
+    print("", *found, sep="\n  ", flush=True)
+    return EXIT_TESTS_FAILED
 
 
 def run(*options: str) -> int:
