@@ -7,6 +7,10 @@ AutoGraph writes its functions into TMPDIR and imports them.
 All ranks of a node use one folder. Its name comes from a secret of the run, so that they need
 not ask each other. Each holds a lock on it; the last one removes it. What a killed job leaves is
 removed by the end of its script (`tidy`), or by the next job of the same user there.
+
+A process may outlive the folder, and another user can then make one of that name. So the path of
+the bytecode goes by the open folder of the process that holds it: /proc/PID/fd/N, which only this
+user may follow, and below which nobody makes anything once the folder is gone.
 Python 3.6, for what runs on a node's own.
 """
 
@@ -50,6 +54,13 @@ class Temporary:
         """Without a path it is a folder that somebody else holds, or none."""
         self.path, self.opened, self.holder = path, opened, os.getpid()
 
+    def bytecode(self, name: "str") -> "str":
+        """Return the path for it while this process holds the folder, "" where it holds none.
+
+        `name` is secret: a number of a process, and of what it has open, can come again.
+        """
+        return f"/proc/{self.holder}/fd/{self.opened}/{name}" if self.path else ""
+
     def leave(self) -> None:
         """Give it up, and remove it if nobody else holds it; not in a child of who entered it."""
         if self.opened is not None and self.holder == os.getpid():
@@ -65,17 +76,18 @@ def enter(env: "MutableMapping[str, str]", run_dir: "str") -> "tuple[Temporary, 
     A TMPDIR in which only the user can write stays: the folder in it is for bytecode alone.
     """
     given = env.get(TMPDIR, "")
-    if given and _is_ours(given) and env.get(BYTECODE, "").startswith(given):
+    if given and _is_ours(given) and _is_in(given, env.get(BYTECODE, "")):
         return Temporary(), []  # who started this process holds it
     if NAME.fullmatch(os.path.basename(given)):
         given = os.path.dirname(given)  # of another node, or of a job that has ended
     base, notes = _base(given)
     of_run = os.path.join(run_dir, "code")
     bases = dict.fromkeys([base, SHARED, of_run])  # most often, the first is the second
-    folder = _first_made(list(bases), _name(run_dir, env))
+    host, digest = os.uname().nodename, _digest(run_dir, env)
+    folder = _first_made(list(bases), f"{_of_host(host)}.{digest[:RANDOM]}")
     env[TMPDIR] = given if base == given and is_private(given) else folder.path or base
     if not is_private(env.get(BYTECODE, "")):
-        env[BYTECODE] = os.path.join(folder.path or of_run, "pycache")
+        env[BYTECODE] = folder.bytecode(digest[RANDOM:]) or os.path.join(of_run, "pycache")
     if not os.access(os.path.expanduser("~"), os.W_OK):
         # Keras would read its settings and datasets, some of them pickles, in /tmp/.keras.
         env.setdefault("KERAS_HOME", os.path.join(folder.path or of_run, "keras"))
@@ -99,13 +111,14 @@ def _base(given: "str") -> "tuple[str, list[str]]":
     return given, []
 
 
-def _name(run_dir: "str", env: "MutableMapping[str, str]") -> "str":
-    """Return the folder's name for this start of a run, a random one without its secret."""
-    host = os.uname().nodename
+def _digest(run_dir: "str", env: "MutableMapping[str, str]") -> "str":
+    """Return what names are made of on this node, for this start of a run; random without a secret.
+
+    What of it is in the folder's name says nothing of the rest.
+    """
     key = read(os.path.join(run_dir, TEMPORARY_KEY))
-    start = ".".join([host, *(env.get(name, "") for name in OF_START)])
-    digest = hmac.new(key.encode() or os.urandom(16), start.encode(), hashlib.sha256)
-    return f"{_of_host(host)}.{digest.hexdigest()[:RANDOM]}"
+    start = ".".join([os.uname().nodename, *(env.get(name, "") for name in OF_START)])
+    return hmac.new(key.encode() or os.urandom(16), start.encode(), hashlib.sha256).hexdigest()
 
 
 def _of_host(host: "str") -> "str":
@@ -152,6 +165,13 @@ def _is_ours(folder: "str") -> "bool":
     except OSError:
         return False
     return bool(NAME.fullmatch(os.path.basename(folder)))
+
+
+def _is_in(folder: "str", path: "str") -> "bool":
+    try:
+        return os.path.samefile(os.path.dirname(path), folder)
+    except OSError:
+        return False
 
 
 def is_private(folder: "str") -> "bool":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.real.conftest import IMAGE, Login, on_cluster
+from tests.real.conftest import IMAGE, Login, on_cluster, succeeded
 
 from .conftest import Stranger, start
 
@@ -115,3 +115,52 @@ def test_nor_does_a_script_that_imports_what_it_writes(
         on_cluster(["rm", "-rf", *there], user="root", node=node)  # the script's own files
         assert not [path for path in there if path.startswith(PROOF)]
     on_cluster(["rm", "-rf", shared], user="root")
+
+
+# Starts a Python once the command around it has ended, and the job's own folder is gone: with the
+# path of bytecode that it was given, then with one by that folder's name.
+OUTLIVES = """
+until [ -e attack ]; do sleep 0.1; done
+python3 -c pass; touch first
+until [ -e control ]; do sleep 0.1; done
+PYTHONPYCACHEPREFIX=$TMPDIR/pycache python3 -c pass; touch second
+"""
+ENDS = """
+echo "$TMPDIR ${PYTHONPYCACHEPREFIX##*/}" > told
+setsid -f bash outlives.sh > /dev/null 2>&1
+until [ -e go ]; do sleep 0.1; done
+"""
+# What each Python imports first, when there is no open() yet, wherever it could be looked for.
+AGAIN = r"""
+import encodings.aliases, importlib.util, marshal, os, sys
+folder, name, proof = sys.argv[1:]
+source = encodings.aliases.__file__
+text = open(source).read() + f"\nimport posix; posix.mkdir({proof!r})\n"
+pyc = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+for sys.pycache_prefix in (f"{folder}/pycache", f"{folder}/{name}"):
+    target = importlib.util.cache_from_source(source)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "wb") as file:
+        file.write(pyc + marshal.dumps(compile(text, source, "exec")))
+"""
+
+
+def test_who_makes_the_folder_again_is_not_heard_by_what_outlived_it(
+    login: Login, bob: Stranger
+) -> None:
+    """Bob even knows the secret name, which was in the folder that only ada could read."""
+    proof = f"{login.folder}/ran"
+    login.write("outlives.sh", OUTLIVES)
+    login.write("ends.sh", ENDS)
+    login.sh("mkdir -p run/code; cp -r /opt/kit/runners/injob run/code/injob")
+    login.sh("setsid -f python3 run/code/injob around bash ends.sh > log 2>&1")
+    login.sh("timeout 60 sh -c 'until [ -s told ]; do sleep 0.1; done' || { cat log; exit 1; }")
+    folder, name = login.sh("cat told").split()
+    assert folder in bob.sh("ls -d /tmp/runner-*").split()
+    assert bob.run("mkdir", folder).returncode != 0
+    login.sh(f"touch go; timeout 60 sh -c 'while [ -e {folder} ]; do sleep 0.1; done'")
+    succeeded(bob.python(AGAIN, folder, name, proof))
+    login.sh("touch attack; timeout 60 sh -c 'until [ -e first ]; do sleep 0.1; done'")
+    assert login.run("test", "-e", "ran").returncode == 1
+    login.sh("touch control; timeout 60 sh -c 'until [ -e second ]; do sleep 0.1; done'")
+    login.sh("test -d ran")

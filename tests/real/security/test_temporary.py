@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -18,9 +19,10 @@ TRAINER = """
 import os, signal, subprocess, sys, tempfile, time
 how, folder = sys.argv[1], tempfile.gettempdir()
 open(f"{folder}/of-{os.environ['RANK']}", "w").close()
-child = [sys.executable, "-c", "import sys; print(sys.pycache_prefix)"]
+child = [sys.executable, "-c", "import os, sys; print(os.path.realpath(sys.pycache_prefix))"]
 prefix = subprocess.run(child, capture_output=True, text=True).stdout.strip()
-print("USES", folder, oct(os.stat(folder).st_mode)[-3:], prefix, sys.pycache_prefix, flush=True)
+mode, own = oct(os.stat(folder).st_mode)[-3:], os.path.realpath(sys.pycache_prefix)
+print("USES", folder, mode, prefix, own, flush=True)
 if how == "saves":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 go = os.path.join(os.path.dirname(__file__), "go")
@@ -77,7 +79,8 @@ def check(job: Job) -> list[str]:
     folders = {folder for folder, *_ in uses(job)}
     for folder, mode, *prefixes in uses(job):
         assert mode == "700"
-        assert prefixes == [f"{folder}/pycache"] * 2
+        assert [os.path.dirname(prefix) for prefix in prefixes] == [folder] * 2
+        assert len(set(prefixes)) == 1
         assert len(folder) < 60
     return sorted(folders)
 
@@ -153,11 +156,12 @@ def test_where_the_user_or_site_says(login: Login) -> None:
 
 def test_commands_beside_the_ranks_have_one_of_their_own(login: Login) -> None:
     job = started(login, "waits", *NONE)
-    show = "python3 -c 'import sys, tempfile; print(tempfile.gettempdir(), sys.pycache_prefix)'"
-    done = succeeded(login.runner("exec", job.id, "--", "sh", "-c", show))
+    told = "tempfile.gettempdir(), os.path.realpath(sys.pycache_prefix)"
+    show = f"import os, sys, tempfile; print({told})"
+    done = succeeded(login.runner("exec", job.id, "--", "sh", "-c", f"python3 -c '{show}'"))
     folder, prefix = done.stdout.split()
     assert folder not in check(job)
-    assert prefix == f"{folder}/pycache"
+    assert os.path.dirname(prefix) == folder
     login.sh("touch go")
     assert job.end() == 0, job.log
 

@@ -21,7 +21,7 @@ from runners.injob import TEMPORARY_KEY, temporary
 from .test_gate import run
 
 TOLD = """import json, os, sys, tempfile
-print(json.dumps([tempfile.gettempdir(), sys.pycache_prefix]))"""
+print(json.dumps([tempfile.gettempdir(), os.path.realpath(sys.pycache_prefix)]))"""
 INJOB = Path(runners.injob.__file__).parent
 AROUND = [sys.executable, str(INJOB), "around"]
 
@@ -196,6 +196,34 @@ def test_bytecode_that_others_could_have_planted_is_not_run(
     code, out = run(tmp_path, text, "--no-gate")
     assert code == 0, out
     assert (out.count("| SOURCE"), out.count("EVIL")) == (2, 0)
+
+
+def test_bytecode_of_a_folder_that_was_made_again_is_not_run(tmp_path: Path, base: Path) -> None:
+    """A process may outlive its job's folder; whoever makes it again may even know all names."""
+    place = tmp_path / "place"
+    place.mkdir()
+    planted(place, "mine")
+    env = {"TMPDIR": str(base)}
+    folder, _ = temporary.enter(env, str(tmp_path))
+    prefix = Path(env[temporary.BYTECODE])
+    assert prefix.parent.samefile(folder.path)
+    again = Path(f"{folder.path}/{prefix.name}{place}")
+
+    def said(**more: str) -> str:
+        command = [sys.executable, "-c", "import mine"]
+        environ = {**os.environ, "PYTHONPATH": str(place), **env, **more}
+        return subprocess.run(command, env=environ, text=True, capture_output=True).stdout
+
+    assert said() == "SOURCE\n"
+    assert again.is_dir(), "bytecode is not kept"
+    folder.leave()
+    assert said() == "SOURCE\n"
+    assert list(base.iterdir()) == []
+    again.mkdir(parents=True)
+    (pyc,) = (place / "__pycache__").iterdir()
+    pyc.rename(again / pyc.name)
+    assert said() == "SOURCE\n"
+    assert said(PYTHONPYCACHEPREFIX=f"{folder.path}/{prefix.name}") == "EVIL\n"
 
 
 def test_bytecode_of_an_environment_is_still_used(tmp_path: Path) -> None:
