@@ -20,6 +20,7 @@ from runners.core.progress import Progress
 from . import log_causes
 
 SECONDS_TO_STOP = 30
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal for a process whose parent ends
 _running: set[subprocess.Popen[Any]] = set()  # the commands of steps that run beside each other
 VARIABLE = re.compile(r"\w+=")
 
@@ -31,6 +32,19 @@ def run(
 
     Raises SystemFault with the reason if it fails.
     """
+    import ctypes  # here: a launch runs nothing, and a child between fork and exec imports nothing
+
+    libc, ours = ctypes.CDLL(None), os.getpid()
+    heeds_sigint = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+    def become_command() -> None:
+        if heeds_sigint:  # a script's program in the background ignores SIGINT, and so would this
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Who is killed stops nothing: the command would go on, in the folder of the next build.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != ours:
+            os._exit(128 + signal.SIGKILL)
+
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         # A session of its own: Ctrl-C reaches it once, from us, not twice.
@@ -42,17 +56,12 @@ def run(
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=_heed_sigint if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else None,
+            preexec_fn=become_command,
         )
         with stoppable(process):
             code = process.wait()
     if code:
         raise SystemFault(_report(command, code, log))
-
-
-def _heed_sigint() -> None:
-    """A script's program in the background ignores SIGINT, and so would its child."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:

@@ -172,7 +172,10 @@ def test_how_horovod_is_compiled(tmp_path: Path) -> None:
     assert (found["CC"], found["CXX"]) == ("cc", "/cray/CC")
 
 
-@pytest.mark.parametrize(("cores", "gb", "flag"), [(8, 4, "-j1"), (8, 6, "-j2"), (2, 24, "-j2")])
+@pytest.mark.parametrize(
+    ("cores", "gb", "flag"),
+    [(8, 4, "-j1"), (8, 6, "-j2"), (2, 24, "-j2"), (1, 4, "-j1"), (8, 2, "-j1")],
+)
 def test_compilers_run_at_once_as_far_as_memory_allows(
     monkeypatch: pytest.MonkeyPatch, cores: int, gb: int, flag: str
 ) -> None:

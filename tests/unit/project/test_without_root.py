@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +51,29 @@ def test_the_demo_without_root_asks_for_pytorch_without_cuda_first() -> None:
     assert first[0].endswith("+cpu")
     assert second[0] == first[0].partition("+")[0]
     assert first[1:] == second[1:]
+
+
+def test_an_interrupted_demo_takes_nothing_half_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_CACHE", str(tmp_path))
+    made: list[Path] = []
+    interrupts = [KeyboardInterrupt]
+
+    def create(folder: Path, **options: object) -> None:
+        assert options["clear"], "what is left of the first one stays"
+        folder.mkdir(parents=True, exist_ok=True)
+        made.append(folder)
+
+    def install(words: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        if interrupts:
+            raise interrupts.pop()
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(venv, "create", create)
+    monkeypatch.setattr(subprocess, "run", install)
+    with pytest.raises(KeyboardInterrupt):
+        demo_here.environment()
+    assert made[0].exists()
+    assert demo_here.environment() == demo_here.environment() == made[0]
+    assert made == [made[0]] * 2
