@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -203,6 +204,21 @@ def test_up_repairs_after_a_whole_node_was_killed(small: str) -> None:
     os.kill(pid, signal.SIGKILL)
     cluster("--state", small, "up", "--nodes", "1")
     assert node_pids(small)["n1"] not in (None, pid)
+    assert cluster("--state", small, "exec", "--", "srun", "hostname").stdout == "n1\n"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_up_begins_anew_after_one_that_was_interrupted(small: str, how: signal.Signals) -> None:
+    """As `make demo` is, by somebody who does not want to wait."""
+    cluster("--state", small, "down")
+    command = [sys.executable, "-m", "tests.cluster", "--state", small, "up", "--nodes", "1"]
+    interrupted = subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL)
+    while not node_pids(small).get("login"):
+        assert interrupted.poll() is None
+        time.sleep(0.02)
+    interrupted.send_signal(how)
+    assert interrupted.wait() != 0
+    cluster("--state", small, "up", "--nodes", "1")
     assert cluster("--state", small, "exec", "--", "srun", "hostname").stdout == "n1\n"
 
 
