@@ -28,8 +28,11 @@ RAS_DETAILS = 8  # to tell
 HEADERS = ("", "rank", "host", "state", "file", "line", "call")
 ROWS = 8  # of the table
 LABEL = re.compile(r"\d+@\S+ \| ")  # of a rank's line
-# How a stall ends that is none of progress: `*** STEP 7.0 ON n1 CANCELLED AT ... ***`, or an error
-ENDED = re.compile(r" CANCELLED AT |Traceback \(most recent|[Ww]atchdog|[Tt]imed? ?out")
+# How a stall ends without progress: `*** STEP 7.0 ON n1 CANCELLED AT ... ***`, torchrun's
+# `Received 15 death signal` and `Sending process 7 closing signal`, or an error
+ENDED = re.compile(
+    r" CANCELLED AT |(?:death|closing) signal|Traceback \(most recent|[Ww]atchdog|[Tt]imed? ?out"
+)
 
 
 @dataclass(frozen=True)

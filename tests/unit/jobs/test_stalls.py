@@ -107,6 +107,7 @@ def test_a_stall_is_read_back_as_it_was_written() -> None:
     (INSPECTOR, False),
     ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n0@n1 | Terminated\n", False),
     ("0@n1 | [rank0]:[E] Watchdog caught collective operation timeout\n0@n1 | more\n", False),
+    ("0@n1 | W1128 api.py:739] Received 15 death signal, shutting down workers\n0@n1 | x\n", False),
     ("0@n1 | epoch 2\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n", True),
 )
 def test_ranks_that_wrote_more_went_on(log: str, moved: bool) -> None:
