@@ -96,7 +96,7 @@ def _commands_of(distribution: Distribution) -> Iterator[AddonCommand]:
     if GROUP not in (distribution.read_text("entry_points.txt") or ""):
         return
     label = f"{distribution.metadata['Name']} {distribution.version}"
-    summary = distribution.metadata["Summary"] or ""
+    summary = " ".join(distribution.metadata.get_all("Summary", []))
     for entry_point in distribution.entry_points:
         if entry_point.group == GROUP:
             yield AddonCommand(entry_point, label, summary)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from . import atomic
-from .errors import Refused, SystemFault, UsageError
+from .errors import Refused, SystemFault
 from .version import __version__
 
 LARGEST = 256 << 20  # bytes of JSON
@@ -50,27 +50,6 @@ def from_here(path: Path) -> str:
 def read_text(path: Path) -> str:
     """Return a text, odd bytes replaced; "" for one that does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-
-def read_named(path: Path) -> str:
-    """Return the text of a file that the user named; raise UsageError for one that is none."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not text", str(error)) from None
-    except OSError as error:
-        raise UsageError(f"cannot read {path}", str(error.strerror)) from None
-    if "\0" in text:
-        raise UsageError(f"{path} is not text", "it has bytes that are 0")
-    return text
-
-
-def write_named(path: Path, text: str) -> None:
-    """Write a file that the user named; raise UsageError where it cannot be written."""
-    try:
-        atomic.write_text(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}", str(error)) from None
 
 
 def tail(path: Path, size: int) -> bytes:

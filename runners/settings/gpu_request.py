@@ -77,7 +77,8 @@ def check(resources: Resources) -> None:
         "--gpus-per-node": resources.gpus_per_node,
         "--gres": resources.gres if gpus.in_gres(resources.gres) else None,
     }
-    given = {name: text for name, text in ways.items() if text}
+    # A 0 beside a number is refused by without_none.
+    given = {n: text for n, text in ways.items() if text and not gpus.is_none(n[2:], text)}
     if len(given) == 2 and gpus.in_gres(resources.gres) != gpus.typed(
         resources.gpus_per_node or ""
     ):

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from runners.core import files
-
+from . import named_files
 from .batch_scripts.file_kind import FileKind, kind_of
 
 EXAMPLE = """\b
@@ -56,7 +55,7 @@ def convert_command(
     is left out, what could not be carried over, and what is wrong in it. The script is never
     executed.
     """
-    text = files.read_named(file)
+    text = named_files.read(file)
     options = {"--output": output, "--target": target, "--check": check, "--json": as_json}
     given = [option for option, value in options.items() if value]
     chosen = FileKind(kind) if kind else None
@@ -90,8 +89,9 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
 def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:
     from .dockerfile.convert import convert
 
-    made = convert(file, text, target, output.name if output else "")
-    build = shlex.join(["runner", "build", str(output or "my.def")])
+    written = output or named_files.of_stdout()
+    made = convert(file, text, target, written.name if written else "")
+    build = shlex.join(["runner", "build", str(written or "my.def")])
     _write(made.text, output, [*map(str, made.notes), *made.refused.splitlines()], build)
 
 
@@ -99,7 +99,8 @@ def _definition(text: str, file: Path, output: Path | None) -> None:
     from .dockerfile.from_definition import convert
 
     made, folder = convert(file, text), shlex.quote(str(file.parent))
-    build = f"podman build -t NAME -f {shlex.quote(str(output or 'Dockerfile'))} {folder}"
+    written = output or named_files.of_stdout() or "Dockerfile"
+    build = f"podman build -t NAME -f {shlex.quote(str(written))} {folder}"
     _write(made.text, output, list(map(str, made.notes)), build)
 
 
@@ -109,7 +110,8 @@ def _write(text: str, output: Path | None, notes: list[str], following: str) -> 
         click.echo(line, err=True)
     if output is None:
         click.echo(text, nl=False)
-        click.echo(f"next: write it to a file with -o, and build that: {following}", err=True)
+        first = "" if named_files.of_stdout() else "write it to a file with -o, and build that: "
+        click.echo(f"next: {first}{following}", err=True)
     else:
-        files.write_named(output, text)
+        named_files.write(output, text)
         click.echo(f"wrote {output}; next: {following}", err=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests import addons
+from tests.documents import ROOT
 from tests.unit.in_process import runner
 
 DOCKERFILE = "FROM debian:12-slim\nEXPOSE 80\n"
@@ -31,6 +36,24 @@ def test_a_dockerfile_becomes_a_definition_and_the_next_command_is_said(
     shown = runner(monkeypatch, capsys, "convert", "Dockerfile")
     assert shown.stdout == (here / "a b.def").read_text()
     assert shown.stderr.splitlines()[-1].endswith("-o, and build that: runner build my.def")
+
+
+def test_a_file_that_the_shell_writes_is_the_one_to_build(here: Path) -> None:
+    """In processes of their own, whose stdout is a file."""
+    (here / "Dockerfile").write_text(f"{DOCKERFILE}COPY . /opt\n")
+    (here / "first.def").write_text(DEFINITION)
+    program = [sys.executable, "-c", "from runners.cli import main; main()", "convert"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *addons.paths()])}
+    for source, target, following in (
+        ("Dockerfile", "my own.def", "runner build 'my own.def'"),
+        ("first.def", "made", "podman build -t NAME -f made ."),
+    ):
+        with open(target, "w") as file:
+            done = subprocess.run(
+                [*program, source], stdout=file, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        assert done.stderr.splitlines()[-1] == f"next: {following}"
+    assert "my own.def" in (here / "my own.def").read_text()  # as COPY leaves it out
 
 
 def test_a_definition_becomes_a_dockerfile(

@@ -25,7 +25,10 @@ def test_it_needs_the_kit_that_it_comes_with() -> None:
     assert version.__version__.startswith(f"{runner_convert.NEEDS}.")
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
     assert project["version"] == version.__version__
-    assert not [name for name in project["dependencies"] if name.startswith("horovod")]
+    needed = set(project["dependencies"])
+    assert not [name for name in needed if name.startswith("horovod")]
+    files = (ROOT / "requirements.txt", ROOT / "tests/requirements.txt")
+    assert needed <= {line for file in files for line in file.read_text().splitlines()}
 
 
 def test_another_kit_is_told_what_to_install(

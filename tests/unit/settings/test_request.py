@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
-from runners.core.errors import UsageError
+from runners.core.errors import Problems, UsageError
 from runners.core.model import BindMount, ImageInfo, JobSpec
 from runners.core.trainer import Trainer
 from runners.settings import config, request
@@ -79,6 +79,14 @@ def test_bad_requests(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as error:
         spec(**asked)
     assert words in str(error.value)
+
+
+@each({"gpus-per-node": "0", "gres": "gpu:2"}, {"gpus-per-node": "2", "gres": "gpu:0"})
+def test_gpus_and_none_are_one_problem(asked: dict[str, Any]) -> None:
+    merged = config.merge([config.ConfigLayer(FLAG, asked)])
+    problems = Problems()
+    request.resources(merged, True, problems)
+    assert ["ask for GPUs and for none" in error.what for error in problems.found] == [True]
 
 
 @each("30", "30:00", "01:30:00", "2-12", "2-12:30", "2-12:30:15")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
@@ -25,7 +26,7 @@ MOST_DEPTH = 8  # of functions within functions
 MOST_CALLS = 100
 
 
-class SimpleReader:
+class SimpleReader(ABC):
     """Reads simple commands; what is compound, and $(...), is up to a class above."""
 
     def __init__(self, text: str, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
@@ -33,9 +34,9 @@ class SimpleReader:
         self.functions, self.calls = dict[str, Node](), count()
         self.content = Content(noted=scope.noted)
 
+    @abstractmethod
     def substitute(self, node: Node, around: Surroundings) -> Word:
         """Return what $(...) prints."""
-        raise NotImplementedError
 
     def _expander(self, around: Surroundings, below: int = 0) -> Expander:
         """Return what expands words, `below` lines further down than their nodes tell."""

@@ -80,7 +80,7 @@ def convert(path: Path, text: str) -> Dockerfile:
         raise Refused(f"{path.name} cannot become a Dockerfile", evidence)
     try:
         return Dockerfile(_written(own, files), list(_notes(lines, own)))
-    except NotImplementedError as error:  # how spython refuses a text
+    except RuntimeError as error:  # spython refuses a text by a kind of it
         raise Refused(f"{path.name} cannot be read by spython", str(error)) from None
 
 
