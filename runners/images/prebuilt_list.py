@@ -86,16 +86,16 @@ def read(source: str, plain: bool, action: str = "pull") -> tuple[PrebuiltImage,
     """
     if source.startswith("oras://"):
         server = _server(source, plain, action)
-        path, content = Path(FILE), config.read_toml(Path(FILE), lambda: _download(server))
+        content = config.read_toml(Path(FILE), lambda: _download(server))
     else:
         path = Path(source, FILE)
         if not os.path.lexists(path):
             raise NotFound(f"{source} has no {FILE}", "", "runner push --list, by who has images")
         content = config.read_trusted(path, os.environ)
-    form = content.pop("form", None)
+    where, form = f"{FILE} of {source}", content.pop("form", None)
     if form != FORM:
-        raise Refused(f"{path} of {source} is of form {form}", f"this runner reads form {FORM}")
-    check(f"{path} of {source}", {"image": IMAGES}, content)
+        raise Refused(f"{where} is of form {form}", f"this runner reads form {FORM}")
+    check(where, {"image": IMAGES}, content)
     images: tuple[PrebuiltImage, ...] = convert(IMAGES, content.get("image", []))
     return images
 

@@ -204,6 +204,16 @@ def test_a_site_has_a_source_for_all_its_users(workshop: Workshop, desk: Desk) -
     assert facts["digest"] == digest_of(workshop, "ours/horovod_cpu.sif")
 
 
+def test_a_pulled_image_is_pushed_on_to_a_mirror(desk: Desk, registry: Server) -> None:
+    settings(desk, f"oras://{registry.host}/kit")
+    digest = desk.pull("cpu")["digest"]
+    mirror = f"{desk.folder}/mirror"
+    succeeded(desk.runner("push", "--list", "horovod_cpu.sif", mirror))
+    settings(desk, mirror)
+    assert "from elsewhere" in desk.refused(REFUSED, "cpu"), "images.lock has the other source"
+    assert desk.pull("cpu", "--update")["digest"] == digest
+
+
 def test_any_client_takes_the_image(workshop: Workshop, registry: Server) -> None:
     source = f"oras://{registry.host}/kit/horovod_cpu:{__version__}-{architecture()}"
     pull = f"apptainer pull --no-https out.sif {source}"

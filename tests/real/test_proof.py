@@ -149,7 +149,8 @@ def test_signed_and_then_altered(place: Place) -> None:
     place.sign()
     code, state, words = place.signature()
     assert (code, state) == (0, "pass")
-    assert f"{key} (ada (test) <ada@example.org>)" in words
+    assert key in words
+    assert "ada (test) <ada@example.org>" in words
     place.alter(1_000_000)
     code, state, words = place.signature()
     assert (code, state) == (NOT_VERIFIED, "fail")
