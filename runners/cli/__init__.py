@@ -33,7 +33,7 @@ GROUPS = {
         "cancel": ("runs.job_control", "Cancel a job."),
         "result": ("runs.job_control", "Show a run's final metrics."),
         "compare": ("runs.compare", "Compare the settings and results of runs."),
-        "scale": ("runs.scale", "Run a scaling study; write tables, figures and a report."),
+        "scale": ("runs.scale", "Run a scaling study; write tables and a drawing."),
     },
     "Interactive": {
         "shell": ("interactive.shell", "Open a shell in an image on an allocated node."),

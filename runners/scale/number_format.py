@@ -1,4 +1,4 @@
-"""Numbers as people read them, on the page and in the terminal. Pure."""
+"""Numbers as people read them, in tables and sentences. Pure."""
 
 from __future__ import annotations
 

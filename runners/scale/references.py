@@ -1,4 +1,4 @@
-"""Published scaling results, which a study may be drawn beside; they stand in references.toml."""
+"""Published scaling results, shown beside a study; they stand in references.toml."""
 
 from __future__ import annotations
 

@@ -63,16 +63,6 @@ class StudyReport:
     def sizes(self) -> list[int]:
         return sorted({point.ranks for point in self.points})
 
-    def software(self) -> dict[str, str]:
-        """Return what was used, by name: versions, devices and controllers of all runs."""
-        used: dict[str, dict[str, None]] = {}
-        for run in self.runs:
-            device = f"{run.device}, {run.threads} threads a rank" if run.threads else run.device
-            facts = {"device": device, "controller": run.controller, **run.versions}
-            for name, value in facts.items():
-                used.setdefault(name, {})[str(value)] = None
-        return {name: "; ".join(values) for name, values in used.items() if any(values)}
-
     def name_of(self, point: Summary) -> str:
         uneven = len({each.ranks / each.nodes for each in self.points}) > 1
         size = f"{point.nodes}x{point.ranks // point.nodes}" if uneven else point.nodes

@@ -1,4 +1,4 @@
-"""Writes a study's results: results.csv, results.json, and with extra packages a page."""
+"""Writes a study's results: results.csv, results.json, and with matplotlib a drawing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .study_request import as_json
 
 SCHEMA = 1  # of results.json
 LISTS = ("hosts", "rates")
-EXTRA = ("matplotlib>=3.7", "jinja2>=3.1")
-INSTALL = shlex.join([sys.executable, "-m", "pip", "install", *EXTRA])
+EXTRA = "matplotlib>=3.7"
+INSTALL = shlex.join([sys.executable, "-m", "pip", "install", EXTRA])
 
 
 def write(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
@@ -41,35 +41,35 @@ def write(paths: StudyPaths, record: StudyRecord, statuses: Sequence[PointStatus
     return report
 
 
-def write_page(report: StudyReport, paths: StudyPaths) -> tuple[str, ...]:
-    """Write the page of a study; return the names of the packages without which there is none.
+def draw(report: StudyReport, paths: StudyPaths) -> bool:
+    """Draw a study that has measurements; return False where matplotlib is missing.
 
     Raises SystemFault as `write`.
     """
-    missing = missing_packages()
-    if not missing:
-        from . import page
+    if not can_draw():
+        return False
+    if report.points:
+        from . import plot
 
-        page.write(report, paths)
-    return missing
+        plot.write(report, paths.png)
+    return True
 
 
 def write_again(paths: StudyPaths, changes: StudyChanges) -> StudyReport:
     """Write the tables of a study that is there, without running anything.
 
-    Raises Refused where the packages for its page are missing, and as `study.load`.
+    Raises Refused where it could not be drawn, and as `study.load`.
     """
-    if missing := missing_packages():
-        what = f"--render-only needs {', '.join(missing)}, which this Python does not have"
-        raise Refused(what, "they are not installed by default", INSTALL)
+    if not can_draw():
+        what = "--render-only needs matplotlib, which this Python does not have"
+        raise Refused(what, "it is not installed by default", INSTALL)
     record = study.changed(study.load(paths), changes)
     study.save(paths, record)
     return write(paths, record, study.statuses(paths, record.question, {}))
 
 
-def missing_packages() -> tuple[str, ...]:
-    names = [each.partition(">")[0] for each in EXTRA]
-    return tuple(name for name in names if importlib.util.find_spec(name) is None)
+def can_draw() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def _report(record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:

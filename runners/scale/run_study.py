@@ -60,10 +60,10 @@ class StudyCounts:
 
 @dataclass(frozen=True)
 class StudyWritten:
-    """The page of a study, or the packages without which there is none; what to do next."""
+    """Where a study is written, whether it could be drawn, and what to do next."""
 
     paths: StudyPaths
-    missing: Sequence[str]
+    drawn: bool
     next_steps: Sequence[str]
 
 
@@ -79,7 +79,7 @@ def planned(order: StudyOrder, listener: Listener) -> tuple[list[PlannedRun], li
 
 
 def run(order: StudyOrder, listener: Listener) -> Iterator[StudyEvent]:
-    """Do what a study needs, and yield what is new of it: at last its report, then its page.
+    """Do what a study needs, and yield what is new of it: at last its report, then where it is.
 
     Raises Refused where a run cannot work, UsageError for what cannot be meant, and as
     `Work.to_the_end` and `results.write`.
@@ -126,11 +126,11 @@ def _counts(statuses: Sequence[PointStatus]) -> Counter[PointState]:
 
 
 def _written(paths: StudyPaths, report: StudyReport, again: str = "") -> Iterator[StudyEvent]:
-    """Yield a report, draw it, and yield its page; `again` is the command that runs the rest."""
+    """Yield a report, draw it, and yield where it is; `again` is the command for the rest."""
     yield report
-    missing = results.write_page(report, paths)
+    drawn = results.draw(report, paths)
     steps = [results.next_step(paths, report.failed[0]), again] if report.failed else []
-    yield StudyWritten(paths, missing, [step for step in steps if step])
+    yield StudyWritten(paths, drawn, [step for step in steps if step])
 
 
 @dataclass

@@ -38,9 +38,7 @@ class StudyPaths(Folder):
     runs = PathBelow("runs", "The runs' folders, as those of any launch.")
     csv = PathBelow("results.csv", "A line for each run.")
     json = PathBelow("results.json", "All that is known.")
-    png = PathBelow("scaling.png", "The drawings, for slides.")
-    svg = PathBelow("scaling.svg", "The drawings, for print.")
-    page = PathBelow("index.html", "All in one page.")
+    png = PathBelow("scaling.png", "The drawing of it.")
     lock = PathBelow(".lock", "Held by the `runner scale` that is at work on it.")
 
 

@@ -15,7 +15,7 @@ from tests.cluster.state import State
 from .conftest import UNPACKED, Login, new_folder, on_cluster, succeeded
 
 PYTHON = "/opt/runner/bin/python"
-PACKAGES = ("matplotlib>=3.7", "jinja2>=3.1")
+PACKAGES = ("matplotlib>=3.7",)
 
 
 @contextmanager

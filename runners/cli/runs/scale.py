@@ -1,4 +1,4 @@
-"""`runner scale`: the options of a study; runs it, continues it, or only writes its report."""
+"""`runner scale`: the options of a study; runs it, continues it, or only writes its results."""
 
 from __future__ import annotations
 
@@ -65,20 +65,23 @@ Examples:
     help="warm-up epochs to leave out",
 )
 @click.option(
-    "--reference", multiple=True, metavar="NAME", help="published results to draw; all: every one"
+    "--reference",
+    multiple=True,
+    metavar="NAME",
+    help="published results to compare with; all: every one",
 )
 @click.option("--study", metavar="DIR", help="folder of the study (default: studies/TRAINER)")
 @click.option(
     "--continue", "go_on", metavar="DIR", help="continue a study with its original command"
 )
 @click.option(
-    "--render-only", metavar="DIR", help="write a study's tables and report again; run nothing"
+    "--render-only", metavar="DIR", help="write a study's tables and drawing again; run nothing"
 )
 @click.option("--dry-run", "--dryrun", is_flag=True, help="list the runs and stop")
 @click.option("--json", "as_json", is_flag=True, help="print results.json")
 @options.without(OWN)
 def scale_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> None:
-    """Measure how TRAINER scales with the number of nodes; write tables, figures and a report.
+    """Measure how TRAINER scales with the number of nodes; write tables and a drawing.
 
     Repeat the same command to continue an interrupted study; finished runs are not repeated. With
     more nodes, repeats or values the study is extended.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 import click
 
 from ...scale import number_format
 from ...scale.drafts import PlannedRun
+from ...scale.references import PublishedSeries
 from ...scale.report import StudyReport, findings
 from ...scale.results import INSTALL, json_value
 from ...scale.run_study import StudyCounts, StudyEvent, StudyWarning, StudyWritten
@@ -76,7 +78,12 @@ def _report(report: StudyReport, as_json: bool) -> None:
     if report.points:
         rate, spare = f"{report.unit}/s", ("epoch", "start-up", "runs")
         names = ["nodes", "ranks", rate, "speed-up", "efficiency", *spare]
-        printer.table([_row(report, point) for point in report.points], names, spare)
+        rows = [_row(report, point) for point in report.points]
+        published = [row for series in report.references for row in _published(series)]
+        printer.table(rows + published, names, spare)
+    for series in report.references:
+        doubt = f"; {series.doubt}" if series.doubt else ""
+        click.echo(f"{series.name}: {series.title}; {series.source}{doubt}")
     for finding in findings(report):
         click.echo(finding)
     for each in report.cautions:
@@ -99,13 +106,23 @@ def _row(report: StudyReport, point: Summary) -> list[str]:
     ]
 
 
+def _published(series: PublishedSeries) -> list[list[str]]:
+    """Return the rows of published results, which tell no rate and perhaps no time of an epoch."""
+    rows = []
+    epochs = () if series.total else series.seconds
+    for ranks, share, epoch in zip_longest(series.ranks, series.efficiency, epochs):
+        speed_up = number_format.number(share * ranks / series.ranks[0])
+        numbers = [speed_up, number_format.percent(share), number_format.seconds(epoch)]
+        rows.append([series.name, str(ranks), "-", *numbers, "-", "-"])
+    return rows
+
+
 def _written(event: StudyWritten, as_json: bool) -> None:
-    """Print where the page is, or how to get one, and what to do next."""
-    if event.missing:
+    """Print where the results are, how to get a drawing of them, and what to do next."""
+    if not event.drawn:
         later = shlex.join(["runner", "scale", "--render-only", str(event.paths.root)])
-        names = ", ".join(event.missing)
-        printer.tell(f"no figures, no page: {names} not installed\n  {INSTALL}\n  {later}")
-    elif not as_json:
-        click.echo(f"page: {event.paths.page}")
+        printer.tell(f"no drawing: matplotlib is not installed\n  {INSTALL}\n  {later}")
+    if not as_json:
+        click.echo(f"results: {event.paths.root}")
     for step in event.next_steps:
         printer.tell(step)
