@@ -1,4 +1,5 @@
-"""Train a small convolutional network on handwritten digits, with TensorFlow and Horovod.
+"""Train a small convolutional network on handwritten digits, with TensorFlow and Horovod or its own
+MultiWorkerMirroredStrategy.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
 MNIST, in IDX form or as mnist.npz. With the defaults at least 97 % of the test digits are right
@@ -8,16 +9,18 @@ Run it:
     runner launch --image horovod_cpu.sif --nodes 2 tf_mnist -- --epochs 5
     horovodrun -np 2 python -m recipes.tf_mnist
     python -m recipes.tf_mnist
+    python -m recipes.tf_mnist --exchange mirrored   (several ranks: each with its own TF_CONFIG)
 
 The loop is written out; `keras_mnist` has `model.fit`. Keras 3 wraps TensorFlow's variables;
 Horovod as it was released needs those inside: `v.value`.
 
 Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
-What is distributed in this file is marked `# Horovod:`.
+What is distributed in this file is marked `# Horovod:` and `# Mirrored:`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from argparse import Namespace
 from typing import Any
@@ -27,16 +30,22 @@ from typing import Any
 os.environ.update(KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import digits, options, ranks, run_tf
+from recipes import digits, mirrored, options, ranks, run_tf
+from recipes.ranks import UserError
+
+EXCHANGE = options.option("--exchange", "horovod")
+if EXCHANGE == "horovod":
+    import horovod.tensorflow as hvd
 
 
 def parser() -> options.Parser:
     """Define the options of this trainer beside those of all."""
     parser = options.Parser("tf_mnist", "Train a small network on handwritten digits.")
     add = parser.add_argument
+    exchanges = ("horovod", "mirrored")
+    add("--exchange", choices=exchanges, default="horovod", help="averages the gradients")
     add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
     add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
@@ -67,16 +76,17 @@ def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
 
 def read_options(world: ranks.Ranks) -> tuple[Namespace, str]:
     args = ranks.check(parser().parse_args(), world)
+    if EXCHANGE == "mirrored" and args.fp16_allreduce:
+        raise UserError("--fp16-allreduce is Horovod's: not with --exchange mirrored")
     return args, run_tf.pick_device(args, world)
 
 
-def functions(args: Namespace, model: Any, optimizer: Any, data: digits.Digits) -> tuple[Any, Any]:
+def functions(
+    args: Namespace, model: Any, optimizer: Any, data: digits.Digits, strategy: Any
+) -> tuple[Any, Any]:
     """Return what computes gradients, and what does the last pass of a step."""
     x_all, y_all = tf.constant(data.x_train), tf.constant(data.y_train)  # on the device
     indices = tf.TensorSpec([None], tf.int64)  # one graph for short batches too
-    # Horovod: how gradients are combined and sent.
-    op = hvd.Adasum if args.adasum else hvd.Average
-    compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
 
     @tf.function(
         input_signature=[indices, tf.TensorSpec([])], autograph=False, jit_compile=args.compile
@@ -90,37 +100,66 @@ def functions(args: Namespace, model: Any, optimizer: Any, data: digits.Digits) 
         weights = [v.value for v in model.trainable_variables]
         return [loss * tf.sign(weight), *tape.gradient(goal, weights)]
 
-    @tf.function(autograph=False)
     def step(part: tf.Tensor, weight: tf.Tensor, before: list[tf.Tensor]) -> tf.Tensor:
         """Do the last backward pass of a step and change the weights. Never compiled by XLA."""
         loss, *mine = run_tf.add(before, gradients(part, weight))
-        # Horovod: the mean over all ranks; each sets out while others are still computed.
-        means = [
-            hvd.allreduce(gradient, op=op, compression=compression, name=f"gradient.{number}")
-            for number, gradient in enumerate(mine)
-        ]
+        if strategy is None:
+            means = averaged(args, mine)
+        else:  # Mirrored: Keras' optimizer takes the sum over all replicas.
+            means = [gradient / strategy.num_replicas_in_sync for gradient in mine]
         optimizer.apply_gradients(zip(means, model.trainable_variables))
         return loss
 
-    return gradients, step
+    if strategy is None:
+        return gradients, tf.function(step, autograph=False)
+    # Mirrored: in each replica, of which a rank has one.
+    return in_replica(strategy, gradients), in_replica(strategy, step)
+
+
+def averaged(args: Namespace, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the gradients combined over all ranks."""
+    # Horovod: the mean over all ranks; each sets out while others are still computed.
+    op = hvd.Adasum if args.adasum else hvd.Average
+    compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
+    return [
+        hvd.allreduce(gradient, op=op, compression=compression, name=f"gradient.{number}")
+        for number, gradient in enumerate(gradients)
+    ]
+
+
+def in_replica(strategy: Any, function: Any) -> Any:
+    """Return what runs a function in this rank's replica."""
+
+    @tf.function(autograph=False)
+    def run(*words: Any) -> Any:
+        return strategy.run(function, args=words)
+
+    return run
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: find the other ranks.
+    workers = mirrored.Workers() if EXCHANGE == "mirrored" else None
+    world = ranks.horovod(hvd) if workers is None else workers.ranks()
     # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
     args, device = ranks.together(world, lambda: read_options(world))
     data = ranks.together(world, lambda: digits.load(args.data))
     run = run_tf.Run(args, world, "tf_mnist", device, data.describe())
 
     tf.keras.utils.set_random_seed(args.seed)
-    model = build_model(args, data)
-    optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
-    optimizer.build(model.trainable_variables)
-    # Horovod: all ranks start from the weights and the optimizer state of rank 0.
-    hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
+    strategy = None if workers is None else workers.strategy
+    # Mirrored: all ranks start from the variables of rank 0.
+    with contextlib.nullcontext() if strategy is None else strategy.scope():
+        model = build_model(args, data)
+        optimizer = tf.keras.optimizers.SGD(args.base_lr, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+    if strategy is None:
+        # Horovod: all ranks start from the weights and the optimizer state of rank 0.
+        variables = [v.value for v in model.variables + optimizer.variables]
+        hvd.broadcast_variables(variables, root_rank=0)
     # Horovod: from here on another seed on each rank, for dropout that differs.
     run_tf.draw(run_tf.seeds(model), args.seed, world.rank)
-    gradients, step = functions(args, model, optimizer, data)
+    gradients, step = functions(args, model, optimizer, data, strategy)
 
     def predict(part: Any) -> tuple[tf.Tensor, Any]:
         return model(data.x_test[part], training=False), data.y_test[part]
@@ -139,7 +178,7 @@ def main() -> None:
                 before = run_tf.add(before, gradients(*map(tf.constant, part)))
             run.step_done(step(*map(tf.constant, last), before))
         run.epoch_done(lambda: run.evaluate(len(data.y_test), predict))
-    run.finish(v.numpy() for v in model.trainable_variables)
+    run.finish((v.numpy() for v in model.trainable_variables), exchange=EXCHANGE)
 
 
 if __name__ == "__main__":

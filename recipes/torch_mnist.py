@@ -1,4 +1,4 @@
-"""Train a small convolutional network on handwritten digits, with PyTorch and Horovod.
+"""Train a small convolutional network on handwritten digits, with PyTorch and Horovod or DDP.
 
 Data: the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or with `--data DIR` (or DATA_DIR)
 MNIST, in IDX form or as mnist.npz. With the defaults at least 97 % of the test digits are right
@@ -7,28 +7,34 @@ after training, with 1, 2 or 4 ranks.
 Run it:
     runner launch --image horovod_cpu.sif --nodes 2 torch_mnist -- --epochs 5
     horovodrun -np 2 python -m recipes.torch_mnist
+    torchrun --nproc-per-node 2 -m recipes.torch_mnist --exchange ddp
     python -m recipes.torch_mnist
 
 Rank 0 writes metrics.jsonl, result.json and checkpoints/ into OUTPUT_DIR (without runner: `out`).
-What is distributed in this file is marked `# Horovod:`.
+What is distributed in this file is marked `# Horovod:` and `# DDP:`. Horovod need not be installed
+for `--exchange ddp`, which trains the same model by PyTorch alone.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 
-import horovod.torch as hvd
 import torch
 from torch import nn
 from torch.nn import functional
 
 from recipes import digits, options, ranks, run_torch
 
+EXCHANGE = options.option("--exchange", "horovod")
+if EXCHANGE == "horovod":
+    import horovod.torch as hvd
+
 
 def parser() -> options.Parser:
     """Define the options of this trainer beside those of all."""
     parser = options.Parser("torch_mnist", "Train a small network on handwritten digits.")
     add = parser.add_argument
+    add("--exchange", choices=("horovod", "ddp"), default="horovod", help="averages the gradients")
     add("--epochs", type=options.at_least(1), default=16, help="passes over the training set")
     add("--batch-size", type=options.at_least(1), default=32, help="samples of a rank and pass")
     add("--base-lr", type=options.at_least(0.0), default=0.05, help="learning rate for one rank")
@@ -57,11 +63,14 @@ def build_model(args: Namespace, data: digits.Digits) -> nn.Module:
 
 def distribute(
     args: Namespace, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> torch.optim.Optimizer:
-    """Return the optimizer that first averages the gradients over all ranks."""
-    # Horovod: all ranks start from the weights of rank 0.
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Return the model to call and the optimizer, which average the gradients over all ranks."""
+    if EXCHANGE == "ddp":
+        # DDP: all ranks start from the weights of rank 0; backward() averages the gradients.
+        return run_torch.with_ddp(model, args.fp16_allreduce), optimizer
+    # Horovod: all ranks start from the weights of rank 0; step() first averages the gradients.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    return hvd.DistributedOptimizer(
+    return model, hvd.DistributedOptimizer(
         optimizer,
         named_parameters=model.named_parameters(),
         op=hvd.Adasum if args.adasum else hvd.Average,
@@ -71,7 +80,8 @@ def distribute(
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    # Horovod: find the other ranks.
+    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
     # Horovod: an error on any rank is printed once and ends all of them.
     args = ranks.together(world, lambda: ranks.check(parser().parse_args(), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
@@ -83,10 +93,10 @@ def main() -> None:
     model = build_model(args, data).to(device)
     on_gpu = device.type == "cuda"
     sgd = torch.optim.SGD(model.parameters(), lr=args.base_lr, momentum=0.9, fused=on_gpu)
-    optimizer = distribute(args, model, sgd)
+    network, optimizer = distribute(args, model, sgd)
     # Horovod: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + world.rank)
-    forward = torch.compile(model) if args.compile else model
+    forward = torch.compile(network) if args.compile else network
 
     x, y, x_test, y_test = (  # the whole dataset lies on the device
         torch.from_numpy(array).to(device)
@@ -102,18 +112,20 @@ def main() -> None:
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            for part in batch.parts:
-                with run_torch.autocast(args, device):
-                    logits = forward(x[part])
-                    loss = functional.cross_entropy(logits, y[part], reduction="sum")
-                # With Adasum the mean of this rank's samples, else a share of the mean of all.
-                weight = 1 / max(1, batch.own) if args.adasum else batch.weight
-                (loss * weight).backward()
+            for number, part in enumerate(batch.parts, 1):
+                # DDP: the last backward pass of a step exchanges what all of them added up.
+                with run_torch.pass_of_step(network, number == len(batch.parts)):
+                    with run_torch.autocast(args, device):
+                        logits = forward(x[part])
+                        loss = functional.cross_entropy(logits, y[part], reduction="sum")
+                    # With Adasum the mean of this rank's samples, else a share of the mean of all.
+                    weight = 1 / max(1, batch.own) if args.adasum else batch.weight
+                    (loss * weight).backward()
                 losses += loss.detach()
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
         run.epoch_done(lambda: run.evaluate(model, test, lambda i: (model(x_test[i]), y_test[i])))
-    run.finish(run_torch.arrays(model.parameters()))
+    run.finish(run_torch.arrays(model.parameters()), exchange=EXCHANGE)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from runners.core.digest import key
 
 PACKAGES = ("numpy", "scikit-learn")
 LAUNCH = ("--scheduler", "local", "--runtime", "none", "--ntasks", "2", "--cpus-per-task", "1")
-TRAINER = ("--follow", "torch_ddp_mnist", "--", "--epochs", "8")
+TRAINER = ("--follow", "torch_mnist", "--", "--exchange", "ddp", "--epochs", "8")
 AFTERWARDS = """\
 
 Two ranks trained one model on this machine, with PyTorch's DDP. What was left out, and needs more:

@@ -26,7 +26,7 @@ from .case import Case, DecisionLog, RankResources
 from .pmi import PmiClient
 
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
-WITH_TORCH = {"torch_mnist": "torch_ddp_mnist", "minimal_torch": "minimal_ddp"}
+WITH_TORCH = {"minimal_torch": "minimal_ddp"}
 
 
 def controller(

@@ -92,11 +92,11 @@ class Drafts:
         question = self.record.question
         flags: dict[str, Any] = {**question.settings(point), "runs-dir": str(self.paths.runs)}
         trainer = question.trainer_of(point)
-        made = gather.plan(trainer, question.args, flags, self.dry_run, self.listener)
+        made = gather.plan(trainer, question.args_of(point), flags, self.dry_run, self.listener)
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
             raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
-        args = question.args_of(made.resources.tasks)
+        args = question.args_of(point, made.resources.tasks)
         own = replace(made.spec.trainer, args=args)
         return replace(made, spec=replace(made.spec, trainer=own))

@@ -17,6 +17,7 @@ from ..settings.table import LISTS, SETTINGS
 # What the study itself decides, for every run.
 OWN = frozenset(("nodes", "ntasks", "runs-dir", "output", "error"))
 TRAINER = "trainer"
+EXCHANGE = "exchange"  # an option of packaged trainers: what averages the gradients
 SIZE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?")
 BATCH = "--batch-size"
 
@@ -34,7 +35,7 @@ class Size:
 
 @dataclass(frozen=True)
 class StudyVariant:
-    """One way to run it: settings that differ from the other ways', `trainer` among them."""
+    """One way to run it: what differs from the others: settings, `trainer`, its `exchange`."""
 
     label: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
@@ -86,9 +87,10 @@ class StudyRequest:
         return points
 
     def settings(self, point: Point) -> dict[str, Any]:
-        """Return the settings of one run, `trainer` left out."""
+        """Return the settings of one run, the trainer and its exchange left out."""
         values = {**dict(self.flags), **dict(point.variant.settings), "nodes": point.size.nodes}
-        values.pop(TRAINER, None)
+        for name in (TRAINER, EXCHANGE):
+            values.pop(name, None)
         if point.size.per_node is not None:
             values.update(_on_each_node(values, point.size.per_node))
         return values
@@ -96,14 +98,16 @@ class StudyRequest:
     def trainer_of(self, point: Point) -> str:
         return str(dict(point.variant.settings).get(TRAINER, self.trainer))
 
-    def args_of(self, ranks: int) -> tuple[str, ...]:
+    def args_of(self, point: Point, ranks: int = 1) -> tuple[str, ...]:
         """Return the trainer's arguments for a number of ranks; UsageError if indivisible.
 
-        Only a strong study changes them: --batch-size is then that of all ranks together.
+        A strong study changes them: --batch-size is then that of all ranks together.
         """
+        exchange = dict(point.variant.settings).get(EXCHANGE)
+        args = (*self.args, *((f"--{EXCHANGE}", exchange) if exchange else ()))
         if not self.strong:
-            return self.args
-        place, batch = _batch(self.args)
+            return args
+        place, batch = _batch(args)
         if batch % ranks:
             raise UsageError(
                 f"--strong: {BATCH} {batch} cannot be shared by {ranks} ranks",
@@ -111,7 +115,7 @@ class StudyRequest:
                 f"{BATCH} {-(-batch // ranks) * ranks}",
             )
         share = str(batch // ranks)
-        words = list(self.args)
+        words = list(args)
         words[place] = share if words[place].isdigit() else f"{BATCH}={share}"
         return tuple(words)
 
@@ -210,12 +214,14 @@ def _variant(values: Mapping[str, str]) -> StudyVariant:
 
 def _value(name: str, text: str) -> Any:
     """Return a setting's value as its kind; raise UsageError for an unknown name or a bad value."""
-    if name == TRAINER:
+    if name in (TRAINER, EXCHANGE):
         return text
     setting = SETTINGS.get(name)
     if setting is None or name in OWN | LISTS:
         free = [each for each in SETTINGS if each not in OWN | LISTS]
-        raise UsageError(f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER]))
+        raise UsageError(
+            f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER, EXCHANGE])
+        )
     value: Any = text
     if setting.kind == "int" and text.isdigit():
         value = int(text)

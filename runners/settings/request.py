@@ -25,7 +25,7 @@ from ..core.model import (
 )
 from ..core.remedy import change
 from ..core.site import TIME
-from ..core.trainer import Trainer, Tuning
+from ..core.trainer import ProcessGroup, Trainer, Tuning
 from ..core.words import WordEnum
 from . import gpu_request, profiling, tuning
 from .config import Config
@@ -72,7 +72,8 @@ def job_spec(
         stage_image=one_of(ImageAccess, get("stage-image")),
         host_mpi=bool(get("host-mpi")),
         gate=get("gate") is not False,
-        tf_config=bool(get("tf-config")),
+        # A trainer of ours that needs it has no other way to find its ranks.
+        tf_config=bool(get("tf-config")) or trainer.world is ProcessGroup.TENSORFLOW,
         network_interfaces=tuple(filter(None, interfaces)),
         tuning=of(tuning.read, get, instead=Tuning()),
         profiling=of(profiling.read, get("profile-with"), get("profile-ranks")),

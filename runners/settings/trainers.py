@@ -33,6 +33,7 @@ WORLDS = {
     "horovod": ProcessGroup.HOROVOD,
     "ddp": ProcessGroup.TORCH,
     "fsdp": ProcessGroup.TORCH,
+    "mirrored": ProcessGroup.TENSORFLOW,
 }
 EXCHANGE = re.compile(r'"--exchange", choices=.*\bdefault="(\w+)"')
 # What a script or command seems to exchange gradients by; mpi4py meets as Horovod over MPI does.

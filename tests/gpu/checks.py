@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 # Each for a few steps: the trainer, its options, the module without which it is left out.
 TRAINERS = (
     ("torch_mnist", ("--epochs", "1"), "sklearn"),
-    ("torch_ddp_mnist", ("--epochs", "1"), "sklearn"),
+    ("torch_mnist", ("--exchange", "ddp", "--epochs", "1"), "sklearn"),
     ("torch_resnet", ("--synthetic", "--epochs", "1", "--max-steps", "5"), "torch"),
     ("torch_lm", ("--epochs", "1", "--max-steps", "20"), "torch"),
     ("torch_finetune", ("--epochs", "1", "--max-steps", "3"), "transformers"),
@@ -200,7 +200,7 @@ DIGITS = (
 TOKENS = ("--epochs", "2", "--batch-size", "{batch}", "--base-lr", "{root}")
 AGREE: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("torch_mnist", DIGITS, ()),
-    ("torch_ddp_mnist", DIGITS, ()),
+    ("torch_mnist", ("--exchange", "ddp", *DIGITS), ()),
     ("torch_lm", TOKENS, ("--exchange", "fsdp")),
 )
 CHECKS: tuple[tuple[str, Callable[[Bench], str]], ...] = (

@@ -151,13 +151,13 @@ PACKAGED = {
     "lightning_mnist": "gloo",
     "keras_mnist": "gloo",
     f"tf_resnet {SMALL}": "gloo",
-    "tf_mirrored_mnist": "tf",
+    "tf_mnist --exchange mirrored": "tf",
 }
 # Other tests of the default lane train with these.
 ALSO = {
     "torch_lm": "gloo",
     "torch_lm --exchange ddp --synthetic": "none",
-    "torch_ddp_mnist": "none",
+    "torch_mnist --exchange ddp": "none",
     "tf_mnist": "mpi",
 }
 

@@ -111,7 +111,7 @@ SUGGESTED = {  # what is typed, and what one of the suggestions has
     "--cpus-per-task 64 torch_mnist": "--cpus-per-task 8",
     "--nodes 3 --cpus-per-task 64 torch_mnist": "--nodes 2",
     "--nproc-per-node 20 torch_mnist": "--overcommit",
-    "--launcher torchrun torch_mnist": "torch_ddp_mnist",
+    "--launcher torchrun torch_mnist": "torch_mnist -- --exchange ddp",
     "--launcher torchrun torch_lm -- --epochs 3": "-- --epochs 3 --exchange ddp",
     "--launcher horovodrun --requeue torch_mnist": "",
     "--partition gpus torch_mnist": "--partition gpu",

@@ -55,7 +55,7 @@ hvd.broadcast_variables = spoil
 PLACE = """
 export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE
 export LOCAL_RANK=$RANK LOCAL_WORLD_SIZE=$WORLD_SIZE MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
-case $2 in *tf_mirrored*)
+case "$*" in *mirrored*)
     workers=$(seq -f '"127.0.0.1:%.0f"' -s , 29501 $((29500 + WORLD_SIZE)))
     export TF_CONFIG='{"cluster": {"worker": ['$workers']},
                        "task": {"type": "worker", "index": '$RANK'}}' ;;

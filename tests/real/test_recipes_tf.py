@@ -25,18 +25,21 @@ it.Run.step_done = step_done
 keras_mnist.main()
 """
 
-# The same of tf_mirrored_mnist, in its second epoch.
+# The same of tf_mnist with the mirrored strategy, in its second epoch.
 STOP_MIRRORED = """
 import os, signal
-from recipes import run as it, tf_mirrored_mnist
+from recipes import run as it, tf_mnist
 plain, it.AGREE_SECONDS = it.Run.step_done, 0
 def step_done(run, loss):
     plain(run, loss)
     if run.step == 5 and run.ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGUSR1)
 it.Run.step_done = step_done
-tf_mirrored_mnist.main()
+tf_mnist.main()
 """
+
+
+MIRRORED = ["--exchange", "mirrored"]
 
 
 def weights(login: Login) -> list[str]:
@@ -57,9 +60,9 @@ def test_curves_are_those_of_one_rank(login: Login) -> None:
 
 
 def mirrored(login: Login, count: int, *words: str) -> list[tuple[float, ...]]:
-    """Train on 360 samples a step, as tf_mnist may too."""
+    """Train on 360 samples a step."""
     share = ["--batch-size", str(360 // count), "--base-lr", str(0.02 / count)]
-    return curve(login, count, "tf_mirrored_mnist", *PLAIN, *share, *words)
+    return curve(login, count, "tf_mnist", *PLAIN, *MIRRORED, *share, *words)
 
 
 def test_curves_of_the_mirrored_strategy_are_those_of_horovod(login: Login) -> None:
@@ -77,15 +80,15 @@ def test_a_mirrored_run_is_stopped_and_goes_on_with_another_number_of_ranks(logi
     login.sh(f"rm -r {login.folder}/out")
     share = ["--batch-size", "180", "--base-lr", "0.01"]
     program = login.write("recipes_tf_mirrored_stopped.py", STOP_MIRRORED)
-    stopped = ended(ranks(login, 2, "-u", program, *PLAIN, *share), 91)
+    stopped = ended(ranks(login, 2, "-u", program, *PLAIN, *MIRRORED, *share), 91)
     assert stopped.stdout.count("stopped on SIGUSR1 after step 6; a checkpoint is saved") == 1
     assert same(whole, mirrored(login, 3, "--resume", "auto"))
 
 
 def test_the_mirrored_strategy_on_two_nodes(login: Login) -> None:
     done = login.launch(
-        "--nodes", "2", "--controller", "none", "--wait", "tf_mirrored_mnist", "--",
-        "--epochs", "1", "--warmup-epochs", "0",
+        "--nodes", "2", "--wait", "tf_mnist", "--", *MIRRORED, "--epochs", "1",
+        "--warmup-epochs", "0",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     result = login.told("result")

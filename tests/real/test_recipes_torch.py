@@ -46,39 +46,40 @@ def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
 
 
 def test_curves_of_horovod_and_ddp_are_those_of_one_rank(login: Login) -> None:
-    def digits(count: int, trainer: str) -> list[tuple[float, ...]]:
+    def digits(count: int, exchange: str) -> list[tuple[float, ...]]:
         share = ["--batch-size", str(NEARLY_ALL // count), "--base-lr", str(0.05 / count)]
-        return curve(login, count, trainer, *PLAIN, *share)
+        return curve(login, count, "torch_mnist", *PLAIN, *share, "--exchange", exchange)
 
-    alone = digits(1, "torch_mnist")
+    alone = digits(1, "horovod")
     assert alone[-1][0] < alone[0][0]
-    for trainer in ("torch_mnist", "torch_ddp_mnist"):
+    for exchange in ("horovod", "ddp"):
         for count in (2, 4):
-            assert same(alone, digits(count, trainer)), (trainer, count)
+            assert same(alone, digits(count, exchange)), (exchange, count)
 
 
 def test_ddp_draws_the_dropout_that_horovod_draws(login: Login) -> None:
     words = ["--epochs", "1", "--batches-per-allreduce", "2"]
-    one = curve(login, 3, "torch_ddp_mnist", *words)
+    one = curve(login, 3, "torch_mnist", *words, "--exchange", "ddp")
     assert same(one, curve(login, 3, "torch_mnist", *words))
 
 
 def test_a_copied_trainer_and_ddp_on_two_nodes(login: Login) -> None:
-    copied = login.runner("recipes", "copy", "torch_ddp_mnist")
-    assert "next: runner launch --image IMAGE --nodes 2 ./torch_ddp_mnist.py" in copied.stdout
-    login.sh(f"sed -i 's/momentum=0.9/momentum=0.8/' {login.folder}/torch_ddp_mnist.py")
+    copied = login.runner("recipes", "copy", "torch_mnist")
+    assert "next: runner launch --image IMAGE --nodes 2 ./torch_mnist.py" in copied.stdout
+    login.sh(f"sed -i 's/momentum=0.9/momentum=0.8/' {login.folder}/torch_mnist.py")
+    words = ["--exchange", "ddp", "--epochs", "1", "--warmup-epochs", "0"]
     losses = {}
     for trainer, more in (
-        ("torch_ddp_mnist", []),
-        ("./torch_ddp_mnist.py", ["--controller", "mpi"]),
+        ("torch_mnist", []),
+        ("./torch_mnist.py", ["--controller", "mpi"]),
     ):
         shape = ["--nodes", "2", *more, "--wait"]
-        succeeded(login.launch(*shape, trainer, "--", "--epochs", "1", "--warmup-epochs", "0"))
+        succeeded(login.launch(*shape, trainer, "--", *words))
         result = login.told("result")
         assert (result["world_size"], result["controller"]) == (2, "none")
         assert (result["exchange"], len(set(result["hosts"]))) == ("ddp", 2)
         losses[trainer] = result["loss"]
-    assert losses["torch_ddp_mnist"] != losses["./torch_ddp_mnist.py"]  # what was edited ran
+    assert losses["torch_mnist"] != losses["./torch_mnist.py"]  # what was edited ran
 
 
 def of_one_rank(rate: float, count: int) -> str:

@@ -119,9 +119,9 @@ def _numbers(login: Login) -> None:
 
 
 def test_within_an_allocation_runs_go_one_after_the_other(login: Login, extra: str) -> None:
-    trainers = ["torch_mnist", "torch_ddp_mnist"]
+    exchanges = ["horovod", "ddp"]
     words = ["--nodes", "1x1,1x2", "--repeats", "1", "--strong", "--scheduler", "allocation"]
-    words += ["--json", "--study", "al", "--vary", f"trainer={','.join(trainers)}", "torch_mnist"]
+    words += ["--json", "--study", "al", "--vary", f"exchange={','.join(exchanges)}", "torch_mnist"]
     within = "env -u RUNNER_CPUS_PER_TASK salloc --quiet --nodes 1 --ntasks-per-node 4"
     done = succeeded(
         scale(login, extra, *words, "--", "--epochs", "2", "--batch-size", "64", limit=within)
@@ -129,7 +129,7 @@ def test_within_an_allocation_runs_go_one_after_the_other(login: Login, extra: s
     value = json.loads(done.stdout)
     assert len({id.partition("_")[0] for id in ids(login, "al").values()}) == 1
     points = [(point["variant"], point["ranks"]) for point in value["points"]]
-    assert points == [(trainer, ranks) for trainer in trainers for ranks in (1, 2)]
+    assert points == [(exchange, ranks) for exchange in exchanges for ranks in (1, 2)]
     # The same samples in each step, whatever the ranks and whoever exchanges: the same steps.
     steps = login.sh("grep -h '\"steps\"' al/runs/*/result.json").split("\n")
     assert len(set(steps)) == 2, "one number, and the end of the text"

@@ -44,7 +44,8 @@ Examples:
     "--vary",
     multiple=True,
     metavar="NAME=V1,V2",
-    help="compare values of a setting, or of `trainer`; V+NAME=W also sets NAME for value V",
+    help="compare values of a setting, of `trainer`, or of its `exchange`; V+NAME=W also sets NAME "
+    "for value V",
 )
 @click.option(
     "--strong/--weak",

@@ -1,4 +1,4 @@
-"""The trainers themselves, launched as a user does: torch_mnist beside torch_ddp_mnist."""
+"""The trainers themselves, launched as a user does: torch_mnist with Horovod and with DDP."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ PLACES = {
     "one host": ["--scheduler", "local", "--ntasks", "2"],
     "two nodes": ["--nodes", "2", "--wait"],
 }
-WAYS = {
-    "DDP": ("gloo", "torch_ddp_mnist"),
-    "Horovod, Gloo": ("gloo", "torch_mnist"),
-    "Horovod, MPI": ("mpi", "torch_mnist"),
+WAYS = {  # the controller, the exchange
+    "DDP": ("gloo", "ddp"),
+    "Horovod, Gloo": ("gloo", "horovod"),
+    "Horovod, MPI": ("mpi", "horovod"),
 }
+TRAINING = ("torch_mnist", "--", "--epochs", str(EPOCHS))
 AIM = ">= 1"
 
 
@@ -33,12 +34,12 @@ def measure() -> list[Part]:
 def _place(name: str, where: list[str]) -> Part:
     always = ["--image", cluster.IMAGE, "--cpus-per-task", "1", *where]
     cases = {
-        way: [*always, "--controller", controller, trainer, "--", "--epochs", str(EPOCHS)]
-        for way, (controller, trainer) in WAYS.items()
+        way: [*always, "--controller", controller, *TRAINING, "--exchange", exchange]
+        for way, (controller, exchange) in WAYS.items()
     }
     words = ["--rounds", str(ROUNDS), "--folder", FOLDER, "--cases", json.dumps(cases)]
     found = cluster.login_program("training", *words)
-    title = f"torch_mnist and torch_ddp_mnist, 2 ranks on {name}, by runner launch"
+    title = f"torch_mnist by Horovod and by DDP, 2 ranks on {name}, by runner launch"
     return Part(title, rows(found), found, notes(found))
 
 

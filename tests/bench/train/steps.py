@@ -115,7 +115,7 @@ def horovod(name: str, options: dict[str, str]) -> tuple[int, Step]:
 
 
 def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
-    """Return this rank's number and a step with DDP, as torch_ddp_mnist makes it."""
+    """Return this rank's number and a step with DDP, as torch_mnist --exchange ddp makes it."""
     import torch
     from torch.nn.parallel import DistributedDataParallel
 

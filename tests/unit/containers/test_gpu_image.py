@@ -75,7 +75,7 @@ def test_without_tensorflow_its_trainers_are_not_tried() -> None:
     assert every == trainers.names(catalogue.CHECKOUT)
     left = trainers.for_frameworks(catalogue.CHECKOUT, {"pytorch"})
     assert {"torch_mnist", "lightning_mnist"} <= set(left) < set(every)
-    assert not {"tf_mnist", "keras_mnist", "tf_mirrored_mnist"} & set(left)
+    assert not {"tf_mnist", "keras_mnist"} & set(left)
 
 
 def test_compilers_stay_in_the_stage_that_compiles() -> None:

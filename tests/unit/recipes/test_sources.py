@@ -74,7 +74,7 @@ def imports(path: Path) -> set[str]:
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data."""
     shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf", "run_fsdp", "read_ahead"}
-    shared |= {"lightning_horovod", "text_models"}
+    shared |= {"lightning_horovod", "mirrored", "text_models"}
     readers = {"digits", "images", "tokens", "texts"}
     assert imports(path) <= shared | readers
     assert len(imports(path) & readers) == 1

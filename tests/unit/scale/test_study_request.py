@@ -11,7 +11,9 @@ from runners.scale import study_request
 from runners.scale.study_request import Point, Size, as_json, from_json, sizes, variants
 
 from ..tables import each
-from .scaled import question
+from .scaled import GLOO, question
+
+ONE = Point(Size(1), GLOO, 1)
 
 
 def test_sizes_are_nodes_or_nodes_and_ranks() -> None:
@@ -26,17 +28,27 @@ def test_other_sizes_are_refused(text: str) -> None:
 
 
 def test_every_combination_is_a_variant() -> None:
-    found = variants(["controller=gloo,mpi", "trainer=torch_mnist,torch_ddp_mnist"])
+    found = variants(["controller=gloo,mpi", "trainer=torch_mnist,torch_lm"])
     assert [each.label for each in found] == [
-        "gloo torch_mnist", "gloo torch_ddp_mnist", "mpi torch_mnist", "mpi torch_ddp_mnist",
+        "gloo torch_mnist", "gloo torch_lm", "mpi torch_mnist", "mpi torch_lm",
     ]  # fmt: skip
-    assert dict(found[1].settings) == {"controller": "gloo", "trainer": "torch_ddp_mnist"}
+    assert dict(found[1].settings) == {"controller": "gloo", "trainer": "torch_lm"}
 
 
 def test_a_value_brings_another_setting_along() -> None:
     plain, host = variants(["runtime=apptainer,none+image=/scratch/me/env"])
     assert dict(host.settings) == {"runtime": "none", "image": "/scratch/me/env"}
     assert (plain.label, host.label) == ("apptainer", "none")
+
+
+def test_what_averages_the_gradients_varies_as_an_option_of_the_trainer() -> None:
+    asked = question(variants=tuple(variants(["exchange=horovod,ddp"])))
+    ways = [Point(Size(2), way, 1) for way in asked.variants]
+    assert [way.key for way in ways] == ["2n-horovod-r1", "2n-ddp-r1"]
+    assert [asked.args_of(way)[-2:] for way in ways] == [
+        ("--exchange", "horovod"), ("--exchange", "ddp"),
+    ]  # fmt: skip
+    assert "exchange" not in asked.settings(ways[1])
 
 
 def test_values_have_the_kinds_of_their_settings() -> None:
@@ -85,17 +97,17 @@ def test_a_size_with_ranks_has_a_gpu_for_each() -> None:
 
 @each(("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",))
 def test_strong_scaling_shares_the_batch(args: tuple[str, ...]) -> None:
-    shared = question(strong=True, args=args).args_of(4)
+    shared = question(strong=True, args=args).args_of(ONE, 4)
     assert "16" in " ".join(shared)
     assert len(shared) == len(args)
-    assert question(args=args).args_of(4) == args, "weak scaling leaves it"
+    assert question(args=args).args_of(ONE, 4) == args, "weak scaling leaves it"
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be shared by 3 ranks"):
-        question(strong=True, args=("--batch-size", "64")).args_of(3)
+        question(strong=True, args=("--batch-size", "64")).args_of(ONE, 3)
     with pytest.raises(UsageError, match="needs the trainer's --batch-size"):
-        question(strong=True).args_of(2)
+        question(strong=True).args_of(ONE, 2)
 
 
 def test_a_question_survives_its_file() -> None:

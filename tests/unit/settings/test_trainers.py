@@ -26,7 +26,7 @@ def recipes(*words: str) -> Result:
 def test_recipes_are_listed_with_their_framework() -> None:
     listed = recipes().output.splitlines()
     assert listed[0].split()[:3] == ["name", "kind", "framework"]
-    assert any(line.split()[:3] == ["torch_ddp_mnist", "full", "pytorch"] for line in listed)
+    assert any(line.split()[:3] == ["torch_mnist", "full", "pytorch"] for line in listed)
     assert any(line.split()[:3] == ["minimal_torch", "minimal", "pytorch"] for line in listed)
     assert max(map(len, listed)) <= 80
     assert json.loads(recipes("--json").output)["tf_mnist"]["framework"] == "tensorflow"
@@ -82,7 +82,8 @@ def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) 
     ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
     ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
     ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
-    ("torch_ddp_mnist", (), "torch.distributed"),
+    ("torch_mnist", ("--exchange", "ddp"), "torch.distributed"),
+    ("tf_mnist", ("--exchange", "mirrored"), "tf.distribute"),
 )
 def test_what_forms_the_process_group_depends_on_the_exchange(
     name: str, words: tuple[str, ...], world: str
@@ -90,7 +91,7 @@ def test_what_forms_the_process_group_depends_on_the_exchange(
     assert trainers.find(name, words)[0].world == world
 
 
-@each("torch_lm", "torch_resnet", "lightning_mnist")
+@each("torch_mnist", "torch_lm", "torch_resnet", "lightning_mnist")
 def test_so_it_does_for_a_copy_and_its_edited_default(tmp_path: Path, name: str) -> None:
     """As the plan then starts no Horovod, and asks for no MPI."""
     recipe_copy.copy(name, tmp_path, force=False)
