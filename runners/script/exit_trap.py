@@ -104,9 +104,10 @@ WATCH = """\
   echo "runner: a rank has failed, and its step does not end: the script ends it"
   kill "$ranks"; sleep {pause}; kill -KILL "$ranks"; }} &
 watch=$!
+disown "$watch"  # not waited for: a signal that ends `wait` may lose the end of another child
 """
 WATCHED = """\
-{ kill "$watch"; wait "$watch"; } 2> /dev/null
+kill "$watch" 2> /dev/null
 """
 LONGEST_PAUSE = 30
 

@@ -87,7 +87,8 @@ ranks=$!
   echo "runner: a rank has failed, and its step does not end: the script ends it"
   kill "$ranks"; sleep 30; kill -KILL "$ranks"; } &
 watch=$!
+disown "$watch"  # not waited for: a signal that ends `wait` may lose the end of another child
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
-{ kill "$watch"; wait "$watch"; } 2> /dev/null
+kill "$watch" 2> /dev/null
 ranks= ranks_run=
 exit "$code"
