@@ -193,8 +193,8 @@ def main() -> None:
         cli.main(prog_name="runner", standalone_mode=True)
     except Exception as error:
         # Imported now, because `runner --help` needs none of it.
+        from ..contract.log_text import harmless
         from ..core.errors import RunnerError
-        from ..injob.run_files import harmless
 
         if not isinstance(error, RunnerError):
             raise

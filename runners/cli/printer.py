@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from ..contract.log_text import harmless
 from ..core.progress import Listener, Progress
-from ..injob.run_files import harmless
 
 LEAST = 80  # columns that a terminal is taken to have at least
 COLUMN_GAP = 2  # blanks between the columns of a table

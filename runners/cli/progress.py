@@ -14,9 +14,9 @@ import click
 
 from containers.build_steps import BuildProgress, Status
 
+from ..contract.log_text import harmless
 from ..core.progress import Progress
 from ..core.text import human_size
-from ..injob.run_files import harmless
 
 if TYPE_CHECKING:  # rich costs 60 ms, which only who waits at a terminal pays
     from rich.progress import Progress as Bars

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..contract import run_files
 from . import command_line
 from .command_line import CommandLine
 from .errors import SystemFault
@@ -87,18 +88,20 @@ class JobPaths(Folder):
 
     script = PathBelow("job.sbatch", "The job script, exactly as submitted.")
     plan = PathBelow("plan.json", "The decisions, and the choices with their reasons.")
-    job = PathBelow("job.json", "The job's number, scheduler and log, written after submission.")
+    job = PathBelow(run_files.JOB, "The job's number, scheduler and log, written after submission.")
     log = PathBelow("logs/job.log", "The merged log of all ranks, unless --output said otherwise.")
-    exit = PathBelow("exit.json", "The exit code, which the script writes last.")
-    stopped = PathBelow("stopped.json", "Written by ranks that saved their work and stopped early.")
-    failures = PathBelow("failures", "One record for each rank that failed.")
+    exit = PathBelow(run_files.EXIT, "The exit code, which the script writes last.")
+    stopped = PathBelow(
+        run_files.STOPPED, "Written by ranks that saved their work and stopped early."
+    )
+    failures = PathBelow(run_files.FAILURES, "One record for each rank that failed.")
     stacks = PathBelow(
         "stacks", "For its owner alone: where each rank was when the job stalled, and NCCL's view."
     )
     weights = PathBelow(
-        "weights.json", "Whether all ranks have the same weights, as a JSON object."
+        run_files.WEIGHTS, "Whether all ranks have the same weights, as a JSON object."
     )
-    use = PathBelow("use.json", "What the job used of each node: CPU time, memory, GPUs.")
+    use = PathBelow(run_files.USE, "What the job used of each node: CPU time, memory, GPUs.")
     starts = PathBelow("starts.jsonl", "When the script began and ended, at each start.")
     code = PathBelow("code", "The shim (wrapper) as of submission.")
     injob = PathBelow("code/injob", "What of it is ours: the shim and its kind (runners/injob).")
@@ -108,11 +111,13 @@ class JobPaths(Folder):
     )
     env = PathBelow("private/env.sh", "The values of --env, which the scripts read.")
     tensorboard = PathBelow("tensorboard", "What the trainer wrote for TensorBoard.")
-    profile = PathBelow("profile", "What --profile-with wrote, or --profile of a packaged trainer.")
+    profile = PathBelow(
+        run_files.PROFILE, "What --profile-with wrote, or --profile of a packaged trainer."
+    )
     boards = PathBelow("boards", "Links to what a session of TensorBoard shows.")
     checkpoints = PathBelow("checkpoints", "Each is there once it has its manifest, step-N.json.")
     metrics = PathBelow("metrics.jsonl", "Training metrics of rank 0, as JSON lines.")
-    result = PathBelow("result.json", "The trainer's final metrics.")
+    result = PathBelow(run_files.RESULT, "The trainer's final metrics.")
 
 
 class ArrayPaths(Folder):

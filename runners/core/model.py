@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..contract.enums import Controller
+from ..contract.words import WordEnum
 from .command_line import Given
 from .trainer import Profiling, Trainer, Tuning
-from .words import WordEnum
 
 
 class ImageAccess(WordEnum):
@@ -91,14 +92,6 @@ class MpiFlavour(WordEnum):
     OPEN_MPI = "openmpi"
     MPICH = "mpich"
     INTEL_MPI = "intelmpi"
-
-
-class Controller(WordEnum):
-    """Horovod's controller, or that Horovod is not used."""
-
-    MPI = "mpi"
-    GLOO = "gloo"
-    NONE = "none"
 
 
 @dataclass(frozen=True)

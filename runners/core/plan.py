@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..contract.enums import Controller
+from ..contract.words import WordEnum
 from .model import (
     BindMount,
-    Controller,
     DataAccess,
     DataPlane,
     GpuVendor,
@@ -20,7 +21,6 @@ from .model import (
 )
 from .remedy import Remedy
 from .site import HostMpi
-from .words import WordEnum
 
 
 class ChoiceId(WordEnum):

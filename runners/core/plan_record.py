@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ..contract.enums import Controller
+from ..contract.words import WordEnum
 from .errors import SystemFault
 from .files import DAMAGED, from_json, read_any_json, write_json
 from .job_record import JobPaths
-from .model import BindMount, Controller, GpuVendor, Resources
+from .model import BindMount, GpuVendor, Resources
 from .plan import Cpus, Gpus, Interruption, Launching, Network, Plan, Staging, Wireup
-from .words import WordEnum
 
 VERSION = 5  # of the form of the file; forms 3 and 4 are read too
 DECISIONS: Mapping[str, Any] = {

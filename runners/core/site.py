@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional
 
+from ..contract.words import WordEnum
 from .model import MpiFlavour, RuntimeName, SchedulerName
 from .toml_check import Rule
-from .words import WordEnum
 
 # sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, and
 # days-hours[:minutes[:seconds]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..injob.run_files import human_size as human_size  # a job has its own code alone, not core
+from ..contract.log_text import human_size as human_size  # a job has its own code alone, not core
 
 
 def count(number: int, what: str) -> str:

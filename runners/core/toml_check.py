@@ -13,8 +13,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from ..contract.words import WordEnum
 from .errors import UsageError, nearest
-from .words import WordEnum
 
 WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 

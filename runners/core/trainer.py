@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..injob import rank
-from .words import WordEnum
+from ..contract.enums import ProcessGroup
+from ..contract.words import WordEnum
 
 
 class Framework(WordEnum):
@@ -18,15 +18,6 @@ class Framework(WordEnum):
     @property
     def package(self) -> str:
         return "torch" if self is Framework.PYTORCH else self.value
-
-
-class ProcessGroup(WordEnum):
-    """What creates the process group of a trainer's ranks, by its name in a job (injob/rank)."""
-
-    HOROVOD = rank.HOROVOD
-    TORCH = rank.TORCH
-    TENSORFLOW = rank.TENSORFLOW
-    NONE = "none"  # one process, which trains no network
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..contract.interfaces import interfaces
 from ..core import places
 from ..core.command_line import CommandLine
 from ..core.errors import RunnerError, UsageError
@@ -18,7 +19,6 @@ from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.site import Site
 from ..images import inspect
-from ..injob.interfaces import interfaces
 from ..launching import gather
 from ..runtimes.limits import FILES
 from ..settings import config

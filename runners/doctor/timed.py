@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable
 
+from ..contract.log_text import plain
 from ..core import shell
 from ..core.errors import RunnerError
-from ..injob.run_files import plain
 from .finding import WARNING, Finding
 
 SECONDS = 10.0

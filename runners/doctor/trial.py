@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..contract.parts import TRIAL
 from ..core import files, job_record, signals
 from ..core.command_line import COMMAND, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
@@ -14,7 +15,6 @@ from ..core.model import BindMount
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.trainer import Trainer
-from ..injob import TRIAL
 from ..launching import follow
 from ..launching import submit as submitting
 from ..runtimes.limits import FILES
@@ -22,7 +22,7 @@ from ..settings import config
 
 MINUTES = "5"
 # Its arguments are added by `submit`; files, variables and flags may change its settings.
-TRAINER = Trainer("doctor", f"injob.{TRIAL}", None)
+TRAINER = Trainer("doctor", TRIAL, None)
 PRESET = config.ConfigLayer(COMMAND, {"time": MINUTES}, "runner doctor")
 SECONDS_FOR_A_SLOW_DISK = 15.0  # a result may be seen some seconds after the job has ended (NFS)
 

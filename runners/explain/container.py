@@ -7,10 +7,10 @@ import signal
 from posixpath import basename
 from shlex import quote
 
+from ..contract import failure_kinds as kinds
 from ..core.errors import NotVerified
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
-from ..injob import failure_kinds as kinds
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, likely, signal_of, who

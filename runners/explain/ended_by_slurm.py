@@ -8,9 +8,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..contract import failure_kinds as kinds
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
-from ..injob import failure_kinds as kinds
 from ..jobs.stalls import MISSING, TITLE
 from ..schedulers.base import clock, limit_seconds
 from . import pace

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..contract import failure_kinds as kinds
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import Resources, RuntimeName
 from ..core.plan_record import PlanRecord
-from ..injob import failure_kinds as kinds
 
 
 @dataclass(frozen=True)

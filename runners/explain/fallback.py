@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from ..contract import failure_kinds as kinds
+from ..contract.log_text import OF_A_TYPE
 from ..core.job_record import JobState
 from ..core.remedy import command
-from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_A_TYPE
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from ..injob import failure_kinds as kinds
-from ..injob.run_files import OF_A_TYPE, OF_RANK, TIME
+from ..contract import failure_kinds as kinds
+from ..contract.log_text import OF_A_TYPE, OF_RANK, TIME
 from ..jobs.logs import exit_code
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 from .findings import BETWEEN_ERRORS

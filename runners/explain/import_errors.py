@@ -7,9 +7,9 @@ import os
 import re
 from shlex import quote
 
+from ..contract import failure_kinds as kinds
+from ..contract import log_text
 from ..core.remedy import Remedy, advice, change, shell_line
-from ..injob import failure_kinds as kinds
-from ..injob import run_files
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line, LogPattern
 from .findings import TRACEBACK_LINE, certain, host, likely, who
@@ -39,7 +39,7 @@ PACKAGES = {
 FOR_CUDA = ("torchaudio", "torchvision")
 HOME = re.compile(r"/\.local/lib/python")  # one of conda's is a Python of its own
 # Lmod's words, those of Environment Modules, bash's where the shell has no `module`, and our own.
-NOT_LOADED = LogPattern(run_files.NO_MODULE, rf"^{run_files.NO_MODULE}(\S+): ")
+NOT_LOADED = LogPattern(log_text.NO_MODULE, rf"^{log_text.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 BY_FOLDER = "Name that environment's folder, and activate none: `--image FOLDER`"
 NOT_ACTIVATED = LogPattern("has not been properly configured to use 'conda activate'")

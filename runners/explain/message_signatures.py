@@ -15,9 +15,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from ..contract import failure_kinds as kinds
 from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
-from ..injob import failure_kinds as kinds
 from ..settings.config import read_toml
 from .explanation import (
     ADMINISTRATOR,

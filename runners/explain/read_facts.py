@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..contract import failure_kinds as kinds
 from ..core import files, job_record, plan_record
 from ..core.command_line import CommandLine
 from ..core.disk_space import free_bytes
@@ -14,7 +15,6 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import Resources, SchedulerName
 from ..core.plan_record import PlanRecord
-from ..injob import failure_kinds as kinds
 from ..jobs import logs
 from ..settings import trainers
 from . import first_failure, read_log

@@ -13,9 +13,9 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
+from ..contract import log_text
+from ..contract.log_text import plain
 from ..core.files import open_regular
-from ..injob import run_files
-from ..injob.run_files import plain
 from ..jobs import logs
 from .facts import Line, LogFacts, LogPattern, Lost
 
@@ -30,11 +30,11 @@ OF_A_RANK = re.compile(rb"\d+@\S+ \| ")
 OF_RANKS = re.compile(rb"^\d+@\S+ \| .*\n", re.MULTILINE)
 OF_NOBODY = re.compile(rb"^(?!\d+@\S+ \| ).+", re.MULTILINE)
 # Where a requeued job starts: what stands before is another start's.
-AGAIN = run_files.START.encode()
+AGAIN = log_text.START.encode()
 # From here on srun itself ends the ranks.
 ENDING = (LogPattern("Terminating StepId=", r"^srun: "), LogPattern("Job step aborted", r"^srun: "))
 FAILED = LogPattern(
-    run_files.FAILED.partition("{")[0], "^" + run_files.FAILED.format(rank=r"(\d+)@(\S+)")
+    log_text.FAILED.partition("{")[0], "^" + log_text.FAILED.format(rank=r"(\d+)@(\S+)")
 )
 # `srun: error: ...`, Open MPI's and PALS' words for it
 LOST = (
@@ -45,8 +45,8 @@ LOST = (
 NUMBER = attrgetter("number")
 # What an error looks like: an exception's last line, a C++ abort, a program's own word, Apptainer's
 LOOKS = (
-    rf"^\s*(?:{run_files.OF_RANK})?"
-    rf"(?:{run_files.OF_A_TYPE}|terminate called|FATAL\b|error:|fatal:)"
+    rf"^\s*(?:{log_text.OF_RANK})?"
+    rf"(?:{log_text.OF_A_TYPE}|terminate called|FATAL\b|error:|fatal:)"
 )
 BASH = r"^/\S*: line \d+: .+"
 SLURM = r"^(?:srun|slurmstepd): error: (?!\S+: tasks? )"

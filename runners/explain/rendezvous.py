@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.model import Controller
+from ..contract import failure_kinds as kinds
+from ..contract.enums import Controller, ProcessGroup
+from ..contract.world_causes import ON_PURPOSE, why_alone, why_several
 from ..core.remedy import Remedy, advice, change
-from ..injob import failure_kinds as kinds
-from ..injob.rank import HOROVOD, MPI, TENSORFLOW, TORCH
-from ..injob.rank.weight_causes import ON_PURPOSE
-from ..injob.rank.worlds import why_alone, why_several
 from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import certain, finding, host, likely, record_of, who
@@ -80,14 +78,14 @@ def size_mismatch(facts: Facts) -> Explanation:
     tasks, world, framework = (facts.fields[name] for name in ("tasks", "world", "framework"))
     mpi = facts.plan.mpi or "none"
     why = f"the MPI in the {facts.environment} does not work with srun --mpi={mpi}"
-    fix = BY_GLOO if framework == HOROVOD else BY_PMIX
-    if framework == TORCH:
+    fix = BY_GLOO if framework == ProcessGroup.HOROVOD else BY_PMIX
+    if framework == ProcessGroup.TORCH:
         why = "the trainer, or its launcher, says itself how many ranks there are"
         fix = _own_number(facts)
-    elif framework == TENSORFLOW:
+    elif framework == ProcessGroup.TENSORFLOW:
         why = "TF_CONFIG is not set, or is not the one of this job"
         fix = change(tf_config=True)
-    elif framework == HOROVOD and facts.plan.controller is Controller.GLOO:
+    elif framework == ProcessGroup.HOROVOD and facts.plan.controller is Controller.GLOO:
         why = "the trainer changes HOROVOD_* before hvd.init(), or Horovod was built without Gloo"
         fix = change(controller="mpi")
     cause = f"{tasks} ranks were started, but {framework} has world size {world}: {why}"
@@ -109,7 +107,7 @@ def no_world_formed(facts: Facts) -> Explanation:
     cause = (
         f"{who(facts)} ran alone: no process group of the {facts.fields['tasks']} ranks was created"
     )
-    if MPI in alone:
+    if ProcessGroup.MPI in alone:
         cause += ", and MPI's COMM_WORLD has one rank"
         return certain(facts, cause, BY_PMIX, because=GATE)
     why, remedy = why_alone(alone, imports)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
-from ..injob import failure_kinds as kinds
-from ..injob.run_files import plain
+from ..contract import failure_kinds as kinds
+from ..contract.log_text import plain
 from .facts import Facts, Line
 from .findings import BETWEEN_ERRORS
 from .first_failure import FILE, LABEL, TRACEBACK, label_of, start_of_chain, without_ignored

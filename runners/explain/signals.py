@@ -6,8 +6,9 @@ import re
 import signal
 from collections.abc import Mapping
 
+from ..contract.enums import Controller
 from ..core.job_record import JobState
-from ..core.model import Controller, ImageAccess, SchedulerName
+from ..core.model import ImageAccess, SchedulerName
 from ..core.remedy import Remedy, advice, change
 from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern

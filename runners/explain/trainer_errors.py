@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..contract.rank_command import is_python
 from ..core.remedy import Remedy, advice, change
-from ..injob.rank.commands import is_python
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line
 from .findings import certain, dataset_in, likely, own_code, who

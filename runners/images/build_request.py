@@ -9,8 +9,8 @@ from pathlib import Path
 from containers.catalogue import IMAGES
 from containers.plan import BuildOptions
 
+from ..contract.words import WordEnum
 from ..core.errors import UsageError
-from ..core.words import WordEnum
 
 NO_TARGET = f"""\
 name what to build: one of {", ".join(IMAGES)}, or a definition file.

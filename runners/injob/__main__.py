@@ -36,6 +36,6 @@ if __name__ == "__main__":
     # user's; its modules know each other as a package.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     module, start = STARTS[sys.argv[1]]
-    part = importlib.import_module(f"injob.{module}")
+    part = importlib.import_module(f"injob.injob.{module}")
     del sys.path[0]
     sys.exit(getattr(part, start)(sys.argv[2:]))

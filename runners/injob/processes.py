@@ -5,7 +5,7 @@ import glob
 import os
 import signal
 
-from .run_files import read
+from ..contract.run_files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ import threading
 from types import FrameType
 from typing import Callable, Optional
 
-from . import HERE, SSH_ASK
+from ..contract.parts import SSH_ASK
+from . import HERE
 from .processes import end, exit_code
 
 SHELL = "command -v bash > /dev/null && exec bash; exec sh"

@@ -25,9 +25,11 @@ import signal
 import stat
 import sys
 
-from . import HERE, NO_DISPLAY, TEMPORARY_KEY, own_folder
+from ..contract.exit_codes import EXIT_NOT_FOUND
+from ..contract.parts import NO_DISPLAY
+from ..contract.run_files import TEMPORARY_KEY, read
+from . import HERE, own_folder
 from .processes import end_with, waited_code
-from .run_files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ HOOK = os.path.join(HERE, "rank", "hook")
 RUN = os.path.dirname(os.path.dirname(HERE))
 RELAYED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 BY_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # which sends them to the command too
-EXIT_NOT_FOUND = 127  # as shells have it
 
 
 class Temporary:

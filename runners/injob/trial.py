@@ -16,7 +16,9 @@ import time
 from dataclasses import asdict
 from typing import Any, Callable
 
-from . import interfaces, run_files
+from ..contract import interfaces
+from ..contract.enums import Controller
+from . import records
 
 # Variables by which somebody chose how the ranks meet
 CHOSEN = ("HOROVOD_CONTROLLER", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME")
@@ -33,7 +35,7 @@ Action = Callable[[], Any]
 def main(image_path: str, started: int, controller: str) -> None:
     """Run the trial, of `started` ranks; rank 0 writes `result.json` into OUTPUT_DIR."""
     own = rank_facts()
-    framework, problems = find(controller)
+    framework, problems = find(Controller(controller))
     if framework is None:
         write(f"rank-{os.getpid()}@{socket.gethostname()}.json", {**own, "problems": problems})
         return
@@ -110,7 +112,7 @@ def _digest(path: str, size: int) -> tuple[str, str]:
 
 
 def write(name: str, value: Any) -> None:
-    run_files.write_json(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
+    records.write_json(os.path.join(os.environ["OUTPUT_DIR"], name), value, indent=2)
 
 
 class Torch:
@@ -243,13 +245,13 @@ class TensorFlow:
         return bytes(self.world.allgather(mine).numpy())
 
 
-def find(controller: str) -> tuple[Any, dict[str, str]]:
+def find(controller: Controller) -> tuple[Any, dict[str, str]]:
     """Return the first framework that can be used, None without one, and why the others cannot.
 
     It is torch.distributed where the job's controller is "none", and else Horovod's.
     """
     problems: dict[str, str] = {}
-    kinds = (Distributed,) if controller == "none" else (Torch, TensorFlow)
+    kinds = (Distributed,) if controller is Controller.NONE else (Torch, TensorFlow)
     for kind in kinds:
         try:
             return kind(), problems

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..contract.exit_codes import EXIT_STOPPED
 from ..core import files, job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import SchedulerName
 from ..core.progress import Listener
-from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS
 from . import script_starts
 from .find import Run, Runs

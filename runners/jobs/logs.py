@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+from ..contract.rank_command import parse_ranks
 from ..core.errors import NotFound
 from ..core.files import open_regular
 from ..core.job_record import Job
-from ..injob.rank.commands import parse_ranks
 
 MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
 PIECE = 2**20  # bytes read at once: a log of gigabytes never lies in memory

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..contract import node_use, use_summary
+from ..contract.node_use import NodeUse, UsageFinding
 from ..core import files
 from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
-from ..injob.rank.usage import node_use, summary
-from ..injob.rank.usage.node_use import NodeUse, UsageFinding
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return None
     try:
         nodes = tuple(node_use.read(value))
-        findings = tuple(summary.findings(nodes))
+        findings = tuple(use_summary.findings(nodes))
         # All that will be shown is made here: a record of another user's may hold anything.
-        sentences = tuple(map(summary.sentence, findings))
-        made = RunUse(nodes, findings, value, summary.rows(nodes), sentences)
+        sentences = tuple(map(use_summary.sentence, findings))
+        made = RunUse(nodes, findings, value, use_summary.rows(nodes), sentences)
         measured(made)
         return made
     except DAMAGED as error:

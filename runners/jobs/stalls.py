@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..injob.run_files import harmless
+from ..contract.log_text import harmless
 from . import rank_samples
 from .metrics_tail import Reading
 from .rank_samples import RankSample, TableRow

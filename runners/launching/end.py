@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..contract.exit_codes import EXIT_STOPPED
 from ..core import job_record, plan_record
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, RunnerError
@@ -22,7 +23,6 @@ from ..core.progress import Listener
 from ..core.remedy import change, command
 from ..explain import read_facts
 from ..explain.explanation import Certainty, Explanation
-from ..injob.rank import EXIT_STOPPED
 from ..jobs import job_status, stalls
 from ..jobs.stalls import Stall
 from . import stall_notice, suggest

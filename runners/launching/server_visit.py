@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..contract.exit_codes import EXIT_NOT_SERVED
+from ..contract.web_server import http_status
 from ..core import files, places
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..injob.serve import EXIT_NOT_SERVED
-from ..injob.serve.start import http_status
 from ..jobs import job_status, wording
 from ..schedulers import capabilities
 from ..submit import private_folder

@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..contract.parts import RAS, SAMPLE
 from ..core import atomic, files, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
-from ..injob import RAS, SAMPLE
 from ..jobs import metrics_tail, rank_samples, stalls, wording
 from ..jobs.metrics_tail import Reading
 from ..jobs.rank_samples import RankSample

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..contract.enums import Controller
 from ..core import gpus
-from ..core.model import Controller, LauncherName, SchedulerName
+from ..core.model import LauncherName, SchedulerName
 from ..core.plan import ChoiceId, Cpus, Launching, Variable
 from ..core.remedy import change
 from ..core.site import Partition, Site

@@ -6,18 +6,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..core.model import (
-    AGENTS,
-    Controller,
-    LauncherName,
-    Resources,
-    RuntimeName,
-    SchedulerName,
-)
+from ..contract.enums import Controller
+from ..contract.rank_command import ALL, parse_ranks
+from ..core.model import AGENTS, LauncherName, Resources, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId, Launching, Modules
 from ..core.remedy import advice, change, command
 from ..core.site import Site
-from ..injob.rank.commands import ALL, parse_ranks
 from ..schedulers import capabilities
 from .case import Case, DecisionLog, RankResources, SettingName
 

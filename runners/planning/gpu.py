@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ..contract.enums import Controller, ProcessGroup
+from ..contract.versions import older
 from ..core import gpus
-from ..core.model import Controller, DataPlane, GpuVendor, SchedulerName
+from ..core.model import DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, GpuOfRank, Gpus, Provider
 from ..core.remedy import advice, change
 from ..core.site import Site
-from ..core.trainer import ProcessGroup
-from ..injob.rank.hardware import older
 from ..schedulers import capabilities
 from . import gpu_default, gpu_image, gpu_nodes, mig, partition
 from .case import Case, DecisionLog, RankResources

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..contract.versions import older
 from ..core.machine import ARM64
 from ..core.remedy import advice, change
 from ..core.site import Site
 from ..core.trainer import Framework
-from ..injob.rank.hardware import older
 from . import partition
 from .case import Case, DecisionLog, RankResources
 

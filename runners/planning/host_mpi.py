@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.model import Controller, ImageInfo, LauncherName, MpiFlavour, RuntimeName
+from ..contract.enums import Controller
+from ..core.model import ImageInfo, LauncherName, MpiFlavour, RuntimeName
 from ..core.plan import ChoiceId, Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi

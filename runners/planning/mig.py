@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..contract.versions import older
 from ..core.model import ImageInfo
 from ..core.remedy import change
-from ..injob.rank.hardware import older
 from .case import Case, DecisionLog
 
 ONE_GPU = "NCCL_MULTI_RANK_GPU_ENABLE"  # allows several ranks on one GPU

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..core.model import (
-    BindMount,
-    Controller,
-    ImageInfo,
-    InRun,
-    JobSpec,
-    LauncherName,
-    MpiFlavour,
-    RuntimeName,
-)
+from ..contract.enums import Controller
+from ..contract.parts import NO_DISPLAY
+from ..contract.versions import older
+from ..core.model import BindMount, ImageInfo, InRun, JobSpec, LauncherName, MpiFlavour, RuntimeName
 from ..core.plan import ChoiceId, Launching, Network, Variable
-from ..injob import NO_DISPLAY
-from ..injob.rank.hardware import older
 from . import site_rules
 from .case import Case, DecisionLog, JobResources, Value
 

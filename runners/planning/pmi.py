@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..contract.words import WordEnum
 from ..core.model import ImageInfo, MpiFlavour
 from ..core.site import Mpirun
-from ..core.words import WordEnum
 
 
 class PmiClient(WordEnum):

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..core.model import Controller, JobSpec, RuntimeName, SchedulerName
+from ..contract.enums import Controller
+from ..core.model import JobSpec, RuntimeName, SchedulerName
 from ..core.plan import Plan, Refusal
 from ..core.remedy import LAUNCH, Remedy, change
 from .case import Case

@@ -5,10 +5,10 @@ What an MPI in the image needs of what starts it is in pmi.py.
 
 from __future__ import annotations
 
+from ..contract.enums import GATED, Controller, ProcessGroup
 from ..core.model import (
     AGENTS,
     BY_MODULES,
-    Controller,
     ImageInfo,
     LauncherName,
     MpiFlavour,
@@ -17,8 +17,7 @@ from ..core.model import (
 )
 from ..core.plan import ChoiceId, Launching, Wireup
 from ..core.remedy import Remedy, change, command
-from ..core.trainer import Framework, ProcessGroup, Trainer
-from ..injob.rank import FRAMEWORKS
+from ..core.trainer import Framework, Trainer
 from ..runtimes import ssh_possible
 from ..schedulers import capabilities
 from . import cost_model, pmi
@@ -258,7 +257,7 @@ def gate(
         )
     elif size > 1 and spec.trainer.command:
         reason = f"world-size check: one of them must create a process group of all {size} ranks"
-        log.choose(ChoiceId.GATE, ", ".join(FRAMEWORKS), reason)
+        log.choose(ChoiceId.GATE, ", ".join(GATED), reason)
     if spec.tf_config:
         log.choose(
             ChoiceId.TF_CONFIG,

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+from ..contract.enums import Controller
 from ..core import quoting
 from ..core.job_record import JobPaths
-from ..core.model import BindMount, Controller, GpuVendor, ImageAccess, Staged
+from ..core.model import BindMount, GpuVendor, ImageAccess, Staged
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..contract.enums import Controller
 from ..core import job_record
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, Status
-from ..core.model import Controller
 from ..core.plan_record import PlanRecord
 from ..core.progress import Listener
 from ..explain import read_facts

@@ -9,11 +9,12 @@ from __future__ import annotations
 import shlex
 
 from .. import runtimes
+from ..contract.exit_codes import EXIT_NO_MODULE
+from ..contract.log_text import NO_MODULE
 from ..core import quoting
 from ..core.job_record import JobPaths
 from ..core.model import RuntimeName
 from ..core.plan import Plan, Where
-from ..injob.run_files import NO_MODULE
 
 # Files and functions of the host's shells, which each bash and sh in a container would load. A
 # function such as Red Hat's `which` calls the host's program with options that others do not know.
@@ -25,7 +26,6 @@ NO_STEP = (
     "unset SLURM_STEP_ID SLURM_STEPID SLURM_JOBID SLURM_NODELIST SLURMD_NODENAME",
     "unset OMPI_MCA_plm_slurm_args PRTE_MCA_plm_slurm_args",
 )
-EXIT_NO_MODULE = 93
 
 
 def modules(plan: Plan) -> list[str]:

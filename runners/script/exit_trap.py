@@ -12,9 +12,10 @@ preempted: at the end of GraceTime, or with `scontrol requeue` during it. Such a
 
 from __future__ import annotations
 
+from ..contract import log_text
+from ..contract.exit_codes import EXIT_STOPPED
+from ..contract.parts import TIDY
 from ..core.plan import Plan
-from ..injob import TIDY, run_files
-from ..injob.rank import EXIT_STOPPED
 from ..schedulers import SCHEDULERS, capabilities
 
 RECORD = """\
@@ -70,7 +71,7 @@ printf '{"began": %s, "nodes": "%s"}\\n' "$began" "$SLURM_JOB_NODELIST" >> "$run
 trap finish EXIT
 # Slurm may go on in the same log: what follows is of this start.
 [ -z "$SLURM_RESTART_COUNT" ] || """
-START += f'echo "{run_files.START}$((SLURM_RESTART_COUNT + 1))"'
+START += f'echo "{log_text.START}$((SLURM_RESTART_COUNT + 1))"'
 SLURM_TELLS_THE_RANKS = "trap : TERM  # Slurm sends it to the ranks too; their end is the job's"
 WHILE_IT_WAITS = SLURM_TELLS_THE_RANKS.replace(" :", " warned=yes")
 # NOTE: without a trap for it, bash ends by a signal with $? of the command before: 0.

@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 from typing import Callable
 
-from ..core.model import AGENTS, Controller, LauncherName
+from ..contract.enums import Controller
+from ..core.model import AGENTS, LauncherName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
 from ..runtimes.command_lines import own_values

@@ -8,19 +8,17 @@ from __future__ import annotations
 import shlex
 
 from .. import runtimes
+from ..contract.exit_codes import EXIT_HOST_MPI, EXIT_NOT_VERIFIED
+from ..contract.parts import AROUND, MPICHECK, RANK, SSH_AROUND
 from ..core import gpus, quoting
-from ..core.errors import NotVerified
 from ..core.job_record import JobPaths
 from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
-from ..injob import AROUND, MPICHECK, RANK, SSH_AROUND
-from ..injob.rank import EXIT_HOST_MPI
 from ..runtimes.limits import STORES
 from ..schedulers import SCHEDULERS
 from . import launchers
 
-EXIT_NOT_VERIFIED = NotVerified.exit_code
 WITH_PYTHON = 'command -v "$0" > /dev/null && exec "$0" "$@"; shift 2; exec "$@"'
 IMAGE_STAMP = "image-stamp"  # a file in the run's code/
 

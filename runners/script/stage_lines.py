@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..contract.parts import STAGE
 from ..core.job_record import JobPaths
 from ..core.model import ImageAccess
 from ..core.plan import Plan
 from ..core.quoting import Expanded, quote
-from ..injob import STAGE
 from ..runtimes.command_lines import STAGED_FILE, STAGED_FOLDER
 from ..schedulers import SCHEDULERS, capabilities
 

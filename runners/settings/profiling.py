@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..contract import rank_command
 from ..core.errors import UsageError
 from ..core.remedy import advice, change
 from ..core.trainer import Profiling
-from ..injob.rank import commands
 
 EXAMPLE = "nsys profile -o {output}"
 BINARIES = ("bin", "sbin")
@@ -29,7 +29,7 @@ def read(command: str | None, ranks: str | None) -> Profiling | None:
     words = _words(command)
     chosen = ranks or "0"
     try:
-        commands.parse_ranks(chosen)
+        rank_command.parse_ranks(chosen)
     except ValueError as error:
         raise UsageError(
             f"--profile-ranks {chosen!r}: {error}", remedy=change(profile_ranks="0,2-3")
@@ -47,10 +47,10 @@ def _words(command: str) -> list[str]:
         raise UsageError(f"--profile-with {command!r} is no command: {error}") from None
     if not words or any(not char.isprintable() for char in command):
         raise UsageError(f"--profile-with {command!r} is no command of visible characters")
-    if not any(commands.OUTPUT in word for word in words[1:]):
+    if not any(rank_command.OUTPUT in word for word in words[1:]):
         what = "which becomes a file in the run's folder, for each rank its own"
         raise UsageError(
-            f"--profile-with {command!r} has no {commands.OUTPUT}, {what}",
+            f"--profile-with {command!r} has no {rank_command.OUTPUT}, {what}",
             remedy=advice(f"--profile-with {shlex.quote(EXAMPLE)}, where the tool takes its file"),
         )
     return words

@@ -6,10 +6,10 @@ import importlib.util
 import re
 from pathlib import Path
 
+from ..contract.enums import ProcessGroup
 from ..core import atomic, disk_space
 from ..core.errors import UsageError
 from ..core.remedy import command
-from ..core.trainer import ProcessGroup
 from .trainers import PACKAGE, RECIPES, packaged, presets
 
 # What a recipe imports of ours: `from recipes import a, b` and `from recipes.c import d`.

@@ -9,10 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
+from ..contract.enums import Controller, ProcessGroup
+from ..contract.words import WordEnum
 from ..core.errors import FirstProblem, NotFound, UsageError
 from ..core.model import (
     BindMount,
-    Controller,
     DataAccess,
     Dataset,
     ImageAccess,
@@ -25,8 +26,7 @@ from ..core.model import (
 )
 from ..core.remedy import change
 from ..core.site import TIME
-from ..core.trainer import ProcessGroup, Trainer, Tuning
-from ..core.words import WordEnum
+from ..core.trainer import Trainer, Tuning
 from . import gpu_request, profiling, tuning
 from .config import Config
 

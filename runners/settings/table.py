@@ -9,14 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.model import (
-    Controller,
-    DataAccess,
-    ImageAccess,
-    LauncherName,
-    RuntimeName,
-    SchedulerName,
-)
+from ..contract.enums import Controller
+from ..core.model import DataAccess, ImageAccess, LauncherName, RuntimeName, SchedulerName
 
 
 @dataclass(frozen=True)

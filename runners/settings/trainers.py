@@ -15,9 +15,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ..contract.enums import ProcessGroup
 from ..core.errors import NotFound, UsageError, close, nearest
 from ..core.remedy import change, command
-from ..core.trainer import Framework, ProcessGroup, Trainer
+from ..core.trainer import Framework, Trainer
 from . import config
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..contract import interfaces
 from ..core import atomic, disk_space, places, shell
 from ..core.errors import Refused, UsageError
 from ..core.model import SchedulerName
 from ..core.site import GpuRequest, Partition, Site
 from ..core.toml_check import toml
-from ..injob import interfaces
 from ..schedulers import slurm_queries
 from . import find, load, probe
 

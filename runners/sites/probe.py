@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
+from ..contract.nvidia import driver_version
 from ..core import files, machine, places, shell
 from ..core.model import GpuVendor, MpiFlavour, RuntimeName, SchedulerName
 from ..core.site import Mpirun, Partition, Site
-from ..injob.rank.hardware import driver_version
 from ..schedulers import capabilities, slurm_queries
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
@@ -184,12 +184,12 @@ def gpus_here(vendor: GpuVendor) -> int:
     if vendor is GpuVendor.AMD:
         files = (path.read_text().strip() for path in Path(KFD).glob("*/gpu_id"))
         return sum(text not in ("", "0") for text in files)
-    from ..injob.rank import visible_gpus  # few launches run on this machine
+    from ..contract import nvidia  # few launches run on this machine
 
-    answer = shell.together([visible_gpus.LIST], SECONDS_TO_ANSWER)[0]
+    answer = shell.together([nvidia.LIST], SECONDS_TO_ANSWER)[0]
     if answer.code:
         return len(list(Path(GPUS).glob("*")))
-    return len(visible_gpus.devices(visible_gpus.listed(answer.out)))
+    return len(nvidia.devices(nvidia.listed(answer.out)))
 
 
 def apptainer(command: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from .. import injob, runtimes
+from .. import runtimes
+from ..contract.run_files import TEMPORARY_KEY
 from ..core import atomic, disk_space, plan_record, trust
 from ..core.command_line import CommandLine
 from ..core.errors import NotFound, Refused, SystemFault
@@ -28,7 +29,7 @@ from ..settings.trainers import RECIPES
 # A run writes logs, metrics and checkpoints; less than this would be lost within the first epoch.
 BYTES_NEEDED = 64 * 10**6
 TRIES = 50
-INJOB = Path(injob.HERE)
+ROOMS = Path(__file__).parents[1]
 Submitted = TypeVar("Submitted")
 
 
@@ -139,9 +140,10 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
     paths = draft.paths
     make_folder(paths.log.parent)
     paths.code.mkdir(0o700)
-    for source in (INJOB, *[RECIPES] * draft.plan.brings_recipe):
-        target = paths.code / source.name
-        copy_package(like.code / source.name if like else source, target, link=like is not None)
+    copy_injob(paths, like)
+    if draft.plan.brings_recipe:
+        copied = like.code / RECIPES.name if like else None
+        _copy_package(RECIPES, paths.code / RECIPES.name, copied)
     _temporary_key(paths)
     atomic.write_text(paths.script, draft.text, private=True)
     enter = render.enter(draft.plan, paths, os.getcwd())
@@ -156,7 +158,7 @@ def write(draft: Draft, like: JobPaths | None = None) -> None:
 def _temporary_key(paths: JobPaths) -> None:
     """Write the secret of which the ranks make the names of their temporary folders."""
     key = os.urandom(16).hex()  # `secrets` would bring OpenSSL, for which a launch need not wait
-    atomic.write_text(paths.root / injob.TEMPORARY_KEY, key, private=True)
+    atomic.write_text(paths.root / TEMPORARY_KEY, key, private=True)
 
 
 def _write_private(draft: Draft) -> None:
@@ -169,10 +171,17 @@ def _write_private(draft: Draft) -> None:
         private_folder.write(paths, paths.env.name, runtimes.own_file(draft.plan))
 
 
-def copy_package(source: Path, target: Path, link: bool) -> None:
-    """Copy a package; a link costs a shared file system less, where it has any."""
-    copy, ignored = _link if link else _copy_file, shutil.ignore_patterns("__pycache__")
-    shutil.copytree(source, target, ignore=ignored, copy_function=copy)
+def copy_injob(paths: JobPaths, like: JobPaths | None = None) -> None:
+    """Copy what runs in a job, with what it shares with us in it: `contract`."""
+    _copy_package(ROOMS / "injob", paths.injob, like.injob if like else None)
+    if like is None:
+        _copy_package(ROOMS / "contract", paths.injob / "contract")
+
+
+def _copy_package(source: Path, target: Path, like: Path | None = None) -> None:
+    """Copy a package; links to files that are `like` it cost a shared file system less."""
+    copy, ignored = _link if like else _copy_file, shutil.ignore_patterns("__pycache__")
+    shutil.copytree(like or source, target, ignore=ignored, copy_function=copy)
     for folder, _, _ in os.walk(target):
         os.chmod(folder, 0o700)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from ..contract.run_files import ADDRESS, TOKEN
 from ..core import atomic, files, quoting
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import JobPaths
-from ..injob.serve import ADDRESS, TOKEN
 
 ACCESS, HERE = "access.txt", "127.0.0.1"
 OTHERS = 0o077  # rights of the group and of everybody

@@ -22,7 +22,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from runners.injob import failure_kinds as kinds
+from runners.contract import failure_kinds as kinds
 from runners.injob.rank import network, rank_environment
 from runners.injob.rank.problems import Problem
 from runners.injob.rank.rendezvous import protocol

@@ -46,7 +46,7 @@ hvd.shutdown()
 
 def prepare(login: Login) -> None:
     """Put the shim and the trainers into the folder."""
-    login.sh("cp -r /opt/kit/runners/injob injob")
+    login.sh("cp -r /opt/kit/runners/injob injob; cp -r /opt/kit/runners/contract injob")
     login.write("place.py", TRAINER)
     login.write("bare.py", BARE_TRAINER)
 

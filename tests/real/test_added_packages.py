@@ -141,6 +141,6 @@ def test_deepspeeds_own_launcher_over_two_nodes(place: Login, image: str) -> Non
 )
 def test_weights_of_deepspeed(login: Login, image: str, name: str, said: str) -> None:
     login.write_all([TRAININGS / "trainings.py"])
-    login.sh("cp -r /opt/kit/runners/injob injob")
+    login.sh("cp -r /opt/kit/runners/injob injob; cp -r /opt/kit/runners/contract injob")
     done = succeeded(two_ranks(login, "none", "trainings.py", name, image=image))
     assert f"runner: {said}" in done.stdout

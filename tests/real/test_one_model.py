@@ -24,7 +24,7 @@ FOLLOWED = ("--nodes", "2", "--follow", "--all")
 def place(login: Login) -> Login:
     """A folder with the trainings and the shim."""
     login.write_all(SCRIPTS / name for name in (TORCH, KERAS))
-    login.sh("cp -r /opt/kit/runners/injob injob")
+    login.sh("cp -r /opt/kit/runners/injob injob; cp -r /opt/kit/runners/contract injob")
     return login
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from runners.contract import failure_kinds as kinds
 from runners.core.job_record import JobPaths
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 

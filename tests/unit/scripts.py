@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from runners.contract.enums import Controller
 from runners.core.job_record import JobPaths
 from runners.core.model import (
-    Controller,
     DataAccess,
     Dataset,
     ImageInfo,

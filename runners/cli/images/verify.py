@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...contract.log_text import harmless
 from ...core.errors import NotVerified
 from ...images import local_image, reference
-from ...injob.run_files import harmless
 from .. import options, printer
 
 if TYPE_CHECKING:

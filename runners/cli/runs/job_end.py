@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from ...contract.log_text import harmless
 from ...core.command_line import CommandLine
 from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
-from ...injob.run_files import harmless
 from ...jobs import wording
 from ...launching import end, suggest
 from ...launching.end import JobEnd

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ...core.model import Controller, DataAccess, ImageAccess, LauncherName, Resources
+from ...contract.enums import Controller, ProcessGroup
+from ...core.model import DataAccess, ImageAccess, LauncherName, Resources
 from ...core.plan import Caution, Choice, ChoiceId, GpuOfRank, Plan, Provider
 from ...core.text import count
-from ...core.trainer import ProcessGroup
 from ...launching import suggest
 from ...schedulers.base import limit_seconds
 from .. import invocation, printer

@@ -7,10 +7,10 @@ import re
 import shutil
 from dataclasses import dataclass
 
+from ...contract.nvidia import driver_version
 from ...core import places
 from ...core.machine import architecture
 from ...core.remedy import command
-from ...injob.rank.hardware import driver_version
 from ...planning import gpu_image
 from ..finding import About, Finding
 from ..timed import Answer, ask

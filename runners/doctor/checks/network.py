@@ -7,9 +7,9 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...contract import interfaces
+from ...contract.interfaces import Interface, Port
 from ...core.remedy import command
-from ...injob import interfaces
-from ...injob.interfaces import Interface, Port
 from ..finding import About, Finding
 from ..timed import in_time
 from .world import Record

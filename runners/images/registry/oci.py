@@ -22,12 +22,12 @@ from typing import Any
 
 from containers import build_record, trainers
 
+from ...contract.unsquashfs import unsafe_unsquashfs
 from ...core import disk_space, machine, shell, sif, untrusted_folder
 from ...core.digest import of_bytes
 from ...core.errors import Refused, SystemFault
 from ...core.progress import Progress
 from ...core.text import utc
-from ...injob.stage import node
 from ..facts import probe_image
 from ..store import store
 from . import oci_layer
@@ -125,7 +125,7 @@ def _built_here(image: Path) -> bool:
 
 def _check_unsquashfs() -> None:
     done = shell.run(["unsquashfs", "-version"])
-    if danger := node.unsafe_unsquashfs(done.out + done.err):
+    if danger := unsafe_unsquashfs(done.out + done.err):
         raise Refused(
             "the image is not unpacked: it could write into your files",
             danger,

@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
+from ...contract.rank_command import OUTPUT, is_python, parse_ranks
+from ...contract.run_files import PROFILE
 from ..processes import run_module, tree
 
 if TYPE_CHECKING:
     from .shim_options import ShimOptions
     from .task import Task
-
-OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -101,30 +100,11 @@ AGENTS: dict[str, Callable[[Node, Sequence[str]], list[str]]] = {
 }
 
 
-def is_python(trainer: Sequence[str]) -> bool:
-    """Whether a command is `-m MODULE` or a file of Python's, and not a program."""
-    return trainer[0] == "-m" or trainer[0].endswith(".py")
-
-
 def _with_options(trainer: Sequence[str]) -> list[str]:
     """Return the command in accelerate's and DeepSpeed's words."""
     if trainer[0] == "-m":
         return ["--module", *trainer[1:]]
     return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
-
-
-def parse_ranks(text: str) -> tuple[range, ...] | None:
-    """Return the ranks of `0,2-3`, None for all of them. Raises ValueError."""
-    if text == ALL:
-        return None
-    ranges = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-            raise ValueError(f"{part!r} is neither a rank nor a range of ranks")
-        ranges.append(range(int(first), int(last) + 1))
-    return tuple(ranges)
 
 
 def is_profiled(options: ShimOptions, rank: int) -> bool:
@@ -142,7 +122,7 @@ def with_profiler(options: ShimOptions, task: Task) -> list[str]:
     if program is None:
         what = f"executable file {name}" if "/" in name else f"{name} on the PATH of the image"
         raise FileNotFoundError(f"--profile-with: no {what} on {task.host}")
-    folder = os.path.join(options.run_dir, "profile")
+    folder = os.path.join(options.run_dir, PROFILE)
     os.makedirs(folder, 0o755, exist_ok=True)
     output = os.path.join(folder, f"rank-{task.rank}")
     return [program, *(word.replace(OUTPUT, output) for word in words), *_trainer(options.command)]

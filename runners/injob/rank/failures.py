@@ -12,8 +12,9 @@ import glob
 import os
 import time
 
-from .. import failure_kinds as kinds
-from .. import run_files
+from ...contract import failure_kinds as kinds
+from ...contract import log_text, run_files
+from .. import records
 from .problems import Problem
 from .task import Task
 
@@ -68,13 +69,13 @@ def cause_known(run_dir: str) -> bool:
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
     """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
     _wait_for_speaker(task, run_dir)  # a failure on record makes others be killed
-    print(run_files.FAILED.format(rank=task.name) + problem.text, flush=True)
+    print(log_text.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
     value.update(host=task.host, exit_code=code, message=problem.text, time=time.time())
     path = run_files.failure_path(run_dir, task.rank)
     try:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        run_files.write_json(path, {**value, **problem.fields})
+        records.write_json(path, {**value, **problem.fields})
         if not kinds.follows(problem.kind, problem.fields):
             open(os.path.join(run_dir, run_files.FAILURES, CAUSE), "w").close()
     except OSError as error:  # a full disk, which may be why it failed: the exit code still tells

@@ -12,7 +12,8 @@ import time
 from types import ModuleType
 from typing import Any, Callable, NoReturn
 
-from . import HOROVOD, MPI, TENSORFLOW, TORCH, startup
+from ...contract.enums import ProcessGroup
+from . import startup
 from .gate import GLOO_WITH_GPUS, Gate, GateSettings
 
 Checks = Callable[..., None]
@@ -76,13 +77,13 @@ def _horovod(module: Any) -> None:
     """Wrap HorovodBasics.init, through which every framework's hvd.init() goes (0.19 to 0.28)."""
 
     def before(*args: Any, **kwargs: Any) -> None:
-        gate().called(HOROVOD)
+        gate().called(ProcessGroup.HOROVOD)
         gate().meet()
 
     def after(this: Any, *args: Any, **kwargs: Any) -> None:
         # A caller that names a communicator wants a part of the world on purpose.
         on_purpose = bool(args) or kwargs.get("comm") is not None
-        gate().formed(HOROVOD, this.size(), this.rank(), part=on_purpose)
+        gate().formed(ProcessGroup.HOROVOD, this.size(), this.rank(), part=on_purpose)
 
     _around(module.HorovodBasics, "init", before, after)
     _report_weights_before(module.HorovodBasics, "shutdown")
@@ -93,13 +94,13 @@ def _torch(module: Any) -> None:
 
     def after(*args: Any, **kwargs: Any) -> None:
         backend = module.get_backend()
-        gate().formed(TORCH, module.get_world_size(), module.get_rank(), backend)
+        gate().formed(ProcessGroup.TORCH, module.get_world_size(), module.get_rank(), backend)
         if "gloo" in backend:
             atexit.register(time.sleep, SECONDS_TO_LET_GO)
         if backend == "gloo" and gate().settings.gpus and module.get_rank() == 0:
             print(GLOO_WITH_GPUS, flush=True)
 
-    _around(module, "init_process_group", lambda *_, **__: gate().called(TORCH), after)
+    _around(module, "init_process_group", lambda *_, **__: gate().called(ProcessGroup.TORCH), after)
     _report_weights_before(module, "destroy_process_group")
     gate().exchanges.watch_torch(module)
 
@@ -176,12 +177,14 @@ def _tensorflow(module: Any) -> None:
     """Wrap the start of MultiWorkerMirroredStrategy (TensorFlow 2.4 and later)."""
 
     def before(this: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> None:
-        gate().called(TENSORFLOW)
+        gate().called(ProcessGroup.TENSORFLOW)
         if type(cluster_resolver).__name__ == "TFConfigClusterResolver":
             _check_tf_config(os.environ.get("TF_CONFIG", "{}"))
 
     def after(this: Any, *args: Any, **kwargs: Any) -> None:
-        gate().formed(TENSORFLOW, this._num_workers, getattr(this, "_task_id", None) or 0)
+        gate().formed(
+            ProcessGroup.TENSORFLOW, this._num_workers, getattr(this, "_task_id", None) or 0
+        )
         if this._num_workers > 1:
             gate().at_end.append(_end_together)
 
@@ -217,7 +220,7 @@ def _check_tf_config(text: str) -> None:
     right = settings.ranks
     if settings.check and (workers != right or index != settings.task.rank):
         why = f"TF_CONFIG names {workers} workers, and makes this rank number {index}"
-        gate().refuse(TENSORFLOW, workers, index, right, why)
+        gate().refuse(ProcessGroup.TENSORFLOW, workers, index, right, why)
 
 
 def _mpi(module: Any) -> None:
@@ -232,9 +235,9 @@ def _mpi(module: Any) -> None:
 def _check_mpi(module: Any) -> None:
     size = module.COMM_WORLD.Get_size()
     if size == 1 and gate().settings.ranks > 1:
-        gate().alone(MPI)
+        gate().alone(ProcessGroup.MPI)
     else:
-        gate().formed(MPI, size, module.COMM_WORLD.Get_rank())
+        gate().formed(ProcessGroup.MPI, size, module.COMM_WORLD.Get_rank())
 
 
 WRAPPERS: dict[str, Callable[[Any], None]] = {

@@ -17,15 +17,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .. import failure_kinds as kinds
-from . import FRAMEWORKS, HOROVOD, MPI, failures, reports
+from ...contract import failure_kinds as kinds
+from ...contract.enums import GATED, Controller, ProcessGroup
+from ...contract.exit_codes import EXIT_WORLD_SIZE
+from ...contract.world_causes import COULD, INDEPENDENT, why_alone
+from . import failures, reports
 from .exchanges import Exchanges
 from .problems import Problem, RendezvousError
 from .task import Task
 from .weights import END
-from .worlds import COULD, INDEPENDENT, WHY_NO_MEETING, why_alone, why_no_mpi, why_other_size
+from .worlds import WHY_NO_MEETING, why_no_mpi, why_other_size
 
-EXIT_WORLD_SIZE = 82
 VARIABLE = "RUNNER_RANK_SETTINGS"
 SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 GLOO_WITH_GPUS = (
@@ -44,7 +46,7 @@ class GateSettings:
     """
 
     task: Task
-    controller: str
+    controller: Controller
     run_dir: str
     inbox: tuple[str, str]
     store: tuple[int, str]
@@ -64,7 +66,8 @@ class GateSettings:
     @classmethod
     def read(cls) -> GateSettings:
         values = json.loads(os.environ[VARIABLE])
-        return cls(**{**values, "task": Task(**values["task"])})
+        controller = Controller(values["controller"])
+        return cls(**{**values, "task": Task(**values["task"]), "controller": controller})
 
 
 def fits(settings: GateSettings, size: int, env: Mapping[str, str]) -> bool:
@@ -111,7 +114,7 @@ class Gate:
             os.environ.update(meet(*self.settings.store))
         except RendezvousError as error:
             print(no_world(self.settings, error.problem.text), flush=True)
-            self._end(HOROVOD, error.problem)
+            self._end(ProcessGroup.HOROVOD, error.problem)
 
     def formed(
         self, framework: str, size: int, rank: int, how: str = "", part: bool = False
@@ -128,7 +131,7 @@ class Gate:
         if self.settings.check and not fits(self.settings, size, os.environ):
             self.refuse(framework, size, rank, self.settings.ranks)
         self.world = max(self.world, (rank, size), key=lambda one: one[1])
-        self.exchanges.others = self.exchanges.others or framework == MPI
+        self.exchanges.others = self.exchanges.others or framework == ProcessGroup.MPI
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
@@ -227,7 +230,7 @@ def no_world(settings: GateSettings, known: str = "") -> str:
     `known` is why, where the rendezvous knows it.
     """
     task = settings.task
-    cause, remedy = why_no_mpi(task) if settings.controller == "mpi" else WHY_NO_MEETING
+    cause, remedy = why_no_mpi(task) if settings.controller is Controller.MPI else WHY_NO_MEETING
     what = (
         f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
         f"joined it to the {task.size} tasks that were started."
@@ -247,7 +250,7 @@ def never_formed(
         f"runner: no process group on rank {settings.task.name}: the trainer ended and "
         f"created no process group of the {ranks} ranks: it ran alone."
     )
-    by_mpi = alone and HOROVOD not in alone
+    by_mpi = alone and ProcessGroup.HOROVOD not in alone
     why = why_no_mpi(settings.task) if by_mpi else why_alone(alone, imports)
     text = f"it created no process group of the {ranks} ranks that were started"
     fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
@@ -282,7 +285,7 @@ class WorldWatch:
         task, minutes = self.settings.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
         if not self.missing or task.local_rank:
             return
-        if waits := [one for one in FRAMEWORKS if self.inbox.waits_in(one)]:
+        if waits := [one for one in GATED if self.inbox.waits_in(one)]:
             where = " and ".join(waits)
             text = f"rank {task.name} waits for the other ranks, after {minutes} in {where}"
         else:

@@ -11,8 +11,10 @@ import os
 import re
 import sys
 
-from .. import failure_kinds as kinds
-from ..run_files import read
+from ...contract import failure_kinds as kinds
+from ...contract.nvidia import DRIVER, driver_version
+from ...contract.run_files import read
+from ...contract.versions import older
 from .problems import Problem
 
 CPUINFO = "/proc/cpuinfo"
@@ -23,11 +25,7 @@ LEVELS = {
 OUR_OLDEST = "525.60.13"  # the driver that our image with CUDA 12 needs
 LIBRARY = "libcuda.so.1"  # what the driver's library calls itself, and `--nv` always gives
 OPENED = "libcuda.so"  # what Horovod opens (0.28.1, horovod/torch/cuda_util.cc)
-DRIVER = "/proc/driver/nvidia/version"
 GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found")
-# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", or
-# "... NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."
-VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 
 
 def cpu_problem(level: str, host: str) -> Problem | None:
@@ -47,18 +45,6 @@ def cpu_problem(level: str, host: str) -> Problem | None:
 def cpu_model() -> str:
     line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read(CPUINFO), re.MULTILINE)
     return line[1].strip() if line else ""
-
-
-def driver_version(file: str = DRIVER) -> str:
-    """Return the version of the node's NVIDIA driver; empty when it has none that says so."""
-    version = VERSION.search(read(file))
-    return version.group(1) if version else ""
-
-
-def older(version: str, minimum: str) -> bool:
-    """Compare dotted numbers: 525.9 is older than 525.60.13."""
-    numbers, needed = ([int(n) for n in re.findall(r"\d+", text)] for text in (version, minimum))
-    return numbers < needed
 
 
 def driver_problem(

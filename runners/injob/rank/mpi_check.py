@@ -16,9 +16,10 @@ import subprocess
 import sys
 from typing import Any
 
-from .. import NO_DISPLAY
-from .. import failure_kinds as kinds
-from . import EXIT_HOST_MPI, failures, task
+from ...contract import failure_kinds as kinds
+from ...contract.exit_codes import EXIT_HOST_MPI
+from ...contract.parts import NO_DISPLAY
+from . import failures, task
 from .problems import Problem
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are

@@ -14,8 +14,8 @@ import signal
 import socket
 from collections.abc import MutableMapping, Sequence
 
-from .. import failure_kinds as kinds
-from ..interfaces import LOOPBACK, InterfaceAddress, addresses_of, resolve, source_towards
+from ...contract import failure_kinds as kinds
+from ...contract.interfaces import LOOPBACK, InterfaceAddress, addresses_of, resolve, source_towards
 from .problems import Problem
 from .reports import Inbox
 from .startup import RAS_ADDRESS

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import failure_kinds as kinds
-from .. import run_files
-from ..run_files import plain
+from ...contract import failure_kinds as kinds
+from ...contract import log_text
+from ...contract.log_text import plain
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
 KEPT = 4000
@@ -18,8 +18,8 @@ TRACEBACK_LINES = 400
 # The last line of a Python traceback, "pkg.SomeError: text", or a line that a program marks so; not
 # the metric "val_error: 0.5".
 ERROR_LINE = re.compile(
-    rf"^(?:{run_files.OF_RANK})?"
-    rf"(?P<error>(?!(?-i:\S+error): -?[\d.e-]+$)(?:{run_files.OF_A_TYPE}|runner: |error: ).*)",
+    rf"^(?:{log_text.OF_RANK})?"
+    rf"(?P<error>(?!(?-i:\S+error): -?[\d.e-]+$)(?:{log_text.OF_A_TYPE}|runner: |error: ).*)",
     re.IGNORECASE,
 )
 MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of its end

@@ -8,7 +8,7 @@ import pwd
 import resource
 from collections.abc import Mapping, MutableMapping, Sequence
 
-from .. import NO_DISPLAY
+from ...contract.parts import NO_DISPLAY
 from .startup import NAMELESS
 from .task import Task
 

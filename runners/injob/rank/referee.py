@@ -13,16 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
-from .. import failure_kinds as kinds
-from .. import run_files
-from . import EXIT_DIFFERENT, FRAMEWORKS, failures, gate, reports, weight_causes, weight_reports
-from .gate import EXIT_WORLD_SIZE, GateSettings
+from ...contract import failure_kinds as kinds
+from ...contract import node_use, run_files, use_summary
+from ...contract.enums import GATED
+from ...contract.exit_codes import EXIT_DIFFERENT, EXIT_WORLD_SIZE
+from ...contract.world_causes import ON_PURPOSE, why_several
+from .. import records
+from . import failures, gate, reports, weight_causes, weight_reports
+from .gate import GateSettings
 from .problems import Problem
 from .reports import Inbox, RankReport
-from .usage import node_use, summary
 from .weight_reports import WeightReports
 from .weights import LAST_TRACED, WeightResult, WeightsVerdict
-from .worlds import Membership, State, WorldVerdict, judge, why_several
+from .worlds import Membership, State, WorldVerdict, judge
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -68,8 +71,8 @@ class Referee:
         self.weights = WeightReports()
         self.used: dict[int, Mapping[str, Any]] = {}  # by the rank, its last report
         if not settings.task.rank:
-            run_files.forget(settings.run_dir, weight_reports.FILE)
-            run_files.forget(settings.run_dir, node_use.FILE)
+            records.forget(settings.run_dir, run_files.WEIGHTS)
+            records.forget(settings.run_dir, run_files.USE)
         self.gone = {0}  # tasks that have told their last
 
     def poll(self) -> None:
@@ -109,11 +112,12 @@ class Referee:
     def _keep_use(self, at_end: bool = False) -> None:
         """Keep what the ranks have told of their use; at the end in the result and the log too."""
         nodes, run_dir = node_use.of_nodes(self.used), self.settings.run_dir
-        findings = summary.findings(nodes)
-        node_use.keep(nodes, findings, run_dir, in_result=at_end)
+        findings = use_summary.findings(nodes)
+        value = node_use.as_value(nodes, findings)
+        records.keep(run_dir, run_files.USE, value, in_result="use" if at_end else "")
         if at_end:
-            file = f"{run_dir}/{node_use.FILE}"
-            print(*summary.lines(nodes, findings, file), sep="\n", flush=True)
+            file = f"{run_dir}/{run_files.USE}"
+            print(*use_summary.lines(nodes, findings, file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
         """Hear the others until it is enough, or a training is found to be wrong."""
@@ -199,10 +203,10 @@ class Referee:
             weight_reports.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
-        framework = next((one for one in FRAMEWORKS if one in self.worlds), "")
+        framework = next((one for one in GATED if one in self.worlds), "")
         cause, remedy = weight_causes.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
-        remedy = f"{remedy}\n  {weight_causes.ON_PURPOSE}"
+        remedy = f"{remedy}\n  {ON_PURPOSE}"
         problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
 

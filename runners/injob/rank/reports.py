@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import FRAMEWORKS
+from ...contract.enums import GATED
 
 # States. ALONE is a world of one that may be by the way: importing mpi4py forms it.
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
@@ -128,7 +128,7 @@ def parse(data: bytes) -> RankReport | None:
         state, framework = value.pop("state"), value.pop("framework")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    known = state in STATES and framework in ("", *FRAMEWORKS)
+    known = state in STATES and framework in ("", *GATED)
     return RankReport(state, framework, value) if known else None
 
 

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ..interfaces import LOOPBACK
+from ...contract.interfaces import LOOPBACK
 from . import network
 from .startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
 

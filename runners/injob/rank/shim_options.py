@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ...contract.enums import Controller
 from .task import Task
 
 
@@ -17,7 +18,7 @@ class ShimOptions(argparse.Namespace):
 
     launcher: str
     tasks: int | None
-    controller: str
+    controller: Controller
     check: bool
     agent: str
     workers: int

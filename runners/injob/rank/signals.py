@@ -15,7 +15,7 @@ import time
 from types import FrameType
 from typing import Callable
 
-from ..run_files import read
+from ...contract.run_files import EXIT, JOB, read
 
 RELAYED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 SECONDS_BETWEEN_LOOKS = 30.0
@@ -101,7 +101,7 @@ class JobEndWatch:
 
         That a job is cancelled is no end: its ranks may be saving.
         """
-        for name, mark in (("exit.json", ""), ("job.json", LOST)):
+        for name, mark in ((EXIT, ""), (JOB, LOST)):
             path = os.path.join(self.run_dir, name)
             with contextlib.suppress(OSError):
                 # One from before this start is of a script submitted again.

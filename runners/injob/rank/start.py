@@ -10,7 +10,10 @@ import time
 from types import FrameType
 from typing import Callable
 
-from .. import HERE, RANK, temporary
+from ...contract.enums import Controller
+from ...contract.exit_codes import EXIT_REFUSED
+from ...contract.parts import RANK
+from .. import HERE, temporary
 from ..processes import waited_code
 from ..temporary import Temporary
 from . import bytecode, failures, hardware, rank_environment, task
@@ -20,7 +23,6 @@ from .supervise import supervise
 from .task import READERS
 
 EXIT_USAGE = 2
-EXIT_REFUSED = 89  # the node's CPU or driver does not fit the image
 SECONDS_TO_END = 5.0
 
 
@@ -32,7 +34,7 @@ def parse(argv: list[str]) -> ShimOptions:
     add("--launcher", choices=sorted(READERS), default="srun")
     # argparse takes the last of repeated options, which is how `mpirun` sets these two.
     add("--tasks", type=int, help="start this many tasks here, with no launcher")
-    add("--controller", choices=["mpi", "gloo", "none"], required=True)
+    add("--controller", type=Controller, choices=[*Controller], required=True)
     add("--no-gate", dest="check", action="store_false", help="skip the world-size check")
     add("--agent", choices=sorted(AGENTS), default="", help="starts the ranks")
     add("--workers", type=int, default=1, help="ranks that the agent starts here")
@@ -53,7 +55,7 @@ def parse(argv: list[str]) -> ShimOptions:
     options = parser.parse_args(argv[:split], ShimOptions(command=argv[split + 1 :]))
     # horovodrun with Gloo brings its own rendezvous and sets every rank's place.
     placed = options.launcher == "horovodrun" and "HOROVOD_RANK" in os.environ
-    options.ours = options.controller == "gloo" and not placed
+    options.ours = options.controller is Controller.GLOO and not placed
     return options
 
 
@@ -78,7 +80,7 @@ def _started(options: ShimOptions, argv: list[str], folder: Temporary, notes: li
         rank_environment.no_core_files()
     if options.gpus:
         hardware.give_horovod_its_name(options.run_dir)
-    if options.tasks and options.controller == "mpi":
+    if options.tasks and options.controller is Controller.MPI:
         _tell(notes)
         return temporary.attend(mpirun(options.tasks, argv))
     if options.tasks:

@@ -14,12 +14,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
-from .. import failure_kinds as kinds
+from ...contract import failure_kinds as kinds
+from ...contract.enums import Controller, ProcessGroup
+from ...contract.exit_codes import EXIT_STOPPED, EXIT_WORLD_SIZE
+from ...contract.run_files import STOPPED
 from ..processes import end_tree, end_with, waited_code
-from ..run_files import write_json
+from ..records import write_json
 from ..temporary import Temporary
-from . import EXIT_STOPPED, HOROVOD, commands, failures, gate, network, rank_environment, signals
-from .gate import EXIT_WORLD_SIZE, GateSettings, WorldWatch
+from . import commands, failures, gate, network, rank_environment, signals
+from .gate import GateSettings, WorldWatch
 from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee
 from .reports import Inbox
@@ -144,7 +147,7 @@ class _Parent:
         if self._stopped_early(code):
             failures.forget(self.task, self.run_dir)
             value = {"form": 1, "rank": self.task.rank, "host": self.task.host, "time": time.time()}
-            write_json(os.path.join(self.run_dir, "stopped.json"), value)  # ranks may do so at once
+            write_json(os.path.join(self.run_dir, STOPPED), value)  # ranks may do so at once
             return 0
         return self._recorded(*self._judged(code, tail))
 
@@ -155,7 +158,7 @@ class _Parent:
         ends otherwise, and rank 0 may still be writing. The job's script turns `stopped.json` into
         EXIT_STOPPED.
         """
-        in_training = bool(self.inbox.formed) and not self.inbox.waits_in(HOROVOD)
+        in_training = bool(self.inbox.formed) and not self.inbox.waits_in(ProcessGroup.HOROVOD)
         command, seen = self.options.command, self.relay.seen
         return code == EXIT_STOPPED or (
             not self.relay.ended and signals.ended_before_training(command, in_training, code, seen)
@@ -182,7 +185,7 @@ class _Parent:
         """Whether hvd.init() never returned, for another reason than somebody's signal."""
         ended = (*signals.RELAYED, signal.SIGKILL)
         other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
-        return self.inbox.waits_in(HOROVOD) and code not in other
+        return self.inbox.waits_in(ProcessGroup.HOROVOD) and code not in other
 
     def _recorded(self, code: int, problem: Problem) -> int:
         """Take leave of the other ranks, or record the failure; return the exit code."""
@@ -203,7 +206,7 @@ def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
     # Here, because a job of one rank need not wait for its import.
     from .rendezvous.session import RendezvousSession
 
-    interfaces = () if options.controller == "mpi" else options.interfaces
+    interfaces = () if options.controller is Controller.MPI else options.interfaces
     return RendezvousSession(
         task, options.run_dir, rank_environment.meeting_seconds(task.size), interfaces
     )

@@ -11,20 +11,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from .. import failure_kinds as kinds
-from . import (
-    EXIT_STOPPED,
-    HOROVOD,
-    commands,
-    failures,
-    gate,
-    problems,
-    rank_environment,
-    startup,
-    visible_gpus,
-)
-from .commands import AGENTS, Node, is_python
-from .gate import EXIT_WORLD_SIZE, VARIABLE, GateSettings
+from ...contract import failure_kinds as kinds
+from ...contract.enums import Controller, ProcessGroup
+from ...contract.exit_codes import EXIT_NOT_FOUND, EXIT_STOPPED, EXIT_WORLD_SIZE
+from ...contract.rank_command import is_python
+from . import commands, failures, gate, problems, rank_environment, startup, visible_gpus
+from .commands import AGENTS, Node
+from .gate import VARIABLE, GateSettings
 from .problems import RendezvousError
 from .shim_options import ShimOptions
 from .task import Task
@@ -36,7 +29,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CODE = os.path.dirname(os.path.dirname(HERE))  # RUN/code, where packages of the job lie
 HOOK = os.path.join(HERE, "hook")
 AGENT = "RUNNER_AGENT"  # the process whose children are ranks
-EXIT_NOT_FOUND = 127  # as shells have it
 SECONDS_FOR_CAUSE = 1.0  # in which the shim of a rank that was killed has recorded it
 
 
@@ -90,7 +82,7 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
     if options.gpus:
         os.environ.update(_instances(task, options))
     variables = rank_environment.compiled_code(options.run_dir)
-    if options.controller == "mpi":
+    if options.controller is Controller.MPI:
         variables.update(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi")
     elif options.ours:
         variables.update(rank_environment.horovod_over_gloo(task))
@@ -178,7 +170,7 @@ def _run_python(command: list[str], settings: GateSettings) -> int:
         lines = "".join(traceback.format_exception(type(error), error, frame)).splitlines()
         problem = problems.of_exception(1, error, lines)
         # Where hvd.init() failed the parent explains it.
-        known = HOROVOD not in frameworks.gate().calling and record(1, problem)
+        known = ProcessGroup.HOROVOD not in frameworks.gate().calling and record(1, problem)
         if not (known and problem.kind == kinds.PEER_LOST and _another_tells(settings.run_dir)):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1

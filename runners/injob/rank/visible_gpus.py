@@ -13,33 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from glob import glob
 
+from ...contract.nvidia import LIST, devices, listed
 from .startup import INSTANCES, VISIBLE
 
 INSTANCE = "MIG-"  # how its UUID begins
-LIST = ("nvidia-smi", "-L")
 SECONDS_TO_LIST = 20
 BOUND = re.compile(r"\bgpu:(per_task|single)\b")  # in "gres/gpu:per_task:1" (Slurm 24.11)
 # The driver's folders: "mig" is always there, and below a GPU's those of its instances.
 CAPABILITIES = "/proc/driver/nvidia/capabilities"
-# "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5b...)", and its instances below it:
-# "  MIG 1g.5gb      Device  0: (UUID: MIG-c6d4...)", before driver 470 "MIG-GPU-5d5b.../1/0"
-LISTED = re.compile(r"^\s*(GPU|MIG) .*\(UUID: ([\w/-]+)\)", re.MULTILINE)
-
-
-def listed(text: str) -> dict[str, list[str]]:
-    """Return the instances of each GPU, by its UUID, in the words of `nvidia-smi -L`."""
-    gpus: dict[str, list[str]] = {}
-    for kind, uuid in LISTED.findall(text):
-        if kind == "GPU":
-            gpus[uuid] = []
-        elif gpus:
-            gpus[next(reversed(gpus))].append(uuid)
-    return gpus
-
-
-def devices(gpus: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what processes can use: each instance, and each GPU that is not divided."""
-    return [each for uuid, instances in gpus.items() for each in instances or [uuid]]
 
 
 def named(visible: str | None, gpus: Mapping[str, Sequence[str]], ranks: int) -> list[str]:

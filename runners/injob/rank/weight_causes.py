@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import HOROVOD, MPI, TENSORFLOW, TORCH
+from ...contract.enums import ProcessGroup
 from .weights import WeightsVerdict
 
 WRAP_DDP = "model = DistributedDataParallel(model), and call this model"
@@ -16,7 +16,6 @@ BROADCAST = (
 WRAP_HOROVOD = (
     "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())"
 )
-ON_PURPOSE = "or, for ranks that train models of their own on purpose: runner launch --no-gate ..."
 AVERAGE = "average gradients or weights of all ranks (all_reduce), or wrap the model in DDP"
 KERAS = "optimizer = hvd.DistributedOptimizer(optimizer) before compile(), or "
 TAPE = "tape = hvd.DistributedGradientTape(tape)"
@@ -29,7 +28,7 @@ def cause_of(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) 
     """
     if verdict.overwritten:
         return "one rank's weights replace all others', and nothing is averaged", AVERAGE
-    if facts.get("library") == "keras" and framework != TORCH:
+    if facts.get("library") == "keras" and framework != ProcessGroup.TORCH:
         return _keras(verdict, framework, facts)
     if facts.get("ddp_ours"):
         return _ddp(verdict, facts)
@@ -49,9 +48,9 @@ def cause_of(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) 
         )
     if facts.get("ddp"):
         return f"{verdict.parameter} is not in the model that DDP wraps", WRAP_DDP
-    if framework == HOROVOD:
+    if framework == ProcessGroup.HOROVOD:
         return "the optimizer is not wrapped: no gradients are averaged", WRAP_HOROVOD
-    if framework == MPI:
+    if framework == ProcessGroup.MPI:
         return (
             "mpi4py formed the world, and nothing averages the gradients",
             "torch.distributed.init_process_group() and " + WRAP_DDP,
@@ -95,7 +94,7 @@ def _ddp(verdict: WeightsVerdict, facts: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _keras(verdict: WeightsVerdict, framework: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if framework == TENSORFLOW:
+    if framework == ProcessGroup.TENSORFLOW:
         return (
             "the model was made outside of the strategy",
             "make model and optimizer within strategy.scope()",

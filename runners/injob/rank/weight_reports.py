@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .. import run_files
+from ...contract.run_files import WEIGHTS
+from .. import records
 from .judge_weights import judge, not_checked
 from .weights import (
     END,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     Ranks = Mapping[int, OptimizerReport]  # one optimizer's
 
 VERSION = 1
-FILE = "weights.json"
 FIELDS = (
     *("shapes", "names", "sharded", "may_differ", "layers", "processor", "losses", "inputs"),
     *("facts", "first", "loose", "replaced", "beside", "follows"),
@@ -221,4 +221,4 @@ def keep(verdict: WeightsVerdict, run_dir: str) -> None:
     for name in ("parameter", "warning"):
         if getattr(verdict, name):
             value[name] = getattr(verdict, name)
-    run_files.keep(run_dir, FILE, value, in_result="weights")
+    records.keep(run_dir, WEIGHTS, value, in_result="weights")

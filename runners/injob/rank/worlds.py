@@ -8,45 +8,20 @@ nodes have two worlds of the right size. The causes are said in the job, and by 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from . import HOROVOD, MPI, TENSORFLOW, TORCH
+from ...contract.enums import Controller, ProcessGroup
 
 if TYPE_CHECKING:
     from .task import Task
 
-INDEPENDENT = "for ranks that are independent on purpose: runner launch --no-gate ..."
-KNOWN = "Horovod, torch.distributed, MultiWorkerMirroredStrategy and mpi4py"
 WHY_NO_MEETING = (  # the likely cause, and what to try
     "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
     "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
 )
-# Modules -> why a trainer that has imported them may run alone, and what makes it join the others.
-# What is built on another comes before it.
-LIGHTNING = (
-    'Lightning\'s Trainer used one node: strategy="auto" and num_nodes=1 are its defaults',
-    'Trainer(num_nodes=NODES, strategy="ddp")',
-)
-COULD = {
-    "lightning": LIGHTNING,
-    "pytorch_lightning": LIGHTNING,
-    "accelerate": (
-        "it created no Accelerator() or Trainer, which would have joined the ranks",
-        "accelerator = Accelerator(), and accelerator.prepare(model, optimizer, data)",
-    ),
-    "horovod": ("it imported Horovod and did not call hvd.init()", "hvd.init()"),
-    "tensorflow": (
-        "it used no strategy of several nodes: MirroredStrategy is one of a single node",
-        "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config ...",
-    ),
-    "torch": (
-        "it did not call init_process_group()",
-        "torch.distributed.init_process_group() and DistributedDataParallel(model)",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -113,47 +88,16 @@ def _open(members: Collection[Membership], tasks: int) -> WorldVerdict:
     return WorldVerdict(State.OPEN, size, why)
 
 
-def why_alone(alone: Collection[str], imports: Sequence[str]) -> tuple[str, str]:
-    """Return why a rank ran alone, and what to do; `alone` are frameworks with a part of the ranks.
-
-    It had imported `imports`, in the order of COULD.
-    """
-    if HOROVOD in alone:
-        return (
-            "hvd.init(comm=...) made a world of a part of the ranks",
-            "hvd.init() without comm; process sets for groups of ranks",
-        )
-    for name in imports:
-        if name in COULD:  # a record may have another's
-            return COULD[name]
-    cause = "it called neither hvd.init(), init_process_group(), nor another of " + KNOWN
-    return cause, INDEPENDENT
-
-
-def why_several(framework: str) -> tuple[str, str]:
-    """Return the likely cause of several worlds of the right size, and what to do."""
-    launchers = "mpirun or horovodrun" if framework in (HOROVOD, MPI) else "mp.spawn or torchrun"
-    cause = (
-        f"each task starts ranks of its own ({launchers} within the trainer), which meet on "
-        "their own node only, as with MASTER_ADDR=localhost"
-    )
-    remedy = (
-        "runner launch --ntasks-per-node N ... train.py, where the script starts no processes and "
-        "sets no MASTER_ADDR: runner starts the ranks"
-    )
-    return cause, remedy
-
-
-def why_other_size(framework: str, controller: str, task: Task) -> tuple[str, str]:
+def why_other_size(framework: str, controller: Controller, task: Task) -> tuple[str, str]:
     """Return the likely cause of a world of another size than the job's, and what to do."""
-    if framework == TORCH:
+    if framework == ProcessGroup.TORCH:
         return _why_torch()
-    if framework == TENSORFLOW:
+    if framework == ProcessGroup.TENSORFLOW:
         return (
             "TF_CONFIG is not set, or is not the one of this job",
             "runner launch --tf-config ..., which sets it for each rank",
         )
-    if framework == HOROVOD and controller == "gloo":
+    if framework == ProcessGroup.HOROVOD and controller is Controller.GLOO:
         return (
             "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
             "or the trainer changed HOROVOD_* before hvd.init()",

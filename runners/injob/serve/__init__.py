@@ -3,6 +3,3 @@
 Copied into the run's folder beside the shim, and run by the image's Python: standard library only,
 Python 3.8 or newer. The token is in a file that only its owner can read, and nowhere else.
 """
-
-EXIT_NOT_SERVED = 94
-TOKEN, ADDRESS = "token", "address.json"  # in the folder that only its owner can read

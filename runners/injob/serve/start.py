@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import http.client
 import importlib.util
 import json
 import os
@@ -19,16 +18,19 @@ import time
 from types import FrameType
 from typing import Callable, NamedTuple
 
-from .. import interfaces, run_files
+from ...contract import interfaces
+from ...contract.exit_codes import EXIT_NOT_SERVED
+from ...contract.run_files import ADDRESS, TOKEN
+from ...contract.web_server import http_status
+from .. import records
 from ..processes import end, exit_code, run_module
-from . import ADDRESS, EXIT_NOT_SERVED, TOKEN, tensorboard
+from . import tensorboard
 
 PORTS = range(20000, 60000)
 SECONDS_TO_ANSWER = 180.0  # a cold image on a busy file system
 SECONDS_TO_SETTLE = 5.0  # from the first answer to a right one
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_END = 3.0
-SECONDS = 5.0
 REFUSED = (401, 403)  # HTTP's status for who has no token
 
 
@@ -154,7 +156,7 @@ def _serve(server: Server, private: str, folder: str, own: str, towards: str) ->
             "page": server.opens,
             "loopback": interfaces.is_loopback(bound),
         }
-        run_files.write_json(os.path.join(private, ADDRESS), facts, mode=0o600)
+        records.write_json(os.path.join(private, ADDRESS), facts, mode=0o600)
         return exit_code(process.wait())
     finally:
         end([process], SECONDS_TO_END)  # and with it its kernels
@@ -202,20 +204,3 @@ def _wait(
     if patience <= 0:
         raise NotServed(f"{server.needs} answers with HTTP status {status} to the right token")
     raise NotServed(f"{server.needs} has not answered for {SECONDS_TO_ANSWER:.0f} s")
-
-
-def http_status(address: str, port: int, path: str, token: str = "") -> int | None:
-    """Return the HTTP status of a page; None while nobody answers there.
-
-    It is asked for as through a tunnel: Jupyter refuses other addresses as the name of its host.
-    """
-    headers = {"Host": f"127.0.0.1:{port}"}
-    headers.update({"Authorization": f"token {token}"} if token else {})
-    connection = http.client.HTTPConnection(address, port, timeout=SECONDS)
-    try:
-        connection.request("GET", path, headers=headers)
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()

@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from .. import HERE, SERVE, run_files
+from ...contract.parts import SERVE
+from .. import HERE, records
 
 PORT_FILE = "server-port.json"  # named as Jupyter's, in which it says the same
 VARIABLE = "RUNNER_TOKEN_FILE"
@@ -104,7 +105,7 @@ def serve_board(logs: str, address: str, port_file: str) -> None:
     # Its fast loader listens at a port of its own, which asks nobody for a token.
     board.configure(logdir=logs, load_fast="false", reload_interval=5.0)
     made = board._make_server()
-    run_files.write_json(port_file, {"port": made.server_port})
+    records.write_json(port_file, {"port": made.server_port})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     made.serve_forever()
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import time
 
+from ...contract.unsquashfs import unsafe_unsquashfs
 from ..processes import end_with
 from . import node
 from .node import IMAGE, NotStaged, NotTheSame, say
@@ -67,7 +68,7 @@ def safe_unsquashfs() -> "str":
     """Return where a safe unsquashfs is; raise NotStaged."""
     program = node.find_program("unsquashfs", ELSEWHERE, "; try: --stage-image node-local")
     _, version = node.run_program([program, "-version"])
-    danger = node.unsafe_unsquashfs(version)
+    danger = unsafe_unsquashfs(version)
     if danger:
         raise NotStaged(f"{danger}; try: --stage-image node-local")
     return program

@@ -29,9 +29,11 @@ import time
 from collections.abc import Iterator
 from typing import Callable
 
-from .. import own_folder, run_files
+from ...contract.exit_codes import EXIT_NOT_STAGED
+from ...contract.log_text import human_size
+from .. import own_folder
 from . import image, node
-from .node import DATA, EXIT_NOT_STAGED, IMAGE, NotStaged, kind, record_failure, say
+from .node import DATA, IMAGE, NotStaged, kind, record_failure, say
 
 PREFIX = f"runner-{os.getuid()}-"
 NAME = re.compile(PREFIX + r"[^/]*\.[0-9a-f]{32}")
@@ -184,7 +186,7 @@ def _copy(folder: "str", entry: "str", source: "str") -> None:
     began = time.time()
     files, size, sent = node.copy(folder, entry, source)
     name = "" if kind(entry) == IMAGE else f"{entry}, "
-    how = f"sent, {run_files.human_size(size)}" if sent else _told(files, size, began)
+    how = f"sent, {human_size(size)}" if sent else _told(files, size, began)
     say(kind(entry), name + how)
 
 
@@ -197,7 +199,7 @@ def _unpack(folder: "str", entry: "str", offset: "str", target: "str") -> None:
 
 def _told(files: "int", size: "int", began: "float") -> "str":
     many = "" if files == 1 else f" in {files} files"
-    return f"{run_files.human_size(size)}{many}, {time.time() - began:.1f} s"
+    return f"{human_size(size)}{many}, {time.time() - began:.1f} s"
 
 
 COMMANDS: "dict[str, Callable[..., None]]" = {

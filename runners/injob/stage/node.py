@@ -4,7 +4,6 @@ Several files are copied at a time: on a shared file system each costs a few wai
 """
 
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -14,19 +13,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Optional
 
-from .. import failure_kinds as kinds
-from .. import run_files
-from ..run_files import human_size
+from ...contract import failure_kinds as kinds
+from ...contract import run_files
+from ...contract.exit_codes import EXIT_NOT_STAGED, EXIT_NOT_VERIFIED
+from ...contract.log_text import human_size
+from .. import records
 
-EXIT_NOT_STAGED = 92
-EXIT_NOT_VERIFIED = 81
 DATA, IMAGE = "data", "image"
 # The image's names begin so, which no dataset's does.
 IMAGE_PREFIX = ".image"
-# CVE-2021-40153 and CVE-2021-41072: up to 4.5 an image can make it write anywhere, through a link.
-# A distribution's fixed 4.5 and older cannot be told from others by their version.
-SAFE_UNSQUASHFS = (4, 5, 1)
-VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
 COPIES_AT_A_TIME = 8
 SPARE_BYTES = 64 * 2**20  # bytes that stay free, for what else the job writes there
 # Where there are too few inodes for many files, one file may do.
@@ -74,7 +69,7 @@ def record_failure(what: "str", message: "str", code: "int") -> None:
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
     facts.update(exit_code=code, message=message, time=time.time(), what=what)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-    run_files.write_json(path, facts)
+    records.write_json(path, facts)
 
 
 def find_program(name: "str", folders: "Sequence[str]", advice: "str" = "") -> "str":
@@ -104,19 +99,6 @@ def run_program(argv: "list[str]", seconds: "Optional[float]" = None) -> "tuple[
 def last_line(text: "str", otherwise: "str") -> "str":
     """Return the last words of a program; `otherwise` when it said nothing."""
     return ([line.strip() for line in text.splitlines() if line.strip()] or [otherwise])[-1]
-
-
-def unsafe_unsquashfs(version_output: "str") -> "str":
-    """Return why it is not to be run on such an image, "" where it is safe."""
-    match = VERSION.search(version_output)
-    version = tuple(int(part or 0) for part in match.groups()) if match else ()
-    if version >= SAFE_UNSQUASHFS:
-        return ""
-    shown = match.group().split()[1] if match else "of unknown version"
-    return (
-        f"unsquashfs {shown} can be made to write outside of its folder (CVE-2021-41072); "
-        "4.5.1 and newer cannot"
-    )
 
 
 def files_below(source: "str") -> "tuple[list[str], dict[str, int]]":

@@ -21,7 +21,7 @@ from ...core.job_record import JobPaths
 from ...core.plan import Plan
 from ...script import render
 from .. import private_folder
-from ..launch import INJOB, claimed, copy_package
+from ..launch import claimed, copy_injob
 
 SPEC = "kernel.json"
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # jupyter_client, kernelspec.py
@@ -91,7 +91,7 @@ def _fill(kernel: Kernel) -> None:
     paths = kernel.paths
     paths.code.mkdir(0o700, exist_ok=True)
     shutil.rmtree(paths.injob, ignore_errors=True)
-    copy_package(INJOB, paths.injob, link=False)
+    copy_injob(paths)
     atomic.write_text(paths.enter, kernel.script, private=True)
     if kernel.plan.spec.env:
         private_folder.write(paths, paths.env.name, runtimes.own_file(kernel.plan))

@@ -67,6 +67,7 @@ def horovod(controller: str, image: str, ranks: int, root: Path) -> dict[str, An
     folder = Path(tempfile.mkdtemp(dir=root))
     (folder / "meet.py").write_text(HOROVOD, encoding="utf-8")
     shutil.copytree(KIT / "runners" / "injob", folder / "injob")
+    shutil.copytree(KIT / "runners" / "contract", folder / "injob" / "contract")
     shim = [
         "python3",
         str(folder / "injob"),

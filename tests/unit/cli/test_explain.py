@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
-from runners.injob.run_files import CONTROL
+from runners.contract.log_text import CONTROL
 
 from ..explain.test_facts import made
 from ..failures import leave, words

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from runners.cli import COMMANDS, cli
 from runners.cli.train import plan_view
+from runners.contract.enums import Controller
 from runners.core.model import (
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,

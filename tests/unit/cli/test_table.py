@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from runners.cli import printer, progress
-from runners.injob import run_files
+from runners.contract import log_text
 
 HEADERS = ["run", "why", "state", "accuracy", "loss"]
 ROWS = [
@@ -32,7 +32,7 @@ def test_a_terminal_is_told_nothing_by_others_words(capsys: Capture) -> None:
     said = capsys.readouterr()
     assert said.out.count(r"\x1b]0;title\x07bob") == 1
     assert said.err.count(r"\x1b]0;title\x07bob") == 2
-    assert not run_files.CONTROL.search(said.out + said.err)
+    assert not log_text.CONTROL.search(said.out + said.err)
 
 
 @pytest.mark.parametrize("environment", [{}, {"TERM": "dumb", "FORCE_COLOR": "1"}])

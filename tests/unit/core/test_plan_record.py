@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from runners.contract.enums import Controller
 from runners.core import plan_record
 from runners.core.command_line import Given
 from runners.core.errors import SystemFault
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     BindMount,
-    Controller,
     DataAccess,
     DataPlane,
     GpuVendor,

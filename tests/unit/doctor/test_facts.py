@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract import interfaces
+from runners.contract.interfaces import Interface, InterfaceAddress, Port
 from runners.doctor import timed
 from runners.doctor.checks import container, scratch
 from runners.doctor.checks.network import NodeNetwork
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
 from runners.images import container_runtime
-from runners.injob import interfaces, trial
-from runners.injob.interfaces import Interface, InterfaceAddress, Port
+from runners.injob import trial
 
 from ..programs import program
 from ..tables import each

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runners.contract.interfaces import Interface
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
@@ -17,7 +18,6 @@ from runners.doctor.checks import job, world
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
-from runners.injob.interfaces import Interface
 
 from ..tables import each
 from .test_checks import named, states, told
@@ -193,4 +193,4 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
 
 def test_the_job_changes_no_variable() -> None:
     assert set(trial.PRESET.values) == {"time"}
-    assert trial.TRAINER.module == "injob.trial"
+    assert trial.TRAINER.module == "injob.injob.trial"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from runners.contract.interfaces import Interface, Port
 from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
 from runners.doctor.checks import environment, gpu, image, network, scratch
@@ -14,7 +15,6 @@ from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.timed import Answer
 from runners.images.inspect import ImageFact, Inspection
-from runners.injob.interfaces import Interface, Port
 
 from ..tables import each
 from .test_checks import dumb, named, states, told

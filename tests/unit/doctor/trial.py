@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from runners.injob.interfaces import Interface, Port
+from runners.contract.interfaces import Interface, Port
 
 Record = dict[str, Any]
 ETH = asdict(Interface("eth0", "ethernet", True, True, 10000, ("10.77.0.2",)))

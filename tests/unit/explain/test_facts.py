@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from runners.contract import failure_kinds as kinds
+from runners.contract.enums import Controller
 from runners.core import plan_record
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import (
-    Controller,
     Dataset,
     ImageAccess,
     ImageInfo,
@@ -35,7 +36,6 @@ from runners.explain import read_log
 from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import LogPattern
 from runners.explain.judge import explain
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract import failure_kinds as kinds
 from runners.explain.first_failure import as_logged, without_ignored
 from runners.explain.judge import PATTERNS, explain
 from runners.explain.read_facts import facts
 from runners.explain.searched_text import LONGEST_MESSAGE, text_of
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.supervise import ENDED
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract import failure_kinds as kinds
+from runners.contract.log_text import OF_A_TYPE
 from runners.core.command_line import Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources, SchedulerName
 from runners.core.trainer import Trainer
 from runners.explain.judge import explain
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
-from runners.injob.run_files import OF_A_TYPE
 from runners.jobs import job_status
 
 from ..failures import leave

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.contract import failure_kinds as kinds
 from runners.core.command_line import CommandLine, Given
 from runners.core.model import BindMount
 from runners.core.trainer import Trainer
 from runners.explain.judge import explain
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank.problems import Problem
 
 from ..failures import leave, words

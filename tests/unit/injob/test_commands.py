@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from runners.contract.rank_command import parse_ranks
 from runners.core.errors import UsageError
-from runners.injob.rank import commands
 from runners.settings import profiling
 
 from ..programs import program
@@ -45,7 +45,7 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
 
 @each(("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7}))
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
-    chosen = commands.parse_ranks(text)
+    chosen = parse_ranks(text)
     assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
 
 

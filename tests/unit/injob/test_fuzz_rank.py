@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.injob.rank import HOROVOD, TORCH, reports
+from runners.contract.enums import ProcessGroup
+from runners.injob.rank import reports
 from runners.injob.rank.rendezvous import connections, protocol, proxy
 from runners.injob.rank.rendezvous.connections import Connection
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
@@ -39,9 +40,9 @@ def test_an_odd_report_changes_nothing(data: bytes) -> None:
     token = bytes.fromhex(inbox.token)
     send(inbox, token + data)
     send(inbox, token)
-    reports.tell(inbox.name, inbox.token, HOROVOD, reports.CALLED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.HOROVOD, reports.CALLED)
     inbox.read()
-    assert inbox.last == {HOROVOD: reports.CALLED}
+    assert inbox.last == {ProcessGroup.HOROVOD: reports.CALLED}
     assert not inbox.ended
 
 
@@ -52,9 +53,9 @@ def test_a_flood_of_strange_datagrams_delays_nobody() -> None:
         sock.setblocking(False)  # a full queue would be an error
         for _ in range(100_000):
             sock.sendto(b"x" * 40, f"\0{inbox.name}")
-    reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, reports.FORMED)
     inbox.read()
-    assert inbox.formed == {TORCH}
+    assert inbox.formed == {ProcessGroup.TORCH}
 
 
 @given(st.binary(max_size=200))

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.injob import failure_kinds as kinds
+from runners.contract import failure_kinds as kinds
+from runners.contract.enums import Controller
+from runners.contract.exit_codes import EXIT_WORLD_SIZE
 from runners.injob.rank import commands, gate, reports, task
 
 from ..programs import program
@@ -118,7 +120,7 @@ def test_a_smaller_world_ends_with_82(
     lines = trainer.replace(chr(10), chr(10) + "  ")
     text = f"try:\n  {lines}\n{late}\nfinally: print('trained on')"
     code, out = run(tmp_path, text, command=command)
-    assert code == gate.EXIT_WORLD_SIZE, out
+    assert code == EXIT_WORLD_SIZE, out
     assert f"2 ranks were started, but {framework} has world size 1" in out
     assert remedy in out
     assert "trained on" not in out
@@ -127,7 +129,7 @@ def test_a_smaller_world_ends_with_82(
 
 def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
     code, out = run(tmp_path, "print('done')")
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "created no process group of the 2 ranks: it ran alone" in out
     assert "runner launch --no-gate" in out
     assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
@@ -156,17 +158,17 @@ def test_an_mpi_of_one_counts_only_where_no_other_world_is_right(tmp_path: Path)
     mpi = "from mpi4py import MPI\n"
     assert run(tmp_path, mpi + TORCH.format(""))[0] == 0
     code, out = run(tmp_path, mpi)
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "likely cause: the MPI in the image" in out
     assert run(tmp_path, mpi, FAKE_MPI_SIZE="2")[0] == 0
     code, out = run(tmp_path, mpi, FAKE_MPI_SIZE="3")
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "not one mpi4py world: 2 of the 3 ranks of its world belong to this" in out
 
 
 def test_a_second_framework_with_another_world_is_refused(tmp_path: Path) -> None:
     code, out = run(tmp_path, TORCH.format("") + MIRRORED)
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "tf.distribute has world size 1" in out
 
 
@@ -176,7 +178,7 @@ def test_tf_config_is_set_where_asked_and_the_users_own_is_checked(tmp_path: Pat
     assert "one world of 2 ranks (tf.distribute)" in out
     same = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}}
     code, out = run(tmp_path, MIRRORED, TF_CONFIG=json.dumps(same))
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "TF_CONFIG names 2 workers, and makes this rank number 0" in out
 
 
@@ -227,7 +229,7 @@ def test_which_sizes_can_be_the_jobs_world(
 ) -> None:
     """A task may start several ranks; a torchrun within has to have an agent in every task."""
     me = replace(task.read("srun", FIRST), size=tasks)
-    settings = gate.GateSettings(me, "none", "", ("", ""), (0, ""), False, workers=workers)
+    settings = gate.GateSettings(me, Controller.NONE, "", ("", ""), (0, ""), False, workers=workers)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
     assert {size for size in (1, 2, 4, 8) if gate.fits(settings, size, env)} == sizes
 
@@ -295,17 +297,21 @@ def test_one_task_may_start_as_many_ranks_as_it_likes(tmp_path: Path) -> None:
 
 def test_who_ran_alone_hears_what_would_have_joined_the_ranks(tmp_path: Path) -> None:
     code, out = run(tmp_path, "import tensorflow")
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "try: tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-c" in out
     assert "--no-gate" not in out
 
 
 @pytest.mark.parametrize(
     ("controller", "mpi", "remedy"),
-    [("mpi", "none", "--mpi pmix"), ("mpi", "pmi2", "gloo"), ("gloo", "none", "check-build")],
+    [
+        (Controller.MPI, "none", "--mpi pmix"),
+        (Controller.MPI, "pmi2", "gloo"),
+        (Controller.GLOO, "none", "check-build"),
+    ],
 )
 def test_message_of_another_size(
-    tmp_path: Path, controller: str, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, controller: Controller, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
     settings = gate.GateSettings(
@@ -320,7 +326,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
     env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
     settings = gate.GateSettings(
-        replace(me, local_rank=0), "mpi", str(tmp_path), ("", ""), (0, ""), False
+        replace(me, local_rank=0), Controller.MPI, str(tmp_path), ("", ""), (0, ""), False
     )
     text = gate.mismatch(settings, "Horovod", 1, 0, 4)
     assert "does not work with the mpirun that started it" in text
@@ -338,7 +344,9 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 def test_a_late_world_is_told_once_while_the_trainer_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    settings = gate.GateSettings(task.read("srun", FIRST), "none", "", ("", ""), (0, ""), False)
+    settings = gate.GateSettings(
+        task.read("srun", FIRST), Controller.NONE, "", ("", ""), (0, ""), False
+    )
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)

@@ -14,10 +14,12 @@ import pytest
 from containers import horovod_source
 from containers.catalogue import HERE
 from containers.horovod_image import labels
-from runners.core.model import Controller, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
+from runners.contract.enums import Controller
+from runners.contract.exit_codes import EXIT_REFUSED
+from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.site import Site
 from runners.core.trainer import Trainer
-from runners.injob.rank import hardware, start
+from runners.injob.rank import hardware
 from runners.planning import solver
 from runners.planning.case import Case
 
@@ -76,11 +78,11 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
         f"hardware.CPUINFO = {str(tmp_path / 'cpuinfo')!r}; sys.exit(start.main({options!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == start.EXIT_REFUSED, done.stderr
+    assert done.returncode == EXIT_REFUSED, done.stderr
     assert "STARTED" not in done.stdout
     assert "is too old for the Horovod in the image\n  it is compiled for x86-64-v3" in done.stdout
     record = json.loads((tmp_path / "failures/rank-0.json").read_text())
-    assert (record["kind"], record["exit_code"]) == ("cpu", start.EXIT_REFUSED)
+    assert (record["kind"], record["exit_code"]) == ("cpu", EXIT_REFUSED)
 
 
 @each(

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.injob import failure_kinds as kinds
-from runners.injob.rank import TORCH, network, reports
+from runners.contract import failure_kinds as kinds
+from runners.contract.enums import ProcessGroup
+from runners.injob.rank import network, reports
 from tests import ras_server
 
 from ..tables import each
@@ -79,7 +80,7 @@ def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
     inbox = reports.Inbox()
     watch = network.PortWatch(0, network.hold_port(), inbox)
     assert watch.needed
-    reports.tell(inbox.name, inbox.token, TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, reports.FORMED)
     inbox.read()
     monkeypatch.setattr(network, "listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from runners.injob import failure_kinds as kinds
-from runners.injob import interfaces
-from runners.injob.interfaces import InterfaceAddress, is_loopback, own_addresses
+from runners.contract import failure_kinds as kinds
+from runners.contract import interfaces
+from runners.contract.interfaces import InterfaceAddress, is_loopback, own_addresses
 from runners.injob.rank import network
 from runners.injob.rank.problems import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.injob import failure_kinds as kinds
+from runners.contract import failure_kinds as kinds
 from runners.injob.rank import signals
 
 from ..tables import each

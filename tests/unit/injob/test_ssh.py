@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners import injob
+from runners.contract import parts
 from runners.injob import ssh
 
 from ..tables import each
@@ -53,7 +54,7 @@ def around(folder: Path, *command: str, runtime: str = "apptainer") -> list[str]
     (folder / "srun").write_text(SRUN.format(folder=shlex.quote(str(folder))))
     (folder / "srun").chmod(0o700)
     (folder / "enter").write_text('exec "$@"\n')
-    words = [sys.executable, injob.HERE, injob.SSH_AROUND, runtime, "n1,n2.cluster"]
+    words = [sys.executable, injob.HERE, parts.SSH_AROUND, runtime, "n1,n2.cluster"]
     return [*words, str(folder / "enter"), str(folder / "srun"), "--overlap", "--", *command]
 
 

@@ -14,8 +14,10 @@ from typing import Callable
 import pytest
 
 from runners import injob
+from runners.contract import unsquashfs
+from runners.contract.enums import Controller
+from runners.contract.parts import STAGE
 from runners.core.model import (
-    Controller,
     DataAccess,
     Dataset,
     ImageInfo,
@@ -27,7 +29,6 @@ from runners.core.model import (
 )
 from runners.core.plan import Launching, Plan, Staging, Wireup
 from runners.core.trainer import Trainer
-from runners.injob import STAGE
 from runners.injob.stage import job_folder, node
 from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
@@ -251,9 +252,11 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
 
 def test_the_helper_is_python_of_2016() -> None:
     """Enterprise systems in use have 3.6 as the node's own Python."""
-    shared = ("__init__", "__main__", "failure_kinds", "processes", "run_files", "ssh")
+    shared = ("__init__", "__main__", "own_folder", "processes", "records", "ssh", "temporary")
+    contract = ("__init__", "exit_codes", "failure_kinds", "log_text", "parts", "run_files")
     paths = [Path(injob.HERE, f"{name}.py") for name in shared]
-    for path in (*paths, *Path(injob.HERE, STAGE).glob("*.py")):
+    paths += [Path(unsquashfs.__file__).with_name(f"{name}.py") for name in contract]
+    for path in (*paths, Path(unsquashfs.__file__), *Path(injob.HERE, STAGE).glob("*.py")):
         ast.parse(path.read_text(), feature_version=(3, 6))
         text = path.read_text()
         assert "from __future__ import annotations" not in text

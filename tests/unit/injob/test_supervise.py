@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
+from runners.contract import failure_kinds as kinds
+from runners.contract.exit_codes import EXIT_WORLD_SIZE
 from runners.core import job_record
 from runners.explain import read_facts
-from runners.injob import failure_kinds as kinds
 from runners.injob import processes
-from runners.injob.rank import failures, gate, problems, reports, supervise, task
+from runners.injob.rank import failures, problems, reports, supervise, task
 
 from . import shim
 from .srun_environment import FIRST
@@ -173,12 +174,12 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     code, out = run_shim(
         tmp_path, f"try:\n  {INIT.replace(chr(10), '; ')}{after}\nfinally: pass", size=1
     )
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "world-size mismatch" in out
     assert "trained alone" not in out
     # The other was ended, or was as fast
     blamed = read_facts.failures(job_record.JobPaths(tmp_path))[0]
-    assert (blamed.exit_code, blamed.kind) == (gate.EXIT_WORLD_SIZE, kinds.WORLD_SIZE)
+    assert (blamed.exit_code, blamed.kind) == (EXIT_WORLD_SIZE, kinds.WORLD_SIZE)
     assert blamed.fields == {"tasks": 2, "world": 1, "framework": "Horovod"}
 
 
@@ -198,7 +199,7 @@ def test_shim_explains_an_end_within_init(tmp_path: Path) -> None:
     """MPI_Init ends the process by itself, so nothing in it can say why."""
     trainer = INIT.replace("HorovodBasics().init()", "HorovodBasics().init(comm='die')")
     code, out = run_shim(tmp_path, trainer, tasks=1, size=1)
-    assert code == gate.EXIT_WORLD_SIZE
+    assert code == EXIT_WORLD_SIZE
     assert "no process group on rank 0@" in out
     assert "likely cause:" in out
 
@@ -207,7 +208,7 @@ def test_a_part_of_the_ranks_is_not_the_world(tmp_path: Path) -> None:
     """hvd.init(comm=[rank]) makes as many worlds of one."""
     trainer = INIT.replace("init()", "init(comm=[0])")
     code, out = run_shim(tmp_path, trainer, size=1)
-    assert code == gate.EXIT_WORLD_SIZE, out
+    assert code == EXIT_WORLD_SIZE, out
     assert "try: hvd.init() without comm" in out
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract import node_lists
 from runners.injob.rank import task
 
 from ..tables import each
@@ -61,7 +62,7 @@ HOROVODRUN = {
 
 @each(("2", (2,)), ("2(x3),1", (2, 2, 2, 1)), ("3,1", (3, 1)), ("1,2(x2)", (1, 2, 2)))
 def test_tasks_per_node(text: str, counts: tuple[int, ...]) -> None:
-    assert task.expand_counts(text) == counts
+    assert node_lists.expand_counts(text) == counts
 
 
 def test_tasks_per_node_in_another_form_is_an_error() -> None:
@@ -78,13 +79,13 @@ def test_tasks_per_node_in_another_form_is_an_error() -> None:
     ("nid[000998-001001]", "nid000998 nid000999 nid001000 nid001001"),
 )
 def test_node_lists(text: str, names: str) -> None:
-    assert task.expand_nodes(text) == tuple(names.split())
+    assert node_lists.expand_nodes(text) == tuple(names.split())
 
 
 @each("", "n[1-x]", "n[]")
 def test_what_is_no_node_list(text: str) -> None:
     with pytest.raises(ValueError, match=r"node list|range"):
-        task.expand_nodes(text)
+        node_lists.expand_nodes(text)
 
 
 @each(

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import runners.injob
-from runners.injob import TEMPORARY_KEY, temporary
+from runners.contract.run_files import TEMPORARY_KEY
+from runners.injob import temporary
 
 from .test_gate import run
 

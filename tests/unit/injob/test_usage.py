@@ -1,4 +1,4 @@
-"""The ranks' reports of what they used: by node, as findings, and as a summary."""
+"""The ranks' reports of what they used: by node, as findings, and as a use_summary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from runners.contract import node_use, use_summary
+from runners.contract.node_use import NodeUse, RankUse
+from runners.contract.run_files import USE
 from runners.core.job_record import JobPaths
-from runners.injob.rank.usage import node_use, summary
-from runners.injob.rank.usage.node_use import NodeUse, RankUse
+from runners.injob import records
 from runners.jobs import resource_use
 
 from ..tables import each
@@ -73,7 +75,7 @@ def test_ranks_are_added_up_by_node() -> None:
 def test_what_one_rank_does_not_know_is_not_known_of_the_node() -> None:
     (node,) = job(report(), report(cpu_seconds=None))
     assert node.cpus_used is None
-    cells, headers = summary.rows([node])
+    cells, headers = use_summary.rows([node])
     shown = dict(zip(headers, cells[0]))
     for name in ("CPUs used", "GPUs"):
         assert shown[name] == "not measured"
@@ -88,7 +90,7 @@ def busy(share: float, memory: int = 70 * GB) -> dict[str, Any]:
     return {**GPU, "use_mean": share, "memory_peak_bytes": memory}
 
 
-FEWER = {summary.IDLE_CPUS: {"cpus-per-task": 2}}
+FEWER = {use_summary.IDLE_CPUS: {"cpus-per-task": 2}}
 
 
 @each(
@@ -98,12 +100,12 @@ FEWER = {summary.IDLE_CPUS: {"cpus-per-task": 2}}
     ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
     ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, FEWER),
     ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
-    ({"gpus": {"GPU-1": busy(0.07)}}, {summary.IDLE_GPU: {}}),  # they could load its data
+    ({"gpus": {"GPU-1": busy(0.07)}}, {use_summary.IDLE_GPU: {}}),  # they could load its data
 )
 def test_a_rank_with_idle_cpus_is_found(
     seen: dict[str, Any], expected: dict[str, dict[str, int]]
 ) -> None:
-    assert {one.id: one.options for one in summary.findings([node(**seen)])} == expected
+    assert {one.id: one.options for one in use_summary.findings([node(**seen)])} == expected
 
 
 @each(
@@ -115,11 +117,11 @@ def test_an_idle_gpu_is_found_with_what_fixes_it(
     gpus: list[dict[str, Any]], ranks: int, options: dict[str, int], words: str
 ) -> None:
     seen = node(gpus=dict(enumerate(gpus)), ranks=ranks, of_ranks=())
-    (finding,) = summary.findings([seen])
-    assert (finding.id, finding.options) == (summary.IDLE_GPU, options)
-    assert words in summary.sentence(finding)
-    assert not summary.findings([replace(seen, gpus={"GPU-1": GPU})])
-    assert not summary.findings([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
+    (finding,) = use_summary.findings([seen])
+    assert (finding.id, finding.options) == (use_summary.IDLE_GPU, options)
+    assert words in use_summary.sentence(finding)
+    assert not use_summary.findings([replace(seen, gpus={"GPU-1": GPU})])
+    assert not use_summary.findings([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
 
 
 @each(
@@ -139,10 +141,10 @@ def test_memory_near_its_limit_is_found(
         memory_limit_bytes=8 * 2**30,
         memory_limit_of=limit_of,
     )
-    found = summary.findings([seen, replace(seen, host="n2")])
+    found = use_summary.findings([seen, replace(seen, host="n2")])
     assert [one.options for one in found] == ([] if options is None else [options])
     if found:
-        assert summary.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
+        assert use_summary.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
 
 
 def test_the_table_of_the_log() -> None:
@@ -152,7 +154,7 @@ def test_the_table_of_the_log() -> None:
         memory_limit_bytes=8 * GB,
     )
     many = [replace(seen, host=f"n{number}") for number in range(20)]
-    lines = list(summary.lines(many, summary.findings(many), "runs/a-1/use.json"))
+    lines = list(use_summary.lines(many, use_summary.findings(many), "runs/a-1/use.json"))
     assert re.split("  +", lines[2]) == [
         "runner:", "n0", "1", "0.9 of 16", "2.0 GB of 8.0 GB",
         "90 % of 1", "70.0 GB of 140 GB", "500 W", "1700 of 1980 MHz",
@@ -167,7 +169,8 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
     assert resource_use.of_run(paths) is None
     made = job(report(node=OF_NODE), report("n2"))
     (tmp_path / "result.json").write_text('{"accuracy": 0.5}')
-    node_use.keep(made, summary.findings(made), str(tmp_path), in_result=True)
+    value = node_use.as_value(made, use_summary.findings(made))
+    records.keep(str(tmp_path), USE, value, in_result="use")
     read = resource_use.of_run(paths)
     assert read is not None
     assert [one.host for one in read.nodes] == ["n1", "n2"]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runners.injob import run_files
+from runners.contract.run_files import WEIGHTS
+from runners.injob import records
 from runners.injob.rank import weight_reports
 from runners.injob.rank.weight_causes import cause_of
 from runners.injob.rank.weight_reports import WeightReports, matched
@@ -160,7 +161,7 @@ def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
         (tmp_path / "result.json").write_text(text)
         weight_reports.keep(verdict, str(tmp_path))
         assert json.loads((tmp_path / "result.json").read_text()) == expected
-    run_files.forget(str(tmp_path), weight_reports.FILE)
+    records.forget(str(tmp_path), WEIGHTS)
     assert not (tmp_path / "weights.json").exists()
 
 

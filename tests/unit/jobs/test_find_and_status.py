@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract import failure_kinds as kinds
 from runners.core import job_record, shell
 from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.explain import read_facts
-from runners.injob import failure_kinds as kinds
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 from runners.jobs import find, job_status, logs

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract.exit_codes import EXIT_NOT_SERVED
+from runners.contract.run_files import ADDRESS
 from runners.core.command_line import CommandLine
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState
-from runners.injob import serve
 from runners.launching import servers
 from runners.launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from runners.submit import private_folder
@@ -34,7 +35,7 @@ def squeue(state: str, reason: str = "None", start: str = "N/A") -> str:
 
 def answers(paths: JobPaths) -> None:
     address = {"host": "n1", "address": "127.0.0.1", "port": 4321, "page": "/lab", "loopback": True}
-    (paths.private / serve.ADDRESS).write_text(json.dumps(address))
+    (paths.private / ADDRESS).write_text(json.dumps(address))
 
 
 def test_the_way_is_told_once_and_no_state_after_it(
@@ -112,11 +113,11 @@ def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
 ) -> None:
     paths, job = run
     squeue_says(monkeypatch, squeue("FAILED"))
-    ends(paths, serve.EXIT_NOT_SERVED)
+    ends(paths, EXIT_NOT_SERVED)
     visit = ServerVisit(paths, job, "")
     *_, ended = visit.news()
     assert isinstance(ended, ServerEnd)
-    assert ended.exit_code == serve.EXIT_NOT_SERVED
+    assert ended.exit_code == EXIT_NOT_SERVED
     assert visit.explained(ended) is None
 
 

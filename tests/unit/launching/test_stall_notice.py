@@ -18,11 +18,11 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
-from runners.injob import HERE
 from runners.jobs import stalls
 from runners.launching import stall_notice
 from runners.launching.stall_notice import Stalls
 from runners.schedulers import local
+from runners.submit import launch
 from tests import ras_server
 from tests.unit.injob import shim
 
@@ -40,7 +40,7 @@ def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
     (folder / "train.py").write_text(trainer)
     paths.log.parent.mkdir()
     paths.code.mkdir()
-    paths.injob.symlink_to(HERE)
+    launch.copy_injob(paths)
     command = shim.command(folder, *shim.LOCAL, trainer=("train.py",))
     with paths.log.open("wb") as log:
         running = subprocess.Popen(

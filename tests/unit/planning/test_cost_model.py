@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.model import Controller, Resources
+from runners.contract.enums import Controller
+from runners.core.model import Resources
 from runners.planning import cost_model, solver
 from runners.planning.case import Case
 from runners.planning.cost_model import ONE_SERVER, PARALLEL

@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 
 import runners.injob.rank
+from runners.contract import nvidia
+from runners.contract.enums import ProcessGroup
+from runners.contract.exit_codes import EXIT_REFUSED
+from runners.contract.versions import older
 from runners.core.model import GpuVendor, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from runners.core.plan import ChoiceId
 from runners.core.site import Partition, Site
-from runners.core.trainer import ProcessGroup, Trainer
+from runners.core.trainer import Trainer
 from runners.images import inspect
-from runners.injob.rank import hardware, start
+from runners.injob.rank import hardware
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import probe
@@ -56,11 +60,11 @@ OPEN = (
 @each((CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", ""))
 def test_the_drivers_version_is_read(tmp_path: Path, text: str, version: str) -> None:
     (tmp_path / "version").write_text(text)
-    assert hardware.driver_version(str(tmp_path / "version")) == version
+    assert nvidia.driver_version(str(tmp_path / "version")) == version
 
 
 def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
-    assert hardware.driver_version(str(tmp_path / "absent")) == ""
+    assert nvidia.driver_version(str(tmp_path / "absent")) == ""
 
 
 @each(
@@ -71,7 +75,7 @@ def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
     ("2.9", "2.36", True),
 )
 def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: bool) -> None:
-    assert hardware.older(version, minimum) is expected
+    assert older(version, minimum) is expected
 
 
 def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
@@ -341,11 +345,11 @@ def test_a_refused_task_explains_and_records_it_and_runs_nothing(
 ) -> None:
     unusable(libraries)
     done = run_shim(tmp_path, libraries, "print('STARTED')")
-    assert done.returncode == start.EXIT_REFUSED
+    assert done.returncode == EXIT_REFUSED
     assert "STARTED" not in done.stdout
     assert "  try: " in done.stdout
     failure = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
-    assert failure["exit_code"] == start.EXIT_REFUSED
+    assert failure["exit_code"] == EXIT_REFUSED
     assert "\n" not in failure["message"]
 
 

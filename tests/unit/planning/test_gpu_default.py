@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.contract.enums import ProcessGroup
 from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.model import GpuVendor, ImageInfo, RuntimeName, SchedulerName
 from runners.core.plan import Plan
 from runners.core.site import NodeGroup, Partition, Site
-from runners.core.trainer import ProcessGroup, Trainer
+from runners.core.trainer import Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.settings import config, request

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract.enums import Controller
 from runners.core.model import (
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,

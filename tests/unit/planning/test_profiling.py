@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.contract.enums import Controller
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     BindMount,
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runners.contract.enums import Controller
 from runners.core.model import (
     BindMount,
-    Controller,
     Dataset,
     GpuVendor,
     ImageInfo,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners import injob
+from runners.contract.parts import STAGE
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     DataAccess,
@@ -28,7 +29,6 @@ from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.images import container_runtime
-from runners.injob import STAGE
 from runners.injob.stage import image, job_folder, node
 from runners.injob.stage.node import NotStaged
 from runners.planning import solver

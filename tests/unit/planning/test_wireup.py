@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from runners.cli.train import plan_view
+from runners.contract.enums import Controller, ProcessGroup
 from runners.core.model import (
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,
@@ -19,7 +19,7 @@ from runners.core.model import (
 )
 from runners.core.plan import Plan
 from runners.core.site import Mpirun, Site
-from runners.core.trainer import ProcessGroup, Trainer
+from runners.core.trainer import Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 

@@ -13,19 +13,14 @@ from pathlib import Path
 import pytest
 
 from runners import runtimes
+from runners.contract.enums import Controller
+from runners.contract.parts import TIDY
 from runners.core import quoting
 from runners.core.job_record import JobPaths
-from runners.core.model import (
-    BindMount,
-    Controller,
-    GpuVendor,
-    ImageInfo,
-    RuntimeName,
-)
+from runners.core.model import BindMount, GpuVendor, ImageInfo, RuntimeName
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.core.trainer import Trainer
-from runners.injob import TIDY
 from runners.runtimes import limits
 from runners.script import environment, render
 from runners.submit import private_folder

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from runners import runtimes
+from runners.contract.enums import Controller
+from runners.contract.exit_codes import EXIT_NO_MODULE
+from runners.contract.words import WordEnum
 from runners.core.job_record import ArrayPaths, JobPaths
 from runners.core.model import (
     AGENTS,
     BindMount,
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,
@@ -29,7 +31,6 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
-from runners.core.words import WordEnum
 from runners.injob.rank import commands
 from runners.planning import solver
 from runners.planning.case import Case
@@ -288,7 +289,7 @@ def test_the_first_module_that_is_there_is_loaded(
     if loaded:
         assert (done.returncode, done.stdout) == (0, f"loaded {loaded}\nafter\n")
     else:
-        assert (done.returncode, done.stdout) == (environment.EXIT_NO_MODULE, "")
+        assert (done.returncode, done.stdout) == (EXIT_NO_MODULE, "")
         assert "no module a b|c: it could not be loaded" in done.stderr
 
 

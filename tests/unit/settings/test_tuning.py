@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from runners.contract.enums import Controller
 from runners.core import quoting
 from runners.core.errors import NotFound, UsageError
 from runners.core.model import (
     BindMount,
-    Controller,
     ImageInfo,
     JobSpec,
     LauncherName,

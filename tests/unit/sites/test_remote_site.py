@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.model import Controller, ImageInfo, SchedulerName
+from runners.contract.enums import Controller
+from runners.core.model import ImageInfo, SchedulerName
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import find, load

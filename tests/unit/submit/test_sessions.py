@@ -18,14 +18,15 @@ from typing import Any
 
 import pytest
 
+from runners.contract import interfaces
+from runners.contract.web_server import http_status
 from runners.core.command_line import PROJECT, Given
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
 from runners.core.plan import Plan
-from runners.injob import interfaces
 from runners.injob.serve import tensorboard
-from runners.injob.serve.start import REFUSED, http_status, jupyter_command, port_taken
+from runners.injob.serve.start import REFUSED, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runners.contract.words import WordEnum
 from runners.core.errors import UsageError
-from runners.core.words import WordEnum
 
 from . import directives
 

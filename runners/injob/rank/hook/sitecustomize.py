@@ -21,15 +21,15 @@ def _module(name):  # type: ignore[no-untyped-def]
 
 
 def _gate() -> None:
-    startup = _module("injob.rank.startup")  # type: ignore[no-untyped-call]
+    startup = _module("injob.injob.rank.startup")  # type: ignore[no-untyped-call]
 
     def wrap(hook, module):  # type: ignore[no-untyped-def]
         # By now the package is loaded, and knows its folder.
-        importlib.import_module("injob.rank.frameworks").wrap(hook, module)
+        importlib.import_module("injob.injob.rank.frameworks").wrap(hook, module)
 
     startup.begin(wrap)
     if os.environ.get("RUNNER_AGENT") == str(os.getppid()):  # a rank that torchrun has started
-        importlib.import_module("injob.rank.frameworks").watch_end()
+        importlib.import_module("injob.injob.rank.frameworks").watch_end()
     if startup.below_an_agent():
         _write_whole_lines()
 
@@ -52,5 +52,5 @@ def _others() -> None:
 if "RUNNER_RANK_SETTINGS" in os.environ and sys.version_info >= (3, 7):
     _gate()
 elif getattr(sys, "pycache_prefix", None) is not None:  # in a shell, or a command beside the ranks
-    _module("injob.rank.bytecode").use_beside_source()  # type: ignore[no-untyped-call]
+    _module("injob.injob.rank.bytecode").use_beside_source()  # type: ignore[no-untyped-call]
 _others()

@@ -17,7 +17,8 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Callable, Generator, Union  # noqa: UP035  (Python 3.8)
 
-from ... import interfaces, run_files
+from ....contract import interfaces
+from ... import records
 
 NAME = "rendezvous.json"
 BACKLOG = 1024
@@ -65,7 +66,7 @@ def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
     """Write where the hub is, for the user's eyes only."""
     places = [list(sock.getsockname()[:2]) for sock in socks]
     record = {"job": job, "network": interfaces.network(), "places": places}
-    run_files.write_json(os.path.join(run_dir, NAME), record, 0o600)
+    records.write_json(os.path.join(run_dir, NAME), record, 0o600)
 
 
 def published(run_dir: str, job: str, own: Collection[str] = ()) -> list[tuple[str, int]]:

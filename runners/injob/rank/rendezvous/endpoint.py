@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Callable
 
-from ... import failure_kinds as kinds
-from ...interfaces import LOOPBACK, own_addresses
+from ....contract import failure_kinds as kinds
+from ....contract.interfaces import LOOPBACK, own_addresses
 from .. import network
 from ..problems import Problem, RendezvousError
 from ..task import Task

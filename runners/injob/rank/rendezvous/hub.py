@@ -14,8 +14,8 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from ... import failure_kinds as kinds
-from ...interfaces import LOOPBACK
+from ....contract import failure_kinds as kinds
+from ....contract.interfaces import LOOPBACK
 from .. import network
 from ..problems import Problem
 from . import protocol

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Callable
 
-from ... import failure_kinds as kinds
-from ...interfaces import LOOPBACK
+from ....contract import failure_kinds as kinds
+from ....contract.interfaces import LOOPBACK
 from ..problems import Problem, problem_of
 from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ... import failure_kinds as kinds
-from ...interfaces import LOOPBACK
+from ....contract import failure_kinds as kinds
+from ....contract.interfaces import LOOPBACK
 from .. import network
 from ..problems import RendezvousError
 from ..task import Task

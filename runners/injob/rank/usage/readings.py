@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ....contract.run_files import read
 from ...processes import tree
-from ...run_files import read
 
 if TYPE_CHECKING:
     import ctypes

@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ... import run_files
-
-FILE = "use.json"
 VERSION = 2  # of its form
 
 
@@ -79,20 +76,14 @@ def of_nodes(reports: Mapping[int, Mapping[str, Any]]) -> list[NodeUse]:
     return [_node(host, of_node) for host, of_node in ranks.items()]
 
 
-def keep(
-    nodes: Sequence[NodeUse],
-    findings: Sequence[UsageFinding],
-    run_dir: str,
-    in_result: bool = False,
-) -> None:
-    """Write both into the run's folder, and into the trainer's result, if it wrote one."""
-    value = {
+def as_value(nodes: Sequence[NodeUse], findings: Sequence[UsageFinding]) -> dict[str, Any]:
+    """Return both as use.json has them."""
+    return {
         "version": VERSION,
         "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
         "nodes": [asdict(one) for one in nodes],
         "findings": [asdict(one) for one in findings],
     }
-    run_files.keep(run_dir, FILE, value, in_result="use" if in_result else "")
 
 
 def read(value: Any) -> list[NodeUse]:

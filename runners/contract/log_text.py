@@ -1,11 +1,5 @@
-"""What a job writes into its run's folder for `runner` to read: JSON files, and lines of its log.
+"""Lines of a job's log that `runner` reads, and text for terminals. Python 3.6 or newer."""
 
-Python 3.6, for what runs on a node's own.
-"""
-
-import contextlib
-import json
-import os
 import re
 
 START = "runner: start "  # and its number: here a requeued job starts
@@ -30,8 +24,6 @@ OF_A_TYPE = (
     r"|(?:\w+\.)*(?:exceptions?|errors?|exc|_error|socket|subprocess|process|zipfile|queue|lib)"
     r"\.(?-i:[A-Z]\w+|timeout)(?=: |$))"
 )
-RESULT = "result.json"  # the trainer's own
-FAILURES = "failures"  # a folder
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # ECMA-48, Select Graphic Rendition
@@ -55,51 +47,3 @@ def human_size(number: "float") -> "str":
         return f"{number:.0f} bytes"
     unit = next((n for n in range(1, 4) if number < 1000 ** (n + 1)), 4)
     return f"{number / 1000**unit:.1f} {UNITS[unit]}"
-
-
-def failure_path(run_dir: "str", name: "object") -> "str":
-    """Return the path of a failure's record, `name` is a rank or what failed on a node."""
-    return os.path.join(run_dir, FAILURES, f"rank-{name}.json")
-
-
-def read(path: "str") -> "str":
-    """Return a file's text, also a file of the kernel's; "" where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def write_json(
-    path: "str", value: "object", mode: "int" = 0o666, indent: "int | None" = None
-) -> None:
-    """Write a file by rename, so that nobody reads half of it. Raises OSError."""
-    part = f"{path}.{os.urandom(8).hex()}.part"  # processes of several nodes may write one file
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=indent)
-        os.replace(part, path)
-    except OSError:  # a full disk
-        with contextlib.suppress(OSError):
-            os.remove(part)
-        raise
-
-
-def keep(run_dir: "str", name: "str", value: "object", in_result: "str" = "") -> None:
-    """Write a file that may be missing; with a key, its value into the trainer's result too."""
-    path = os.path.join(run_dir, RESULT)
-    with contextlib.suppress(OSError, ValueError):  # a full disk; a result of another form
-        write_json(os.path.join(run_dir, name), value)
-        if in_result and os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                result = json.load(file)
-            if isinstance(result, dict):
-                write_json(path, {**result, in_result: value}, indent=2)
-
-
-def forget(run_dir: "str", name: "str") -> None:
-    """Remove what an earlier start of the job has left."""
-    with contextlib.suppress(OSError):
-        os.remove(os.path.join(run_dir, name))
