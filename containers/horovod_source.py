@@ -11,7 +11,8 @@ from pathlib import Path
 from runners.core import machine
 from runners.core.errors import SystemFault
 
-from .horovod import edit, edits
+from .horovod import edits
+from .horovod.edit import EditError
 
 # As in compile.sh: with F16C and FMA, without which Adasum refuses fp16.
 FLAGS = {"x86_64": "-march=x86-64-v3 -mtune=generic"}
@@ -28,8 +29,8 @@ def unpack(archives: Path, tree: Path) -> None:
     (unpacked,) = top.iterdir()
     shutil.move(str(unpacked), tree)
     try:
-        edit.apply(tree, edits.EDITS)
-    except edit.EditError as error:
+        edits.edit(tree)
+    except EditError as error:
         raise SystemFault(str(error)) from None
 
 

@@ -16,7 +16,7 @@ from runners.core import atomic, digest
 from . import catalogue, horovod_source, host_tools, lockfile, process
 from .host_tools import Mpi
 
-OURS = ("horovod/*.*", "horovod_source.py", "host_horovod.py", "host_tools.py")
+OURS = ("horovod/**/*.*", "horovod_source.py", "host_horovod.py", "host_tools.py")
 
 
 @dataclass(frozen=True)

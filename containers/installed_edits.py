@@ -18,10 +18,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .horovod.edit import Edit, EditError, apply
+from .horovod.edit import EditError, Row, apply
 
-LOADED = 'if _load_library("_C"):\n\n    def _has_ops():  # noqa: F811\n        return True\n'
-NEXT = "\n\ndef _assert_has_ops():\n"
+LOADED, NEXT = "        return True\n", "\n\ndef _assert_has_ops():"
 DECLARED = """
 else:
     _declared = torch.library.Library("torchvision", "FRAGMENT")
@@ -29,8 +28,9 @@ else:
     _declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """
 
-NAMES = '__all__ = ["SKLearnClassifier", "SKLearnRegressor", "SKLearnTransformer"]\n'
+NAMES = '__all__ = ["SKLearnClassifier", "SKLearnRegressor", "SKLearnTransformer"]'
 LATER = """
+
 
 def __getattr__(name):
     if name in __all__:
@@ -41,52 +41,39 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
-"""
+    return sorted({*globals(), *__all__})"""
 SKLEARN = "scikit-learn and SciPy's statistics are imported with the class that needs them"
-SHORT = """\
-from keras.src.wrappers.sklearn_wrapper import SKLearnClassifier
-from keras.src.wrappers.sklearn_wrapper import SKLearnRegressor
-from keras.src.wrappers.sklearn_wrapper import SKLearnTransformer
-
-"""
-LONG = """\
-from keras.src.wrappers.sklearn_wrapper import (
-    SKLearnClassifier as SKLearnClassifier,
-)
-from keras.src.wrappers.sklearn_wrapper import (
-    SKLearnRegressor as SKLearnRegressor,
-)
-from keras.src.wrappers.sklearn_wrapper import (
-    SKLearnTransformer as SKLearnTransformer,
-)
-"""
+FROM = "from keras.src.wrappers.sklearn_wrapper import"
+CLASSES = ("SKLearnClassifier", "SKLearnRegressor", "SKLearnTransformer")
+SHORT = "".join(f"{FROM} {name}\n" for name in CLASSES) + "\n"
+LONG = "\n".join(f"{FROM} (\n    {name} as {name},\n)" for name in CLASSES)
 EDITOR = "keras/src/saving/file_editor.py"
 IPYTHON = "IPython is imported when it shows weights in a notebook"
-SHOWN = "        ipython.display.display(ipython.display.HTML(output))"
 
 RELEASES = {"torchvision": "0.28.0", "keras": "3.15.1"}
 EDITS = {
     "torchvision": (
-        Edit(
+        Row(
             "torchvision/extension.py",
             LOADED + NEXT,
-            LOADED + DECLARED + NEXT,
             "_meta_registrations.py gives these two a fake at import, which fails for an unknown"
             " operator; what is registered besides waits until it is used",
+            instead=LOADED + DECLARED + NEXT,
         ),
     ),
     "keras": (
-        Edit("keras/src/wrappers/__init__.py", SHORT + NAMES, NAMES + LATER, SKLEARN),
-        Edit("keras/wrappers/__init__.py", LONG, NAMES + LATER, SKLEARN),
-        Edit("keras/_tf_keras/keras/wrappers/__init__.py", LONG, NAMES + LATER, SKLEARN),
-        Edit(
+        Row("keras/src/wrappers/__init__.py", SHORT + NAMES, SKLEARN, instead=NAMES + LATER),
+        *(
+            Row(f"{wrappers}/__init__.py", LONG, SKLEARN, instead=NAMES + LATER)
+            for wrappers in ("keras/wrappers", "keras/_tf_keras/keras/wrappers")
+        ),
+        Row(
             EDITOR,
             "try:\n    import IPython as ipython\nexcept ImportError:\n    ipython = None\n\n\n",
-            "",
             IPYTHON,
+            instead="",
         ),
-        Edit(EDITOR, SHOWN, f"        import IPython as ipython\n\n{SHOWN}", IPYTHON),
+        Row(EDITOR, "ipython.display.display(", IPYTHON, before="import IPython as ipython\n\n"),
     ),
 }
 

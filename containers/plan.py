@@ -130,7 +130,7 @@ class BuildPlan:
     @cached_property
     def horovod(self) -> Path:
         inputs = [self.wheel_definition]
-        inputs += sorted((HERE / "horovod").glob("*.*"))
+        inputs += sorted((HERE / "horovod").rglob("*.*"))
         pins = self._key_of(lockfile.against(self.lock))
         files = digest.of_files(inputs, HERE)
         key = digest.key(files=files, pins=pins, base=self.base_key(self.wheel_definition))

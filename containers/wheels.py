@@ -44,13 +44,23 @@ def fetch(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> No
     with atomic.new_folder(folder) as part:
         _download_cpu_builds(builds, target, source, part)
         _download(wheels, target, source, part)
-        _download(archives, [f"--no-binary={pin.name}" for pin in archives], source, part)
+        _download_archives(archives, source, part)
+
+
+def fetch_archives(pins: Sequence[Pin], source: pip.PackageSource, folder: Path) -> None:
+    """Fill `folder` with source archives alone. Raises RunnerError."""
+    with atomic.new_folder(folder) as part:
+        _download_archives(pins, source, part)
 
 
 def command(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> list[str]:
     """A command that does the same by hand."""
     program = ["python3", "-m", "containers.wheels", image.short, f"--arch={image.architecture}"]
     return [*program, f"--into={folder}", *source.options()]
+
+
+def _download_archives(pins: Sequence[Pin], source: pip.PackageSource, into: Path) -> None:
+    _download(pins, [f"--no-binary={pin.name}" for pin in pins], source, into)
 
 
 def _download_cpu_builds(

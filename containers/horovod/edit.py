@@ -1,4 +1,8 @@
-"""Edits of released source text that fail on any other text; also used for installed packages."""
+"""Edits of released text, which are refused for any other text; also used for installed packages.
+
+An edit is a row: a short anchor that stands in one file exactly once, what comes before its line,
+after its line or in its place, and the reason. What is longer is a file of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,98 +12,72 @@ from pathlib import Path
 
 
 class EditError(Exception):
-    """The source tree is not the one an edit was written for."""
+    """The source tree is not the one that an edit was written for."""
 
 
 @dataclass(frozen=True)
-class Edit:
-    """Replace `old`, which occurs `count` times in `file`, by `new`; `why` is for the reader."""
+class Row:
+    """Put lines before or after the anchor's line, indented like it, or text in its place."""
 
     file: str
-    old: str
-    new: str
+    anchor: str
     why: str
-    count: int = 1
+    before: str = ""
+    after: str = ""
+    instead: str | None = None
 
     def edited(self, text: str) -> str:
-        """Return `text` with the edit made."""
-        check_count(self.file, text, self.old, self.count)
-        return text.replace(self.old, self.new)
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Repeat the text from `start` up to `end`, `count` times in `file`, with the names replaced.
-
-    The copy follows the original: a case of a switch, a function, a registration.
-    """
-
-    file: str
-    start: str
-    end: str
-    names: tuple[tuple[str, str], ...]
-    why: str
-    count: int = 1
-
-    def edited(self, text: str) -> str:
-        """Return `text` with the copies."""
-        check_count(self.file, text, self.start, self.count)
-        before, *rest = text.split(self.start)
-        parts = [before]
-        for part in rest:
-            body, end, after = part.partition(self.end)
-            if not end:
-                raise EditError(f"{self.file}: expected after {self.start!r}: {self.end!r}")
-            original = self.start + body
-            parts += [original, self._renamed(original), end, after]
-        return "".join(parts)
-
-    def _renamed(self, text: str) -> str:
-        for old, new in self.names:
-            if old not in text:
-                raise EditError(f"{self.file}: expected {old!r} in {text!r}")
-            text = text.replace(old, new)
-        return text
+        """Return the text with the edit made. Raises EditError."""
+        count = text.count(self.anchor)
+        if count != 1:
+            fault = f"stands there {count} times" if count else "is missing"
+            raise EditError(f"the anchor {self.anchor!r} {fault}")
+        at = text.index(self.anchor)
+        start = text.rindex("\n", 0, at) + 1 if "\n" in text[:at] else 0
+        stop = at + len(self.anchor)
+        end = text.find("\n", stop)
+        end = len(text) if end < 0 else end
+        line = text[start:at]
+        indentation = line[: len(line) - len(line.lstrip())]
+        here = self.anchor if self.instead is None else self.instead
+        before = "".join(f"{added}\n" for added in _indented(self.before, indentation))
+        after = "".join(f"\n{added}" for added in _indented(self.after, indentation))
+        return text[:start] + before + line + here + text[stop:end] + after + text[end:]
 
 
 @dataclass(frozen=True)
 class NewFile:
-    """Write `text` as `file`, which must not exist."""
+    """Copy `source` as `file`, which must not exist."""
 
     file: str
-    text: str
+    source: Path
     why: str
 
 
-def check_count(file: str, text: str, old: str, count: int) -> None:
-    """Raise EditError when `old` does not occur `count` times."""
-    occurrences = text.count(old)
-    if occurrences != count:
-        raise EditError(
-            f"{file}: expected {count} time(s), found {occurrences}: {old!r}\n"
-            "Edit a freshly unpacked horovod-0.28.1; the build edits the tree it runs in."
-        )
+def _indented(lines: str, indentation: str) -> list[str]:
+    return [indentation + line if line else line for line in lines.splitlines()]
 
 
-def read_source(tree: Path, file: str) -> str:
-    """Return the text of `file` in `tree`; EditError when it does not exist."""
+def _read(tree: Path, file: str) -> str:
     try:
         return (tree / file).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise EditError(f"{file}: no such file in {tree}; is it horovod-0.28.1?") from error
+    except FileNotFoundError:
+        raise EditError(f"no such file in {tree}") from None
 
 
-def apply(tree: Path, edits: Sequence[Edit | Repeat | NewFile]) -> list[str]:
+def apply(tree: Path, rows: Sequence[Row], new_files: Sequence[NewFile] = ()) -> list[str]:
     """Make all edits in `tree` or none; return the edited files. Raises EditError."""
     texts: dict[str, str] = {}
-    for edit in edits:
-        if isinstance(edit, NewFile):
-            if (tree / edit.file).exists():
-                raise EditError(f"{edit.file}: exists already; edit a freshly unpacked tree")
-            texts[edit.file] = edit.text
-        else:
-            before = texts[edit.file] if edit.file in texts else read_source(tree, edit.file)
-            texts[edit.file] = edit.edited(before)
+    for number, row in enumerate(rows, start=1):
+        try:
+            before = texts[row.file] if row.file in texts else _read(tree, row.file)
+            texts[row.file] = row.edited(before)
+        except EditError as error:
+            raise EditError(f"{row.file}, row {number}: {error}") from None
+    for new_file in new_files:
+        if (tree / new_file.file).exists():
+            raise EditError(f"{new_file.file}: exists already")
+        texts[new_file.file] = new_file.source.read_text(encoding="utf-8")
     for file, text in texts.items():
         (tree / file).write_text(text, encoding="utf-8")
     return list(texts)

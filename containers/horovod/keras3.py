@@ -14,7 +14,7 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 from horovod._keras.both import FirstStep, say
-from horovod.tensorflow.util import are_reduced, unwrapped
+from horovod.tensorflow.variables import are_reduced, unwrapped
 from tensorflow.python.ops import control_flow_util
 
 NO_XLA = "XLA cannot compile Horovod's operations"
@@ -105,6 +105,7 @@ def exchange_of(optimizer: Any) -> Exchange | None:
 
 def distributed(optimizer: Any, name: str | None, **settings: Any) -> Any:
     """Return a new optimizer like this one, which averages gradients before it applies them."""
+    del settings["keras"]  # the module for Keras 2
     keras = sys.modules["keras"]
     backend = keras.backend.backend()
     if backend != "tensorflow":

@@ -54,7 +54,7 @@ def compile_packages() -> tuple[str, ...]:
 
 def compiled(kind: Kind) -> str:
     """The name of the folder of its compiled Horovod."""
-    edits = sorted((catalogue.HERE / "horovod").glob("*.*"))
+    edits = sorted((catalogue.HERE / "horovod").rglob("*.*"))
     files = digest.of_files([HERE / "compile.def", kind.lock_file, *edits], catalogue.CHECKOUT)
     return f"horovod-{digest.key(files=files, mpi=str(kind.has_mpi), pins=_pins())}"
 

@@ -4,136 +4,163 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from containers import catalogue, installed_edits, lockfile
+from containers import catalogue, horovod_source, installed_edits, lockfile, wheels
 from containers.horovod import edits
-from containers.horovod.edit import Edit, EditError, NewFile, Repeat, apply
+from containers.horovod.edit import EditError, NewFile, Row, apply
+from containers.pip import PackageSource
+from runners.core.errors import RunnerError, SystemFault
+from tests.cluster.state import State
 
-from ..tables import each
-
-TWICE = Edit("a/one.txt", "old", "new", "because", count=2)
-ONCE = Edit("two.txt", "left", "right", "because")
+IN_PLACE = Row("a/one.cc", "old", "because", instead="new")
+INCLUDE = Row("a/one.cc", "#include <map>", "because", after="#include <string>")
+LEFT = Row("two.txt", "left", "because", instead="right")
+ONE = "#include <map>\nvoid f() {\n  old();\n}\n"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "one.txt").write_text("old and old\n")
-    (tmp_path / "two.txt").write_text("left\n")
+    (tmp_path / "a" / "one.cc").write_text(ONE)
+    (tmp_path / "two.txt").write_text("left")
     return tmp_path
 
 
-def released(tree: Path) -> None:
-    """A tree in which the project's own edits all match."""
-    written = set()
-    for edit in edits.EDITS:
-        path = tree / edit.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(edit, NewFile):
-            continue
-        text = f"{edit.old.rstrip()}\n" if isinstance(edit, Edit) else repeated(edit)
-        if (edit.file, text) not in written:
-            with path.open("a") as file:
-                file.write(text * edit.count)
-        written.add((edit.file, text))
+def test_rows_of_one_file_add_up(tree: Path) -> None:
+    assert apply(tree, (IN_PLACE, INCLUDE, LEFT)) == ["a/one.cc", "two.txt"]
+    expected = "#include <map>\n#include <string>\nvoid f() {\n  new();\n}\n"
+    assert (tree / "a" / "one.cc").read_text() == expected
+    assert (tree / "two.txt").read_text() == "right"
 
 
-def repeated(edit: Repeat) -> str:
-    """A text that an edit repeats: with each name, and no name twice where it is in `start`."""
-    names = (old for old, _ in edit.names if old not in edit.start)
-    return f"{edit.start} {' '.join(names)} {edit.end}\n"
-
-
-def test_edits_are_made(tree: Path) -> None:
-    assert apply(tree, (TWICE, ONCE)) == ["a/one.txt", "two.txt"]
-    assert (tree / "a" / "one.txt").read_text() == "new and new\n"
-    assert (tree / "two.txt").read_text() == "right\n"
-
-
-def test_two_edits_of_one_file_add_up(tree: Path) -> None:
-    apply(tree, (TWICE, Edit("a/one.txt", "and", "or", "because")))
-    assert (tree / "a" / "one.txt").read_text() == "new or new\n"
-
-
-def test_a_wrong_count_names_file_text_and_counts_and_writes_nothing(tree: Path) -> None:
-    wrong = Edit("two.txt", "left", "right", "because", count=3)
-    with pytest.raises(EditError, match=r"two.txt: expected 3 time\(s\), found 1: 'left'"):
-        apply(tree, (TWICE, wrong))
-    assert (tree / "a" / "one.txt").read_text() == "old and old\n"
-
-
-def test_a_missing_file_is_named(tree: Path) -> None:
-    with pytest.raises(EditError, match=r"three.txt: no such file in .*; is it horovod-0.28.1\?"):
-        apply(tree, (Edit("three.txt", "x", "y", "because"),))
-
-
-CASES = "case A16:\n  a();\n  case A32:\n  b();\n"
-CASE = Repeat("cases.cc", "case A16:", "case A32:", (("A16", "B16"), ("a()", "b16()")), "because")
-
-
-def test_a_repeated_text_follows_the_original_with_its_names_replaced(tmp_path: Path) -> None:
-    (tmp_path / "cases.cc").write_text(CASES)
-    apply(tmp_path, (CASE,))
-    expected = "case A16:\n  a();\n  case B16:\n  b16();\n  case A32:\n  b();\n"
-    assert (tmp_path / "cases.cc").read_text() == expected
-
-
-@each(
-    (CASES * 2, r"cases.cc: expected 1 time\(s\), found 2: 'case A16:'"),
-    (CASES.replace("A32", "A64"), "cases.cc: expected after 'case A16:': 'case A32:'"),
-    (CASES.replace("a()", "c()"), r"cases.cc: expected 'a\(\)' in 'case B16:"),
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (Row("", "old", "", before="if (a)\n  b();"), "  if (a)\n    b();\n  old();\n"),
+        (Row("", "ol", "", after="a();\n\nb();"), "  old();\n  a();\n\n  b();\n"),
+        (Row("", "old();", "", instead=""), "  \n"),
+        (Row("", "old", "", before="a();", instead="b"), "  a();\n  b();\n"),
+        (Row("", "{\n  old", "", after="a();"), "  old();\na();\n"),
+    ],
 )
-def test_a_text_that_cannot_be_repeated_is_an_error(
-    tmp_path: Path, text: str, message: str
+def test_lines_are_indented_like_the_anchors_line(row: Row, expected: str) -> None:
+    assert row.edited(ONE) == ONE.replace("  old();\n", expected)
+
+
+@pytest.mark.parametrize("text", ["left", "\nleft", "left\n"])
+def test_an_anchor_may_be_the_first_or_the_last_line(text: str) -> None:
+    row = Row("", "left", "", before="above", after="below")
+    assert row.edited(text) == text.replace("left", "above\nleft\nbelow")
+
+
+@pytest.mark.parametrize(
+    ("anchor", "fault"),
+    [("o", "stands there 2 times"), ("older", "is missing")],
+)
+def test_an_anchor_that_is_not_there_once_is_refused_by_file_and_row(
+    tree: Path, anchor: str, fault: str
 ) -> None:
-    (tmp_path / "cases.cc").write_text(text)
-    with pytest.raises(EditError, match=message):
-        apply(tmp_path, (CASE,))
-    assert (tmp_path / "cases.cc").read_text() == text
+    wrong = Row("a/one.cc", anchor, "because", instead="new")
+    with pytest.raises(EditError, match=f"^a/one.cc, row 2: the anchor '{anchor}' {fault}$"):
+        apply(tree, (LEFT, wrong))
+    assert (tree / "two.txt").read_text() == "left"
+
+
+def test_a_missing_file_is_named_with_its_row(tree: Path) -> None:
+    with pytest.raises(EditError, match=r"^three.txt, row 2: no such file in "):
+        apply(tree, (LEFT, Row("three.txt", "x", "because", instead="y")))
 
 
 def test_a_new_file_replaces_none(tmp_path: Path) -> None:
-    new = NewFile("new.h", "struct s;\n", "because")
-    apply(tmp_path, (new,))
+    (tmp_path / "ours.h").write_text("struct s;\n")
+    new = NewFile("new.h", tmp_path / "ours.h", "because")
+    apply(tmp_path, (), (new,))
     assert (tmp_path / "new.h").read_text() == "struct s;\n"
     with pytest.raises(EditError, match=r"new.h: exists already"):
-        apply(tmp_path, (new,))
+        apply(tmp_path, (), (new,))
 
 
-def test_our_own_edits_apply_once_and_not_twice(tmp_path: Path) -> None:
-    released(tmp_path)
-    apply(tmp_path, edits.EDITS)
-    with pytest.raises(EditError, match="freshly unpacked"):
-        apply(tmp_path, edits.EDITS)
+@pytest.fixture(scope="module")
+def archives() -> Path:
+    """A folder with the released archive: what a build has fetched, or fetched once by pip."""
+    lock = catalogue.HERE / catalogue.image("cpu").lock
+    (pin,) = (pin for pin in lockfile.build(lock) if pin.name == "horovod")
+    cache = State.locate().cache
+    folders = sorted(cache.glob(f"wheels/*/horovod-{pin.version}.tar.gz"))
+    if folders:
+        return folders[0].parent
+    kept = cache / f"horovod-{pin.sha256[:16]}"
+    if not kept.exists():
+        try:
+            wheels.fetch_archives([pin], PackageSource(), kept)
+        except RunnerError as error:
+            pytest.skip(f"Horovod's archive cannot be fetched here: {error.what}")
+    return kept
 
 
-def test_every_edit_says_why_and_changes_something() -> None:
-    for edit in edits.EDITS:
-        assert edit.why
-        if isinstance(edit, Edit):
-            assert edit.old != edit.new
+def test_our_rows_fit_the_released_source_once_and_not_twice(
+    archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(next(archives.glob("horovod-*.tar.gz"))) as archive:
+        archive.extractall(tmp_path)  # noqa: S202  its hash is in the lock
+    (tree,) = tmp_path.iterdir()
+    assert edits.main([str(tree)]) == 0
+    assert f"{len(edits.ROWS)} rows and {len(edits.NEW_FILES)} new files" in capsys.readouterr().out
+    for new_file in edits.NEW_FILES:
+        assert (tree / new_file.file).read_bytes() == new_file.source.read_bytes()
+    assert edits.main([str(tree)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"edits.py: {edits.ROWS[0].file}, row 1: the anchor")
+    assert "freshly unpacked horovod-0.28.1" in said
 
 
-def test_the_program_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    released(tmp_path)
-    assert edits.main([str(tmp_path)]) == 0
-    assert f"made {len(edits.EDITS)} edits" in capsys.readouterr().out
-    assert edits.main([str(tmp_path)]) == 1
+def test_the_program_needs_a_tree() -> None:
     assert edits.main([]) == 2
+
+
+def test_another_release_is_a_fault_of_the_system(tmp_path: Path) -> None:
+    released = tmp_path / "horovod-0.99"
+    released.mkdir()
+    with tarfile.open(tmp_path / "horovod-0.99.tar.gz", "w:gz") as archive:
+        archive.add(released, arcname="horovod-0.99")
+    with pytest.raises(SystemFault, match=r"setup.py, row 1: no such file"):
+        horovod_source.unpack(tmp_path, tmp_path / "source")
+
+
+def test_every_row_says_why_and_changes_something() -> None:
+    for row in edits.ROWS:
+        assert row.why
+        assert row.before or row.after or row.instead not in (None, row.anchor)
+
+
+def test_all_of_our_code_enters_horovod_and_is_used() -> None:
+    """Each file of src/ is copied, and a row or another file includes or compiles it."""
+    ours = {new_file.source for new_file in edits.NEW_FILES}
+    assert {path for path in ours if path.suffix != ".py"} == set((edits.HERE / "src").iterdir())
+    added = "".join(f"{row.before}{row.after}{row.instead or ''}\n" for row in edits.ROWS)
+    for source in ours:
+        name = f"/{source.name}" if source.suffix == ".cc" else source.stem
+        others = "".join(path.read_text() for path in ours if path.stem != source.stem)
+        assert name in added + others, source.name
+
+
+# What the text of an edit continues, and what continues it.
+START = {"torchvision": "if False:\n\n    def _has_ops():\n"}
+END = {"torchvision": "\n    pass"}
 
 
 def installed(site: Path, name: str, release: str) -> None:
     """A package with no more in it than the texts that its edits look for."""
     (site / f"{name}-{release}.dist-info").mkdir(parents=True)
-    for edit in installed_edits.EDITS[name]:
-        file = site / edit.file
+    for row in installed_edits.EDITS[name]:
+        file = site / row.file
         file.parent.mkdir(parents=True, exist_ok=True)
-        before = file.read_text() if file.exists() else ""
-        body = "    pass\n" if name == "torchvision" else ""
-        file.write_text(f"{before}{edit.old}{body}")
+        before = file.read_text() if file.exists() else START.get(name, "")
+        file.write_text(f"{before}{row.anchor}{END.get(name, '')}\n")
 
 
 def test_torchvision_is_edited_once_and_no_other_text(

@@ -75,7 +75,7 @@ CHANGES = {
     "containers/sif_write.py": {"image"},
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
-    "containers/horovod/bfloat16.h": {"horovod", "environment", "image"},
+    "containers/horovod/src/bfloat16.h": {"horovod", "environment", "image"},
     "containers/horovod_wheel.def": {"horovod", "environment", "image"},
     "containers/build.py": set(),
 }

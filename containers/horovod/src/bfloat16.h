@@ -2,7 +2,6 @@
 #ifndef HOROVOD_BFLOAT16_H
 #define HOROVOD_BFLOAT16_H
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -43,33 +42,6 @@ struct bfloat16 {
 };
 
 static_assert(sizeof(bfloat16) == 2, "bfloat16 has two bytes");
-
-// Reductions for MPI_Op_create. Each has the type of an MPI_User_function, whose last parameter is
-// an MPI_Datatype*: a template, since not every build has MPI.
-template <typename Reduce>
-inline void ReduceBfloat16(const void* in, void* inout, int count, Reduce reduce) {
-  const auto* a = static_cast<const bfloat16*>(in);
-  auto* b = static_cast<bfloat16*>(inout);
-  for (int i = 0; i < count; ++i) {
-    b[i] = reduce(float(a[i]), float(b[i]));
-  }
-}
-
-template <typename Datatype> void bfloat16_sum(void* in, void* inout, int* count, Datatype*) {
-  ReduceBfloat16(in, inout, *count, [](float a, float b) { return a + b; });
-}
-
-template <typename Datatype> void bfloat16_min(void* in, void* inout, int* count, Datatype*) {
-  ReduceBfloat16(in, inout, *count, [](float a, float b) { return std::min(b, a); });
-}
-
-template <typename Datatype> void bfloat16_max(void* in, void* inout, int* count, Datatype*) {
-  ReduceBfloat16(in, inout, *count, [](float a, float b) { return std::max(b, a); });
-}
-
-template <typename Datatype> void bfloat16_prod(void* in, void* inout, int* count, Datatype*) {
-  ReduceBfloat16(in, inout, *count, [](float a, float b) { return a * b; });
-}
 
 } // namespace common
 } // namespace horovod

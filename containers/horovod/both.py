@@ -13,15 +13,18 @@ from typing import Any
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
-from horovod.tensorflow.util import unwrapped
+from horovod.tensorflow.variables import are_reduced, unwrapped
 
 
 def is_keras_3(optimizer: Any) -> bool:
     """Tell whether this is an optimizer of Keras 3; Keras 2's tf-keras has its own classes."""
-    keras = sys.modules.get("keras")
-    if keras is None or int(keras.__version__.partition(".")[0]) < 3:
-        return False
-    return isinstance(optimizer, keras.optimizers.Optimizer)
+    keras: Any = sys.modules.get("keras")
+    return is_version_3(keras) and isinstance(optimizer, keras.optimizers.Optimizer)
+
+
+def is_version_3(keras: Any) -> bool:
+    """Tell whether a module is Keras 3 or newer; TensorFlow's old one has no version."""
+    return int(getattr(keras, "__version__", "2").partition(".")[0]) > 2
 
 
 @functools.cache
@@ -70,6 +73,28 @@ class FirstStep:
                     return begin()
 
             tf.cond(begun, lambda: tf.constant(True), begin_in_scope)
+
+
+def reduced(optimizer: Any, grads_and_vars: Any) -> list[Any]:
+    """Return pairs with gradients that are averaged, unless they are already.
+
+    Those of minimize() and of the helper for several backward passes are averaged before.
+    """
+    pairs = list(grads_and_vars)
+    if optimizer._aggregated_gradients or optimizer._agg_helper:
+        return pairs
+    grads, variables = zip(*pairs)
+    if are_reduced(grads):
+        return pairs
+    return list(zip(optimizer._allreduce(grads, variables), variables))
+
+
+def reduced_for_helper(optimizer: Any, grads_and_vars: Any) -> Any:
+    """Return pairs as the helper for several backward passes takes them: it has seen them."""
+    if optimizer._aggregated_gradients:
+        return grads_and_vars
+    grads, variables = zip(*grads_and_vars)
+    return list(zip(optimizer._allreduce(grads, variables), variables))
 
 
 def variables_of(owner: Any) -> list[Any]:
@@ -123,3 +148,14 @@ class OfBothKeras:
     def _implements(self, phase: str, otherwise: bool) -> bool:
         of_keras_2 = getattr(super(), f"_implements_{phase}_batch_hooks", None)
         return of_keras_2() if of_keras_2 else otherwise
+
+
+class BroadcastsOfBothKeras(OfBothKeras):
+    """The broadcast of weights. Keras 3 has built the model and its optimizer before it trains."""
+
+    model: Any
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Broadcast before the first batch, where this can be done."""
+        if is_keras_3(self.model.optimizer) and self.model.built:
+            self.on_batch_end(0)  # type: ignore[attr-defined]
