@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Union
 
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 FORMAT_VERSION = 2  # of manifests, one more whenever other trainers could not read them
 Manifest = dict[str, Any]
@@ -26,6 +27,12 @@ Payload = Union[bytes, Path]  # of a folder its path, for every rank to read
 
 def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def signature(shapes: Iterable[tuple[str, Any]]) -> str:
+    """Return a checksum of the names and shapes of a model's weights."""
+    text = "\n".join(f"{name} {tuple(shape)}" for name, shape in shapes)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -152,9 +159,10 @@ def load(
 
 
 Loaded = Union[tuple[Manifest, Payload], None]
+Say = Callable[[str], None]
 
 
-def newest(folder: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Loaded:
+def newest(folder: Path, trainer: str, signature: str, say: Say) -> Loaded:
     """Return the newest checkpoint that is whole and of this trainer and model.
 
     `say` names those that are refused. Raises `UserError` if all were: to begin again would
@@ -176,7 +184,7 @@ def newest(folder: Path, trainer: str, signature: str, say: Callable[[str], None
     return None
 
 
-def find(word: str, own: Path, trainer: str, signature: str, say: Callable[[str], None]) -> Loaded:
+def find(word: str, own: Path, trainer: str, signature: str, say: Say) -> Loaded:
     """Return the checkpoint that `--resume WORD` means; `own` is this run's folder of them.
 
     WORD may be a checkpoint, its manifest, their folder or a run's output folder.
@@ -195,4 +203,32 @@ def find(word: str, own: Path, trainer: str, signature: str, say: Callable[[str]
     latest = newest(folder, trainer, signature, say)
     if latest is None:
         raise UserError(f"--resume {word}: there is no checkpoint in {folder}")
+    return latest
+
+
+def to_resume(
+    args: Namespace, output: Path, trainer: str, signature: str, count: int, say: Say
+) -> Loaded:
+    """Return the checkpoint that a run of `count` samples in the folder `output` continues from.
+
+    Raises `UserError` for one that these options cannot continue.
+    """
+    latest = find(args.resume, output / "checkpoints", trainer, signature, say)
+    if latest is None:
+        return None
+    was, now = latest[0], {"count": count, "seed": args.seed}
+    if was["taken"] and any(was[key] != value for key, value in now.items()):
+        raise UserError(
+            f"the checkpoint is from the middle of epoch {was['epoch']} with {was['count']} "
+            f"samples and --seed {was['seed']}, and now they are {now['count']} and "
+            f"{now['seed']}: give the same to continue"
+        )
+    for option, done in (("epochs", was["epoch"] - 1), ("max_steps", was["step"])):
+        limit = getattr(args, option)
+        if limit is not None and done >= limit:
+            raise UserError(
+                f"nothing is left to do: the checkpoint has {was['step']} steps, "
+                f"{was['epoch'] - 1} whole epochs; give more than "
+                f"--{option.replace('_', '-')} {limit}"
+            )
     return latest

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipes.ranks import Ranks, UserError
+from recipes.distributed import Ranks, UserError
 
 AMPERE = (8, 0)  # the first GPUs with bfloat16 units
 

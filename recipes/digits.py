@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 #: Parts of the dataset, as in the npz, and the IDX files they come in.
 IDX_NAMES = {

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.ranks import Ranks, UserError, together
+from recipes.distributed import Ranks, UserError, together
 
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]  # with their labels
 SUFFIXES = (".jpeg", ".jpg", ".png")

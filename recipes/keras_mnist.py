@@ -35,8 +35,9 @@ import horovod.tensorflow as hvd
 import horovod.tensorflow.keras as hvd_keras
 import tensorflow as tf
 
-from recipes import digits, options, ranks, run_tf
-from recipes.ranks import Ranks, Shards
+from recipes import digits, distributed, options, run_tf
+from recipes.distributed import Ranks, Shards
+from recipes.run import Run
 
 
 def parser() -> options.Parser:
@@ -128,7 +129,7 @@ class Warmup(hvd_keras.callbacks.LearningRateWarmupCallback):  # type: ignore[mi
 class Recorder(tf.keras.callbacks.Callback):  # type: ignore[misc]  # not there for mypy
     """Tells the run of each step, which saves, and stops all ranks in the same one."""
 
-    def __init__(self, run: run_tf.Run) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
         self.run = run
 
@@ -156,11 +157,11 @@ def batches(
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    world = distributed.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    run = run_tf.Run(args, world, "keras_mnist", device, data.describe())
+    args, device = distributed.together(world, lambda: read_options(world))
+    data = distributed.together(world, lambda: digits.load(args.data))
+    run = Run(args, world, "keras_mnist", run_tf.framework(device), data.describe())
 
     model = compile_model(args, world, data)
     optimizer = model.optimizer
@@ -170,6 +171,10 @@ def main() -> None:
     run.begin(len(data.y_train), run_tf.State(world, model, optimizer), drop_last=True)
     skipped = {run.epoch - 1: run.taken // run.shards.per_step}
     called = [*callbacks(args, world, run.shards, skipped), Recorder(run)]
+
+    def predict(part: Any) -> tuple[tf.Tensor, Any]:
+        return model(data.x_test[part]), data.y_test[part]
+
     # A call of fit for each epoch, because the first and the last one may be parts of epochs.
     for epoch in run.epochs():
         left = min(run.shards.steps(run.taken), run.last_step - run.step)
@@ -183,11 +188,7 @@ def main() -> None:
             verbose=0,
         )
         run.rate = float(optimizer.learning_rate.numpy())
-        run.epoch_done(
-            lambda: run.evaluate(
-                len(data.y_test), lambda part: (model(data.x_test[part]), data.y_test[part])
-            )
-        )
+        run.epoch_done(lambda: run_tf.evaluate(run, len(data.y_test), predict))
     run.finish(v.numpy() for v in model.trainable_variables)
 
 

@@ -1,6 +1,6 @@
 """A strategy for Lightning 2, which has had none for Horovod since 2.0, and a launcher's ranks.
 
-Nothing of the trainer's is in here: `HorovodStrategy(device, ranks.horovod(hvd))` is for any.
+Nothing of the trainer's is in here: `HorovodStrategy(device, distributed.horovod(hvd))` is for any.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.strategies import ParallelStrategy
 from torch.distributed import ReduceOp
 
-from recipes.ranks import Ranks
+from recipes.distributed import Ranks
 
 
 class Environment(LightningEnvironment):  # type: ignore[misc]  # not installed where checked
@@ -46,7 +46,7 @@ class Environment(LightningEnvironment):  # type: ignore[misc]  # not installed 
 class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
     """Horovod's optimizer around each of a module's, and its collectives for Lightning's own.
 
-    `world` is that of `ranks.horovod`, `settings` are those of `hvd.DistributedOptimizer`. To
+    `world` is that of `distributed.horovod`, `settings` are those of `hvd.DistributedOptimizer`. To
     accumulate over k batches give `backward_passes_per_step=k` here and `accumulate_grad_batches=k`
     to the Trainer.
     """

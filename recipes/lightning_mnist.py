@@ -30,9 +30,10 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 from torch.nn import functional
 
-from recipes import digits, options, ranks, run_torch
+from recipes import digits, distributed, options, run_torch
+from recipes.distributed import Ranks, UserError
 from recipes.lightning_horovod import Environment, HorovodStrategy
-from recipes.ranks import Ranks, UserError
+from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -60,7 +61,7 @@ class BatchIndices:
     Those of the steps that are left of this epoch.
     """
 
-    def __init__(self, run: run_torch.Run) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ class BatchIndices:
 class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed where checked
     """The model and its training, in the order in which Lightning calls the methods."""
 
-    def __init__(self, run: run_torch.Run, data: digits.Digits) -> None:
+    def __init__(self, run: Run, data: digits.Digits) -> None:
         super().__init__()
         self.args, self.run, self.world = run.args, run, run.ranks
         self.network = nn.Sequential(
@@ -122,8 +123,8 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         if number % self.args.batches_per_allreduce == 0:
             self.losses = torch.zeros((), device=self.run.device)
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            rate = ranks.learning_rate(self.args, self.world.size, self.run.epochs_done)
-            self.run.set_rate(self.trainer.optimizers[0], rate)
+            rate = distributed.learning_rate(self.args, self.world.size, self.run.epochs_done)
+            run_torch.set_rate(self.run, self.trainer.optimizers[0], rate)
 
     def training_step(self, indices: Any, number: int) -> torch.Tensor:
         """Return the loss of one backward pass; all ranks' mean is that of their samples."""
@@ -142,7 +143,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
     def on_train_epoch_end(self) -> None:
         """Test and record; tell Lightning when it was the last epoch."""
         test = self.run.test_parts(len(self.y_test), run_torch.TEST_BATCH)
-        self.run.epoch_done(lambda: self.run.evaluate(self, test, self.predict))
+        self.run.epoch_done(lambda: run_torch.evaluate(self.run, self, test, self.predict))
         self.trainer.should_stop = self.run.step >= self.run.last_step
 
     def predict(self, indices: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -182,7 +183,7 @@ def make_trainer(args: Namespace, world: Ranks, device: torch.device) -> lightni
 
 
 def read_options(world: Ranks) -> Namespace:
-    args = ranks.check(parser().parse_args(), world)
+    args = distributed.check(parser().parse_args(), world)
     if args.exchange == "ddp" and args.fp16_allreduce:
         raise UserError("--fp16-allreduce is Horovod's here: not with --exchange ddp")
     return args
@@ -190,13 +191,13 @@ def read_options(world: Ranks) -> Namespace:
 
 def main() -> None:
     # Horovod: find the other ranks.
-    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
-    args = ranks.together(world, lambda: read_options(world))
+    world = distributed.horovod(hvd) if EXCHANGE == "horovod" else distributed.torch_ranks()
+    args = distributed.together(world, lambda: read_options(world))
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    versions = {"lightning": lightning.__version__}
-    run = run_torch.Run(args, world, "lightning_mnist", device, data.describe(), versions=versions)
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
+    data = distributed.together(world, lambda: digits.load(args.data))
+    framework = run_torch.framework(device, world, lightning=lightning.__version__)
+    run = Run(args, world, "lightning_mnist", framework, data.describe())
     torch.manual_seed(args.seed)
     module = Module(run, data)
     trainer = make_trainer(args, world, device)

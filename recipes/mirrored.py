@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from recipes.ranks import Ranks, UserError
+from recipes.distributed import Ranks, UserError
 
 WORD = 4  # bytes: the collectives gather no smaller numbers
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 
 def option(name: str, default: str) -> str:

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from recipes import ranks, run_torch, saving
-from recipes.ranks import UserError
+from recipes import distributed
+from recipes.distributed import UserError
+from recipes.run import SIGNALS, Run
 
 PRELOAD = ("torch", "horovod.torch")  # by the fork server, once, instead of by each worker
 
@@ -121,12 +122,12 @@ def _signals_are_not_for_children() -> Iterator[None]:
 
     Slurm sends them to all processes of a step; children inherit that they are blocked.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         # A rank that stops early leaves semaphores, which the tracker removes with a warning.
         os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
         resource_tracker.ensure_running()  # it unblocks SIGTERM when it starts its process
-        signal.pthread_sigmask(signal.SIG_BLOCK, saving.SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -146,7 +147,7 @@ class ImageBatches:
         else:
             mean, std = (torch.tensor(each, device=device) * 255 for each in (data.mean, data.std))
             self.mean, self.std = mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
-        cpus = ranks.threads(1)
+        cpus = distributed.threads(1)
         default = cpus if device.type == "cuda" else 0
         self.workers = default if args.workers is None else args.workers
 
@@ -162,7 +163,7 @@ class ImageBatches:
 class SequenceBatches:
     """This rank's sequences of tokens, on the device; with --synthetic random ones."""
 
-    def __init__(self, args: Namespace, run: run_torch.Run, vocabulary: int) -> None:
+    def __init__(self, args: Namespace, run: Run, vocabulary: int) -> None:
         self.run, self.device = run, torch.device(run.device)
         shape = args.batch_size, args.context + 1
         self.blank = torch.zeros((0, shape[1]), dtype=torch.int64, device=self.device)
@@ -179,4 +180,6 @@ class SequenceBatches:
         if self.random is not None:
             return self.random
         text = torch.from_numpy(dataset[indices])
-        return text.pin_memory().to(self.device, non_blocking=True) if self.run.on_gpu else text
+        if self.device.type == "cpu":
+            return text
+        return text.pin_memory().to(self.device, non_blocking=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recipes import checkpoints
+from recipes.distributed import Failed
 
 #: Peak of dense bfloat16 in FLOP/s, by a part of the GPU's name: the vendor's data sheets.
 PEAKS = {"B200": 2250e12, "H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
@@ -33,7 +34,7 @@ def utilization(run: Any, flops: float) -> dict[str, Any]:
 
     `flops` are those of a sample (or token), forward and backward.
     """
-    name, rate = run.gpu_name(), speed(run)
+    name, rate = run.framework.gpu_name, speed(run)
     peak = next((PEAKS[key] for key in PEAKS if key in name), None)
     if peak is None or rate is None:
         return {}
@@ -60,7 +61,7 @@ def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
         "step_seconds_median": statistics.median(steps) if steps else None,
         "step_seconds_p95": steps[int(len(steps) * 0.95)] if steps else None,
         "data_wait_share": waited / took,
-        "peak_memory_bytes": run.peak_memory(),
+        "peak_memory_bytes": run.framework.peak_memory(),
         "startup_seconds": run.first_step_unix_time - process_began(),
         "first_step_unix_time": run.first_step_unix_time,
         "trainer": run.trainer,
@@ -75,3 +76,18 @@ def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
         "finished": checkpoints.now(),
         **facts,
     }
+
+
+def write(run: Any, facts: dict[str, Any]) -> None:
+    """Write result.json, and say its main numbers. Raises `Failed` where it cannot be written."""
+    path, result = run.folder / "result.json", summary(run, facts)
+    try:
+        checkpoints.write_json(path, result)
+    except OSError as error:
+        raise Failed(
+            f"training finished, but {path} could not be written: {error.strerror}\n"
+            f"Make room, then run again from the newest checkpoint: --resume {run.folder}"
+        ) from error
+    shown = {key: result.get(key) for key in ("accuracy", f"{run.unit}_per_s")}
+    text = "  ".join(f"{key} {value:.4g}" for key, value in shown.items() if value)
+    run.say(f"{text}  result in {path}")

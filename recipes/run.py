@@ -1,6 +1,6 @@
-"""A training run.
+"""A training run: it continues from a checkpoint, records its numbers, and stops when asked to.
 
-    run = Run(args, ranks, "my_trainer", device, about, versions)
+    run = Run(args, ranks, "my_trainer", Framework("cpu", versions), about)
     run.begin(number_of_samples, state)     # continues from a checkpoint, as --resume says
     for epoch in run.epochs():
         for batch in run.batches():         # this rank's samples of a step
@@ -9,27 +9,193 @@
         run.epoch_done(evaluate)
     run.finish(weights)
 
-`run_torch.Run` and `run_tf.Run` are those of the frameworks.
+All ranks call all methods. What differs between PyTorch and TensorFlow is given: `Framework`, and
+a `state` that packs model and optimizer. Importing this file needs the standard library only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
+import platform
 import resource
+import signal
+import socket
+import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from recipes import results
-from recipes.ranks import Batch, Failed, UserError, exchange, leave, together
-from recipes.saving import SavedRun
+from recipes import checkpoints, results
+from recipes.distributed import (
+    Batch,
+    Failed,
+    Ranks,
+    Shards,
+    UserError,
+    end,
+    exchange,
+    leave,
+    threads,
+    together,
+)
 
 AGREE_SECONDS = 0.5  # between exchanges of who has to stop: each takes milliseconds
+EXIT_SAVED = 91  # all ranks stopped early on a signal, and a checkpoint is saved
+SIGNALS = signal.SIGUSR1, signal.SIGTERM  # the time limit comes near; preemption
 
 
-class Run(SavedRun):
-    """One training run (see `SavedRun`). All ranks call all methods."""
+def own_memory() -> int:
+    """Return the most memory, in bytes, that this process had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def difference(first: float, second: float) -> float:
+    return second - first
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a run asks of PyTorch or TensorFlow on this rank's device; the defaults are a CPU's.
+
+    `mark` notes the time on the device, and `elapsed` has the seconds between two marks.
+    `profiler` takes a folder and the first and last step, and returns what has `step` and `stop`.
+    """
+
+    device: str
+    versions: dict[str, str]
+    mark: Callable[[], Any] = time.perf_counter
+    elapsed: Callable[[Any, Any], float] = difference
+    peak_memory: Callable[[], int] = own_memory
+    gpu_name: str = ""
+    profiler: Callable[[str, int, int], Any] | None = None
+
+
+class Run:
+    """One training run, in the folder --output. Only rank 0 prints and writes.
+
+    `unit` is what speed counts per second: "samples", or "tokens" of which a sample has `each`.
+    """
+
+    stop = ""  # the signal that asked this rank to stop
+    rate = math.nan  # the learning rate, for the record
+    first_step_unix_time = math.nan
+    failure: UserError | None = None  # to read data
+    profiler: Any = None
+    epoch_began = 0.0
+
+    def __init__(
+        self,
+        args: Namespace,
+        ranks: Ranks,
+        trainer: str,
+        framework: Framework,
+        about: str,
+        unit: str = "samples",
+        each: int = 1,
+    ) -> None:
+        self.args, self.ranks, self.trainer, self.unit, self.each = args, ranks, trainer, unit, each
+        self.framework, self.device = framework, framework.device
+        self.main, self.folder = ranks.rank == 0, Path(args.output)
+        self.versions = {"python": platform.python_version(), **framework.versions}
+        if ranks.hvd is not None:
+            self.versions["horovod"] = sys.modules["horovod"].__version__
+        self.history: list[dict[str, Any]] = []  # of the epochs
+        self.resumed_at_steps: list[int] = []
+        self.step_seconds: list[float] = []
+        self.losses: list[Any] = []  # since the ranks last agreed, and the marks of its steps
+        self.marks: list[Any] = []
+        self.data_seconds = 0.0  # of this epoch
+        self.listen()
+        cpus = len(os.sched_getaffinity(0))
+        own = socket.gethostname(), self.device, threads(ranks.local_size), cpus
+        self.hardware = ranks.gather(own)
+        together(ranks, self._open if self.main else lambda: None)
+        if getattr(args, "timeline", False):
+            ranks.hvd.start_timeline(str(self.folder / "timeline.json"))
+        self.say(f"{trainer}: {about}, {ranks.size} ranks")
+        for rank, (host, device, count, cpus) in enumerate(self.hardware):
+            self.say(f"  rank {rank}  {host}  {device}  {count} threads  {cpus} CPUs")
+
+    def listen(self) -> None:
+        """Note the signals from now on, instead of ending the process."""
+
+        def note(number: int, frame: Any) -> None:
+            self.stop = signal.Signals(number).name
+
+        for number in SIGNALS:
+            signal.signal(number, note)
+
+    def _open(self) -> None:
+        try:
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            (self.folder / "result.json").unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"cannot write to the output folder {self.folder}: {error.strerror}\n"
+                "Give a folder that you can write to with --output."
+            ) from error
+
+    def say(self, text: str) -> None:
+        if self.main:
+            print(text, flush=True)
+
+    def record(self, event: str, line: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl; training goes on if the disk is full."""
+        try:
+            if self.main:
+                checkpoints.append(self.folder / "metrics.jsonl", {"event": event, **line})
+        except OSError as error:
+            self.say(f"warning: metrics.jsonl was not written: {error.strerror}")
+
+    def begin(self, count: int, state: Any, *, drop_last: bool = False) -> None:
+        """Start with `count` training samples; continue from a checkpoint, as --resume says."""
+        args, ranks = self.args, self.ranks
+        passes = getattr(args, "batches_per_allreduce", 1)
+        shards = Shards(
+            count, ranks.rank, ranks.size, args.seed, args.batch_size, passes, drop_last
+        )
+        self.shards, self.state = shards, state
+        self.signature = state.signature()
+        self.step, self.epoch, self.taken, self.loss_sum, self.seconds = 0, 1, 0, 0.0, 0.0
+        together(ranks, shards.check)
+        checkpoint = ranks.broadcast(together(ranks, lambda: self._find() if self.main else None))
+        if checkpoint:
+            self._continue(*checkpoint)
+        left = shards.steps(self.taken) + (args.epochs - self.epoch) * shards.steps()
+        self.last_step = min(self.step + left, args.max_steps or self.step + left)
+        self.first_step, self.began = self.step, time.perf_counter()
+        if args.profile and self.framework.profiler:
+            folder = self.folder / "profile" / f"rank-{ranks.rank}"
+            self.profiler = self.framework.profiler(str(folder), *args.profile)
+
+    def _find(self) -> checkpoints.Loaded:
+        found = checkpoints.to_resume(
+            self.args, self.folder, self.trainer, self.signature, self.shards.count, self.say
+        )
+        metrics = self.folder / "metrics.jsonl"
+        if found is None:
+            metrics.write_text("")
+        else:
+            checkpoints.keep_lines(metrics, found[0]["step"], found[0]["epoch"])
+        return found
+
+    def _continue(self, manifest: dict[str, Any], payload: Any) -> None:
+        self.state.unpack(payload)
+        self.step, self.epoch, self.taken = (manifest[key] for key in ("step", "epoch", "taken"))
+        self.loss_sum = manifest["loss_sum"] if self.main else 0.0
+        self.seconds = manifest["seconds"]
+        self.data_seconds = manifest.get("data_seconds", 0.0)  # older checkpoints: none
+        self.history = [e for e in manifest["history"] if e["epoch"] < self.epoch]
+        self.resumed_at_steps = [*manifest["resumed_at_steps"], self.step]
+        self.say(f"resumed at step {self.step}, epoch {self.epoch}")
+        if manifest["ranks"] != self.ranks.size:
+            self.say(f"  {manifest['ranks']} ranks before, {self.ranks.size} now")
+        self.record("resume", {"step": self.step, "ranks": self.ranks.size})
 
     def epochs(self) -> Iterator[int]:
         """Yield the epochs that are left; the first may have begun before a restart."""
@@ -41,7 +207,7 @@ class Run(SavedRun):
         """Start an epoch's clock; of use where a framework has the loop that `epochs` is for."""
         self.epoch_began = self.agreed_at = time.perf_counter()
         self.agreed_step, self.agree_at = self.step, self.step + 1
-        self.losses, self.marks = [], [self.mark()]
+        self.losses, self.marks = [], [self.framework.mark()]
 
     def batches(self) -> Iterator[Batch]:
         for batch in self.shards.batches(self.epoch, self.taken):
@@ -84,13 +250,6 @@ class Run(SavedRun):
         finally:
             self.data_seconds += time.perf_counter() - began
 
-    def mark(self) -> Any:
-        """Note the time on the device; `elapsed` has the seconds between two marks."""
-        return time.perf_counter()
-
-    def elapsed(self, first: Any, second: Any) -> float:
-        return float(second - first)
-
     def step_done(self, loss: Any) -> None:
         """Count a step; save and stop where it is time to.
 
@@ -100,7 +259,7 @@ class Run(SavedRun):
         self.step, self.taken = self.step + 1, self.batch.taken
         self.loss_sum = self.loss_sum + loss
         self.losses.append(loss)
-        self.marks.append(self.mark())
+        self.marks.append(self.framework.mark())
         every = self.args.checkpoint_every
         due = bool(every) and self.step % every == 0
         # Nothing is saved before the ranks know that no loss is NaN and all data was read.
@@ -133,14 +292,14 @@ class Run(SavedRun):
         if math.isnan(self.first_step_unix_time):
             self.first_step_unix_time = time.time()
         for pair in zip(self.marks, self.marks[1:]):
-            self.step_seconds.append(self.elapsed(*pair))
+            self.step_seconds.append(self.framework.elapsed(*pair))
         steps, seconds = self.step - self.agreed_step, time.perf_counter() - self.agreed_at
         mine = self.stop, seconds / max(1, steps)
         everyone = exchange(self.ranks, mine, self.failure or bad)
         stride = int(AGREE_SECONDS / max(pace for _, pace in everyone))
         self.agreed_at, self.agreed_step = time.perf_counter(), self.step
         self.agree_at = self.step + max(1, stride)
-        self.losses, self.marks = [], [self.mark()]
+        self.losses, self.marks = [], [self.framework.mark()]
         return next((stop for stop, _ in everyone if stop), "")
 
     def _diverged(self, loss: float, where: str) -> Failed:
@@ -198,18 +357,52 @@ class Run(SavedRun):
                 "without an allreduce."
             )
         self._end_timeline()
-        together(self.ranks, lambda: self._write_result(facts) if self.main else None)
+        together(self.ranks, lambda: results.write(self, facts) if self.main else None)
         self.ranks.close()
         if self.ranks.hvd is None:
             leave(0)
 
-    def utilization(self, flops: float) -> dict[str, Any]:
-        """Return the model FLOPs utilization, from the FLOPs of a sample (or token)."""
-        return results.utilization(self, flops)
+    def _save(self, stop: str = "") -> None:
+        """Save a checkpoint; with a signal `stop` end all ranks. A full disk is reported."""
+        loss_sum = sum(self.ranks.gather(float(self.loss_sum)))
+        manifest = {
+            "trainer": self.trainer,
+            "signature": self.signature,
+            "step": self.step,
+            "epoch": self.epoch,
+            "taken": self.taken,
+            "loss_sum": loss_sum,
+            "seconds": self.seconds + (time.perf_counter() - self.epoch_began if self.taken else 0),
+            "data_seconds": self.data_seconds,
+            "count": self.shards.count,
+            "seed": self.args.seed,
+            "ranks": self.ranks.size,
+            "history": self.history,
+            "resumed_at_steps": self.resumed_at_steps,
+            "arguments": vars(self.args),
+            "versions": self.versions,
+        }
+        path, problem = self.folder / "checkpoints" / f"step-{self.step:08d}.ckpt", ""
+        try:
+            payload = self.state.pack(path.with_name(".part"))
+            if self.main:
+                checkpoints.save(path, payload, manifest, self.args.keep)
+        except OSError as error:
+            problem = error.strerror or str(error)
+        problem = self.ranks.broadcast(problem)
+        if problem:
+            self.say(f"warning: no checkpoint of step {self.step}: {problem}")
+        if not stop:
+            return
+        if problem:
+            text = f"error: stopped on {stop} after step {self.step}, and its checkpoint could not "
+            end(self.ranks, f"{text}be saved; the one before is whole", Failed.exit_code)
+        self._end_timeline()
+        self.record("stop", {"step": self.step, "signal": stop})
+        self.say(f"stopped on {stop} after step {self.step}; a checkpoint is saved")
+        self.say(f"go on: --resume {self.folder}")
+        end(self.ranks, "", EXIT_SAVED)
 
-    def gpu_name(self) -> str:
-        return ""
-
-    def peak_memory(self) -> int:
-        """Return the most memory, in bytes, that this rank had: its GPU's, or its own."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    def _end_timeline(self) -> None:
+        if getattr(self.args, "timeline", False):
+            self.ranks.hvd.stop_timeline()  # else the file lacks its end

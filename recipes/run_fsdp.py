@@ -14,8 +14,8 @@ from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from recipes import ranks, run_torch
-from recipes.ranks import UserError
+from recipes import distributed, run_torch
+from recipes.distributed import Ranks, UserError
 
 
 def shard(args: Namespace, model: nn.Module) -> None:
@@ -33,8 +33,12 @@ def shard(args: Namespace, model: nn.Module) -> None:
     fully_shard(model, mp_policy=policy)
 
 
-class State(run_torch.State):
+class State:
     """A checkpoint of which each rank writes its part, into a folder that all see."""
+
+    def __init__(self, ranks: Ranks, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.ranks, self.model, self.optimizer = ranks, model, optimizer
+        self.signature = run_torch.State(ranks, model, optimizer).signature
 
     def parts(self) -> dict[str, Any]:
         model, optimizer = get_state_dict(self.model, self.optimizer)
@@ -59,7 +63,7 @@ class State(run_torch.State):
             except checkpoint.api.CheckpointException as error:
                 raise UserError(f"{payload}: {first_failure(error)}") from error
 
-        ranks.together(self.ranks, load)
+        distributed.together(self.ranks, load)
         set_state_dict(
             self.model,
             self.optimizer,

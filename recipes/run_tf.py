@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from recipes import run, saving
+from recipes import checkpoints
 from recipes.device import Device, settle
-from recipes.ranks import Batch, Ranks, UserError, threads
+from recipes.distributed import Batch, Ranks, UserError, threads
+from recipes.run import Framework, Run
 
 TEST_BATCH = 1000  # test samples at once
 
@@ -68,40 +69,37 @@ def passes(batch: Batch, adasum: bool = False) -> list[tuple[Any, Any]]:
     return [(part, factor) if len(part) else nothing for part in batch.parts]
 
 
-class Run(run.Run):
-    """A run with TensorFlow (see `run.Run`)."""
+def framework(device: str) -> Framework:
+    """Return what a run asks of TensorFlow."""
+    versions = {"tensorflow": tf.__version__}
+    if device == "cpu":
+        return Framework(device, versions, profiler=Profiler)
+    details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[0])
+    return Framework(
+        device,
+        versions,
+        peak_memory=lambda: int(tf.config.experimental.get_memory_info("GPU:0")["peak"]),
+        gpu_name=str(details.get("device_name", "")),
+        profiler=Profiler,
+    )
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        more["versions"] = {"tensorflow": tf.__version__}
-        super().__init__(*args, **more)
 
-    def evaluate(self, count: int, predict: Callable[[Any], Any], at_once: int = TEST_BATCH) -> Any:
-        """Test this rank's share of `count` samples; return sum of losses, right ones, number.
+def evaluate(
+    run: Run, count: int, predict: Callable[[Any], Any], at_once: int = TEST_BATCH
+) -> list[float]:
+    """Test this rank's share of `count` samples; return sum of losses, right ones, number.
 
-        `predict` returns logits and labels of some samples. Nothing is exchanged here: shares
-        differ in size and may be empty.
-        """
-        parts = self.test_parts(count, at_once)
-        loss, right = tf.constant(0.0), tf.constant(0, tf.int64)
-        for part in parts:
-            logits, labels = predict(part)
-            loss += tf.reduce_sum(losses(logits, labels))
-            hits = tf.equal(tf.argmax(logits, 1), tf.cast(labels, tf.int64))
-            right += tf.reduce_sum(tf.cast(hits, tf.int64))
-        return [float(loss), float(right), sum(map(len, parts))]
-
-    def start_profiler(self, folder: str, first: int, last: int) -> Any:
-        return Profiler(folder, first, last)
-
-    def peak_memory(self) -> int:
-        if self.device == "cpu":
-            return super().peak_memory()
-        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
-
-    def gpu_name(self) -> str:
-        gpus = tf.config.get_visible_devices("GPU")
-        details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
-        return str(details.get("device_name", ""))
+    `predict` returns logits and labels of some samples. Nothing is exchanged here: shares
+    differ in size and may be empty.
+    """
+    parts = run.test_parts(count, at_once)
+    loss, right = tf.constant(0.0), tf.constant(0, tf.int64)
+    for part in parts:
+        logits, labels = predict(part)
+        loss += tf.reduce_sum(losses(logits, labels))
+        hits = tf.equal(tf.argmax(logits, 1), tf.cast(labels, tf.int64))
+        right += tf.reduce_sum(tf.cast(hits, tf.int64))
+    return [float(loss), float(right), sum(map(len, parts))]
 
 
 def seeds(model: Any) -> dict[str, Any]:
@@ -122,18 +120,27 @@ class State:
 
     `same` are equal on all ranks. Each rank has its own of `moving`, the moving means of its
     batches, and of `random`, the states of its random numbers; their names begin with the rank.
+    `before_saving` is called on all ranks.
     """
 
-    def __init__(self, ranks: Ranks, model: Any, optimizer: Any) -> None:
-        self.ranks, self.random = ranks, seeds(model)
+    def __init__(
+        self,
+        ranks: Ranks,
+        model: Any,
+        optimizer: Any,
+        before_saving: Callable[[], None] | None = None,
+    ) -> None:
+        self.ranks, self.random, self.before_saving = ranks, seeds(model), before_saving
         self.same = {v.path: v for v in [*model.trainable_variables, *optimizer.variables]}
         self.moving = {v.path: v for v in model.non_trainable_weights}
 
     def signature(self) -> str:
         every = {**self.same, **self.moving}
-        return saving.signature((path, variable.shape) for path, variable in every.items())
+        return checkpoints.signature((path, variable.shape) for path, variable in every.items())
 
     def pack(self, folder: Path) -> bytes:
+        if self.before_saving is not None:
+            self.before_saving()
         mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}
         everyone = self.ranks.gather(mine)
         arrays = {path: variable.numpy() for path, variable in self.same.items()}

@@ -1,4 +1,4 @@
-"""PyTorch's part of a run: ranks of torch.distributed, the device, precision, checkpoints."""
+"""PyTorch's part of a run: the device, precision, evaluation, checkpoints, gradient exchange."""
 
 from __future__ import annotations
 
@@ -6,56 +6,23 @@ import contextlib
 import io
 import os
 import socket
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from recipes import run, saving
+from recipes import checkpoints
 from recipes.device import Device, settle, shared
-from recipes.ranks import Ranks, UserError, exchange, threads
+from recipes.distributed import Ranks, UserError, exchange, threads
+from recipes.run import Framework, Run
 
-SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")  # set by other launchers
 TEST_BATCH = 1000  # test samples at once
-
-
-def find_ranks() -> Ranks:
-    """Find the other ranks by RANK, WORLD_SIZE and MASTER_ADDR, which `runner` and torchrun set."""
-
-    def gather(mine: Any) -> list[Any]:
-        everyone = [None] * distributed.get_world_size()
-        distributed.all_gather_object(everyone, mine)
-        return everyone
-
-    def broadcast(mine: Any) -> Any:
-        box = [mine]
-        distributed.broadcast_object_list(box, src=0)
-        return box[0]
-
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    if "RANK" in os.environ:
-        distributed.init_process_group(backend)
-    elif any(os.environ.get(name, "1") != "1" for name in SIZES):
-        sys.exit("error: RANK is not set: start the ranks by runner launch or torchrun")
-    else:
-        store = distributed.HashStore()
-        distributed.init_process_group(backend, store=store, rank=0, world_size=1)
-    return Ranks(
-        rank=distributed.get_rank(),
-        size=distributed.get_world_size(),
-        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-        local_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-        gather=gather,
-        broadcast=broadcast,
-        close=distributed.destroy_process_group,
-    )
 
 
 def pick_device(args: Namespace, ranks: Ranks) -> torch.device:
@@ -81,86 +48,104 @@ def autocast(args: Namespace, device: torch.device) -> Any:
     return torch.autocast(device.type, torch.bfloat16, enabled=args.precision == "bf16")
 
 
-class Run(run.Run):
-    """A run with PyTorch (see `run.Run`)."""
+def framework(device: torch.device, ranks: Ranks, **versions: str) -> Framework:
+    """Return what a run asks of PyTorch. Ends all ranks where two share a GPU. Collective."""
+    versions = {"torch": torch.__version__, **versions}
+    on_gpu = device.type == "cuda"
+    uuid = torch.cuda.get_device_properties(device).uuid if on_gpu else ""
+    gpus = ranks.gather((socket.gethostname(), str(uuid)))
+    may_share = not on_gpu or "NCCL_MULTI_RANK_GPU_ENABLE" in os.environ
+    exchange(ranks, failure=None if may_share else shared(ranks, gpus))
+    if not on_gpu:
+        return Framework(str(device), versions, profiler=start_profiler)
+    return Framework(
+        str(device),
+        versions,
+        mark=event_on_gpu,
+        elapsed=lambda first, second: float(first.elapsed_time(second)) / 1000,
+        peak_memory=torch.cuda.max_memory_allocated,
+        gpu_name=torch.cuda.get_device_name(),
+        profiler=start_profiler,
+    )
 
-    inference = torch.inference_mode  # what evaluation runs in
 
-    def __init__(self, *args: Any, versions: dict[str, str] | None = None, **more: Any) -> None:
-        more["versions"] = {"torch": torch.__version__, **(versions or {})}
-        super().__init__(*args, **more)
-        self.on_gpu = self.device.startswith("cuda")
-        uuid = torch.cuda.get_device_properties(self.device).uuid if self.on_gpu else ""
-        gpus = self.ranks.gather((socket.gethostname(), str(uuid)))
-        may_share = not self.on_gpu or "NCCL_MULTI_RANK_GPU_ENABLE" in os.environ
-        exchange(self.ranks, failure=None if may_share else shared(self.ranks, gpus))
+def event_on_gpu() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
-    def mark(self) -> Any:
-        if not self.on_gpu:
-            return super().mark()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
 
-    def elapsed(self, first: Any, second: Any) -> float:
-        return first.elapsed_time(second) / 1000 if self.on_gpu else super().elapsed(first, second)
+def start_profiler(folder: str, first: int, last: int) -> Any:
+    """Start profiling these steps into a folder."""
+    schedule = torch.profiler.schedule(
+        wait=max(0, first - 2), warmup=min(1, first - 1), active=last - first + 1, repeat=1
+    )
+    handler = torch.profiler.tensorboard_trace_handler(folder)
+    profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=handler)
+    profiler.start()
+    return profiler
 
-    def peak_memory(self) -> int:
-        return torch.cuda.max_memory_allocated() if self.on_gpu else super().peak_memory()
 
-    def start_profiler(self, folder: str, first: int, last: int) -> Any:
-        schedule = torch.profiler.schedule(
-            wait=max(0, first - 2), warmup=min(1, first - 1), active=last - first + 1, repeat=1
-        )
-        handler = torch.profiler.tensorboard_trace_handler(folder)
-        profiler = torch.profiler.profile(schedule=schedule, on_trace_ready=handler)
-        profiler.start()
-        return profiler
+def evaluate(
+    run: Run,
+    model: nn.Module,
+    parts: list[Any],
+    predict: Callable[[Any], Any],
+    inference: Callable[[], Any] = torch.inference_mode,
+) -> list[float]:
+    """Test this rank's share; return its sum of losses, right answers and number of samples.
 
-    def evaluate(
-        self, model: nn.Module, parts: list[Any], predict: Callable[[Any], Any]
-    ) -> list[float]:
-        """Test this rank's share; return its sum of losses, right answers and number of samples.
+    `predict` returns logits and labels of a part. Nothing is exchanged here: shares differ in
+    size and may be empty.
+    """
+    device = torch.device(run.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    model.eval()
+    with inference(), autocast(run.args, device):
+        for part in parts:
+            logits, labels = predict(part)
+            loss = functional.cross_entropy(logits.float(), labels, reduction="sum")
+            sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
+    model.train()
+    return [*sums.tolist(), sum(map(len, parts)) * run.each]
 
-        `predict` returns logits and labels of a part. Nothing is exchanged here: shares differ in
-        size and may be empty.
-        """
-        device = torch.device(self.device)
-        sums = torch.zeros(2, dtype=torch.float64, device=device)
-        model.eval()
-        with self.inference(), autocast(self.args, device):
-            for part in parts:
-                logits, labels = predict(part)
-                loss = functional.cross_entropy(logits.float(), labels, reduction="sum")
-                sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
-        model.train()
-        return [*sums.tolist(), sum(map(len, parts)) * self.each]
 
-    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
-        """Set the learning rate of all parameter groups."""
-        self.rate = rate
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-
-    def gpu_name(self) -> str:
-        return torch.cuda.get_device_name() if self.on_gpu else ""
+def set_rate(run: Run, optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameter groups, and let the run record it."""
+    run.rate = rate
+    for group in optimizer.param_groups:
+        group["lr"] = rate
 
 
 class State:
-    """Model, optimizer and the random states of all ranks, as a checkpoint."""
+    """Model, optimizer and the random states of all ranks, as a checkpoint.
 
-    def __init__(self, ranks: Ranks, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    `weights` returns those that are saved, by default all; what `more` returns must be equal in the
+    checkpoint too. `before_saving` is called on all ranks.
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        weights: Callable[[], dict[str, torch.Tensor]] | None = None,
+        more: Callable[[], str] | None = None,
+        before_saving: Callable[[], None] | None = None,
+    ) -> None:
         self.ranks, self.model, self.optimizer = ranks, model, optimizer
+        self.weights, self.more = weights or model.state_dict, more
+        self.before_saving = before_saving
 
     def signature(self) -> str:
-        return saving.signature((name, value.shape) for name, value in self.weights().items())
-
-    def weights(self) -> dict[str, torch.Tensor]:
-        weights: dict[str, torch.Tensor] = self.model.state_dict()
-        return weights
+        shapes = [(name, weight.shape) for name, weight in self.weights().items()]
+        extra = [] if self.more is None else [(self.more(), ())]
+        return checkpoints.signature([*shapes, *extra])
 
     def pack(self, folder: Path) -> bytes:
         """Return what a checkpoint has; `folder` is for states that all ranks write together."""
+        if self.before_saving is not None:
+            self.before_saving()
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_initialized():
             random["cuda"] = torch.cuda.get_rng_state()

@@ -20,7 +20,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARAL
 import transformers
 
 from recipes import texts
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 VERSIONS = {"transformers": transformers.__version__}
 # The random model: 0.1 million weights, and the most frequent words of the training texts.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 TRAIN_NAMES = ("train", "ratings_train")
 TEST_NAMES = ("test", "validation", "dev", "ratings_test")

@@ -32,8 +32,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
-from recipes import digits, mirrored, options, ranks, run_tf
-from recipes.ranks import UserError
+from recipes import digits, distributed, mirrored, options, run_tf
+from recipes.distributed import Ranks, UserError
+from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -74,8 +75,8 @@ def build_model(args: Namespace, data: digits.Digits) -> tf.keras.Model:
     )
 
 
-def read_options(world: ranks.Ranks) -> tuple[Namespace, str]:
-    args = ranks.check(parser().parse_args(), world)
+def read_options(world: Ranks) -> tuple[Namespace, str]:
+    args = distributed.check(parser().parse_args(), world)
     if EXCHANGE == "mirrored" and args.fp16_allreduce:
         raise UserError("--fp16-allreduce is Horovod's: not with --exchange mirrored")
     return args, run_tf.pick_device(args, world)
@@ -140,11 +141,11 @@ def in_replica(strategy: Any, function: Any) -> Any:
 def main() -> None:
     # Horovod: find the other ranks.
     workers = mirrored.Workers() if EXCHANGE == "mirrored" else None
-    world = ranks.horovod(hvd) if workers is None else workers.ranks()
+    world = distributed.horovod(hvd) if workers is None else workers.ranks()
     # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    run = run_tf.Run(args, world, "tf_mnist", device, data.describe())
+    args, device = distributed.together(world, lambda: read_options(world))
+    data = distributed.together(world, lambda: digits.load(args.data))
+    run = Run(args, world, "tf_mnist", run_tf.framework(device), data.describe())
 
     tf.keras.utils.set_random_seed(args.seed)
     strategy = None if workers is None else workers.strategy
@@ -169,7 +170,7 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's samples of a step.
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.rate = ranks.learning_rate(args, world.size, run.epochs_done)
+            run.rate = distributed.learning_rate(args, world.size, run.epochs_done)
             optimizer.learning_rate.assign(run.rate)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
             *parts, last = run_tf.passes(batch, args.adasum)
@@ -177,7 +178,7 @@ def main() -> None:
             for part in parts:
                 before = run_tf.add(before, gradients(*map(tf.constant, part)))
             run.step_done(step(*map(tf.constant, last), before))
-        run.epoch_done(lambda: run.evaluate(len(data.y_test), predict))
+        run.epoch_done(lambda: run_tf.evaluate(run, len(data.y_test), predict))
     run.finish((v.numpy() for v in model.trainable_variables), exchange=EXCHANGE)
 
 

@@ -34,8 +34,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from recipes import images, options, ranks, run_tf
-from recipes.ranks import Ranks
+from recipes import distributed, images, options, results, run_tf
+from recipes.distributed import Ranks
+from recipes.run import Run
 
 layers = tf.keras.layers
 STEPS = {"cpu": 10, "gpu": 50}  # of an epoch with --synthetic
@@ -117,23 +118,17 @@ def normalized(x: Any, width: int, size: int, stride: int = 1, scale: str = "one
     )
 
 
-class State(run_tf.State):
-    """A checkpoint in which all ranks have the same running statistics: the mean of theirs."""
-
-    def pack(self, folder: Any) -> bytes:
-        self.average_statistics()
-        return super().pack(folder)
-
-    def average_statistics(self) -> None:
-        own = list(self.moving.values())
-        # Horovod: all of them in one exchange.
-        means = hvd.grouped_allreduce([v.value for v in own], op=hvd.Average, name="statistics")
-        for variable, mean in zip(own, means):
-            variable.assign(mean)
+def average_statistics(model: Any) -> None:
+    """Give all ranks the same running statistics, for tests and checkpoints: the mean of theirs."""
+    own = model.non_trainable_weights
+    # Horovod: all of them in one exchange.
+    means = hvd.grouped_allreduce([v.value for v in own], op=hvd.Average, name="statistics")
+    for variable, mean in zip(own, means):
+        variable.assign(mean)
 
 
 def read_options(world: Ranks) -> tuple[Namespace, str]:
-    args = ranks.check(images.check(parser().parse_args()), world)
+    args = distributed.check(images.check(parser().parse_args()), world)
     return args, run_tf.pick_device(args, world)
 
 
@@ -187,9 +182,9 @@ def averaged(args: Namespace, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
     ]
 
 
-def evaluate(run: run_tf.Run, state: State, test_on: Any, test: Any) -> Any:
+def evaluate(run: Run, model: Any, test_on: Any, test: Any) -> Any:
     """Return this rank's sum of losses, right answers and number of images."""
-    state.average_statistics()
+    average_statistics(model)
     at_once = run.args.batch_size
     parts = run.test_parts(len(test), at_once)
     stream = run_tf.read_ahead(run.args, test, [(0, part) for part in parts])
@@ -198,10 +193,10 @@ def evaluate(run: run_tf.Run, state: State, test_on: Any, test: Any) -> Any:
         x, labels = next(stream)
         return test_on(x), labels
 
-    return run.evaluate(len(test), predict_next, at_once)
+    return run_tf.evaluate(run, len(test), predict_next, at_once)
 
 
-def training_images(args: Namespace, data: Any, run: run_tf.Run) -> Iterator[Any]:
+def training_images(args: Namespace, data: Any, run: Run) -> Iterator[Any]:
     """Yield this rank's images and labels of each pass, or the same random ones."""
     if data:
         return run_tf.read_ahead(args, data.train, run.keys())
@@ -211,12 +206,12 @@ def training_images(args: Namespace, data: Any, run: run_tf.Run) -> Iterator[Any
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    world = distributed.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all; each rank takes its own GPU.
-    args, device = ranks.together(world, lambda: read_options(world))
+    args, device = distributed.together(world, lambda: read_options(world))
     data: Any = images.load(args, world)
     about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
-    run = run_tf.Run(args, world, "tf_resnet", device, about)
+    run = Run(args, world, "tf_resnet", run_tf.framework(device), about)
 
     tf.keras.utils.set_random_seed(args.seed)
     model = build_model(args.model, data.classes if data else 1000, args.image_size)
@@ -225,7 +220,7 @@ def main() -> None:
     # Horovod: all ranks start from the weights and the optimizer state of rank 0.
     hvd.broadcast_variables([v.value for v in model.variables + optimizer.variables], root_rank=0)
     gradients, step, test_on = functions(args, model, optimizer, data)
-    state = State(world, model, optimizer)
+    state = run_tf.State(world, model, optimizer, lambda: average_statistics(model))
 
     steps = STEPS[device] * args.batch_size * args.batches_per_allreduce * world.size
     # A short last step is left out: the mean over one image, or none, is no mean.
@@ -234,7 +229,7 @@ def main() -> None:
     stream = training_images(args, data, run)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's images of a step.
-            run.rate = ranks.decayed_rate(args, world.size, run.epochs_done)
+            run.rate = distributed.decayed_rate(args, world.size, run.epochs_done)
             optimizer.learning_rate.assign(run.rate)
             before: list[Any] = []
             *parts, last = run_tf.passes(batch, args.adasum)
@@ -243,9 +238,9 @@ def main() -> None:
                 before = run_tf.add(before, gradients(x, y, weight))
             x, y = run.read(lambda: next(stream), blank)
             run.step_done(step(x, y, last[1], before))
-        run.epoch_done((lambda: evaluate(run, state, test_on, data.test)) if data else None)
+        run.epoch_done((lambda: evaluate(run, model, test_on, data.test)) if data else None)
     large = args.model == "resnet50"
-    known = run.utilization(FLOPS * (args.image_size / 224) ** 2) if large else {}
+    known = results.utilization(run, FLOPS * (args.image_size / 224) ** 2) if large else {}
     run.finish((v.numpy() for v in model.trainable_variables), **known)
 
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from recipes import checkpoints, options, tokens
-from recipes.ranks import UserError, leave
+from recipes.distributed import UserError, leave
 
 VALIDATION = 0.1  # of the text
 LINES_AT_ONCE = 10_000

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 FILES = ("train.bin", "val.bin")
 DTYPES = ("uint16", "uint32")  # little-endian on every machine

@@ -30,8 +30,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import options, ranks, run_torch, saving, text_models, texts
-from recipes.ranks import Ranks, UserError
+from recipes import distributed, options, run_torch, text_models, texts
+from recipes.distributed import Ranks, UserError
+from recipes.run import Run
 
 TEST_BATCH = 64  # texts at once
 
@@ -71,16 +72,10 @@ def logits_of(model: nn.Module, tokens: list[Any], device: torch.device) -> torc
     return model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
 
 
-class State(run_torch.State):
-    """A checkpoint of what is trained; the signature has the values of the other weights."""
-
-    def weights(self) -> dict[str, torch.Tensor]:
-        frozen = {name for name, w in self.model.named_parameters() if not w.requires_grad}
-        return {name: w for name, w in super().weights().items() if name not in frozen}
-
-    def signature(self) -> str:
-        shapes = [(name, weight.shape) for name, weight in self.weights().items()]
-        return saving.signature([*shapes, (frozen_digest(self.model), ())])
+def trained_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return what a checkpoint has."""
+    frozen = {name for name, w in model.named_parameters() if not w.requires_grad}
+    return {name: w for name, w in model.state_dict().items() if name not in frozen}
 
 
 def frozen_digest(model: nn.Module) -> str:
@@ -99,10 +94,10 @@ def require_same(args: Namespace, world: Ranks, model: nn.Module) -> None:
         f"--model {args.model} has other weights on rank {', '.join(strays)} than on rank 0:"
         " copy it again, or name a folder that all nodes share"
     )
-    ranks.exchange(world, failure=failure if strays else None)
+    distributed.exchange(world, failure=failure if strays else None)
 
 
-def save_model(run: run_torch.Run, *parts: Any) -> None:
+def save_model(run: Run, *parts: Any) -> None:
     """Let rank 0 write the finished model, or its adapters, to `model` in the output folder."""
     if not run.main:
         return
@@ -148,14 +143,14 @@ def backward(
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    world = distributed.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all of them.
-    args = ranks.together(world, lambda: parser().parse_args())
+    args = distributed.together(world, lambda: parser().parse_args())
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
-    data = ranks.together(world, lambda: texts.load(args.data))
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
+    data = distributed.together(world, lambda: texts.load(args.data))
     torch.manual_seed(args.seed)  # the same on all ranks, for the weights that are random
-    model, tokenizer = ranks.together(world, lambda: text_models.build(args, data))
+    model, tokenizer = distributed.together(world, lambda: text_models.build(args, data))
     require_same(args, world, model)
     model.to(device)
     trained = [(name, w) for name, w in model.named_parameters() if w.requires_grad]
@@ -163,11 +158,18 @@ def main() -> None:
     number = sum(weight.numel() for _, weight in trained)
     kind = f"{model.config.model_type} with {total:,} parameters, {number:,} trained"
     about = f"{data.describe()}, {kind}"
-    run = run_torch.Run(args, world, "torch_finetune", device, about, versions=text_models.VERSIONS)
+    framework = run_torch.framework(device, world, **text_models.VERSIONS)
+    run = Run(args, world, "torch_finetune", framework, about)
 
     optimizer = distribute(args, trained, device)
-    state = State(world, model, optimizer)
-    hvd.broadcast_parameters(state.weights(), root_rank=0)  # Horovod: those of rank 0.
+    state = run_torch.State(
+        world,
+        model,
+        optimizer,
+        weights=lambda: trained_weights(model),
+        more=lambda: frozen_digest(model),  # a checkpoint belongs to one model
+    )
+    hvd.broadcast_parameters(trained_weights(model), root_rank=0)  # Horovod: those of rank 0.
     # Horovod: from here on another seed on each rank, for dropout that differs.
     torch.manual_seed(args.seed + 1 + world.rank)
     x, y = encode(args, tokenizer, data.train), torch.from_numpy(data.y_train)
@@ -183,8 +185,8 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's texts of a step.
             # Horovod: Adam's rate grows with the square root of the number of ranks.
-            rate = ranks.learning_rate(args, world.size, run.epochs_done, power=0.5)
-            run.set_rate(optimizer, rate)
+            rate = distributed.learning_rate(args, world.size, run.epochs_done, power=0.5)
+            run_torch.set_rate(run, optimizer, rate)
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for part in batch.parts:
@@ -193,7 +195,7 @@ def main() -> None:
                 losses += loss * bool(len(part))
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
-        run.epoch_done(lambda: run.evaluate(model, test, predict))
+        run.epoch_done(lambda: run_torch.evaluate(run, model, test, predict))
     save_model(run, model, tokenizer)
     facts = {"parameters": total, "trainable_parameters": number}
     run.finish(run_torch.arrays(model.parameters()), **facts)

@@ -31,9 +31,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import options, ranks, run_fsdp, run_torch, tokens
-from recipes.ranks import Ranks, UserError
+from recipes import distributed, options, results, run_fsdp, run_torch, tokens
+from recipes.distributed import Ranks, UserError
 from recipes.read_ahead import SequenceBatches
+from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -78,7 +79,7 @@ def check(args: Namespace, world: Ranks) -> Namespace:
         raise UserError("--fp16-allreduce is not for --exchange fsdp, which reduces in float32")
     if args.synthetic:
         args.checkpoint_every = args.checkpoint_every or sys.maxsize  # only at the end
-    return ranks.check(args, world)
+    return distributed.check(args, world)
 
 
 class Layer(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
@@ -174,9 +175,7 @@ def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> 
     return torch.compile(sum_of_losses) if compiled else sum_of_losses
 
 
-def evaluate(
-    run: run_torch.Run, network: nn.Module, feed: SequenceBatches, test: Any
-) -> list[float]:
+def evaluate(run: Run, network: nn.Module, feed: SequenceBatches, test: Any) -> list[float]:
     """Return this rank's sum of losses, right tokens and number of tokens."""
     parts = run.test_parts(len(test), run.args.batch_size)
     if EXCHANGE == "fsdp":  # FSDP: as many parts on each rank, which gather weights together.
@@ -187,7 +186,9 @@ def evaluate(
         text = feed.read(test, part)
         return network(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()
 
-    sums = run.evaluate(network, parts, predict)
+    # FSDP: weights cannot be gathered in inference mode.
+    inference = torch.no_grad if EXCHANGE == "fsdp" else torch.inference_mode
+    sums = run_torch.evaluate(run, network, parts, predict, inference)
     if run.failure:
         raise run.failure
     return sums
@@ -197,34 +198,35 @@ def load(args: Namespace, world: Ranks) -> tuple[Any, int]:
     """Return the data, None for random tokens, and the size of the vocabulary."""
     if args.synthetic:
         return None, args.vocabulary or tokens.VOCABULARY
-    data = ranks.together(world, lambda: tokens.load(args.data, args.context, args.vocabulary))
+    data = distributed.together(
+        world, lambda: tokens.load(args.data, args.context, args.vocabulary)
+    )
     return data, data.vocabulary
 
 
-def facts(args: Namespace, run: run_torch.Run, data: Any, number: int) -> dict[str, Any]:
+def facts(args: Namespace, run: Run, data: Any, number: int) -> dict[str, Any]:
     """Return what result.json has of this trainer's own; `number` is that of the weights."""
     # Forward and backward: 6 per weight and token, and 12 per layer, width and position.
     flops = 6 * number + 12 * args.layers * args.width * args.context
     floor = {"loss_floor": data.floor} if data else {}
-    return {**floor, "exchange": EXCHANGE, "parameters": number, **run.utilization(flops)}
+    return {**floor, "exchange": EXCHANGE, "parameters": number, **results.utilization(run, flops)}
 
 
 def main() -> None:
     # Horovod: find the other ranks.
-    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
-    args = ranks.together(world, lambda: check(parser().parse_args(), world))
+    world = distributed.horovod(hvd) if EXCHANGE == "horovod" else distributed.torch_ranks()
+    args = distributed.together(world, lambda: check(parser().parse_args(), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
     data, vocabulary = load(args, world)
     about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
-    run = run_torch.Run(args, world, "torch_lm", device, about, unit="tokens", each=args.context)
+    framework = run_torch.framework(device, world)
+    run = Run(args, world, "torch_lm", framework, about, unit="tokens", each=args.context)
 
     torch.manual_seed(args.seed)
     model = LanguageModel(args, vocabulary).to(device)
     number = sum(weight.numel() for weight in model.parameters())
     network, optimizer = distribute(args, world, model)
-    if EXCHANGE == "fsdp":
-        run.inference = torch.no_grad  # FSDP: its weights cannot be gathered in inference mode.
     forward = loss_function(args, device, network)
     feed = SequenceBatches(args, run, vocabulary)
     state = (run_fsdp.State if EXCHANGE == "fsdp" else run_torch.State)(world, model, optimizer)
@@ -233,7 +235,7 @@ def main() -> None:
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's sequences of a step.
             done = run.epoch - 1 + batch.taken / run.shards.count
-            run.set_rate(optimizer, learning_rate(args, world.size, done))
+            run_torch.set_rate(run, optimizer, learning_rate(args, world.size, done))
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # A part may be empty here and not on other ranks, which wait for this one.

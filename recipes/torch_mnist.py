@@ -18,12 +18,14 @@ for `--exchange ddp`, which trains the same model by PyTorch alone.
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from recipes import digits, options, ranks, run_torch
+from recipes import digits, distributed, options, run_torch
+from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -81,13 +83,14 @@ def distribute(
 
 def main() -> None:
     # Horovod: find the other ranks.
-    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
+    world = distributed.horovod(hvd) if EXCHANGE == "horovod" else distributed.torch_ranks()
     # Horovod: an error on any rank is printed once and ends all of them.
-    args = ranks.together(world, lambda: ranks.check(parser().parse_args(), world))
+    args = distributed.together(world, lambda: distributed.check(parser().parse_args(), world))
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
-    data = ranks.together(world, lambda: digits.load(args.data))
-    run = run_torch.Run(args, world, "torch_mnist", device, data.describe())
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
+    data = distributed.together(world, lambda: digits.load(args.data))
+    framework = run_torch.framework(device, world)
+    run = Run(args, world, "torch_mnist", framework, data.describe())
 
     torch.manual_seed(args.seed)
     model = build_model(args, data).to(device)
@@ -102,13 +105,18 @@ def main() -> None:
         torch.from_numpy(array).to(device)
         for array in (data.x_train, data.y_train, data.x_test, data.y_test)
     )
+
+    def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return model(x_test[part]), y_test[part]
+
     # Horovod: rank 0 reads and writes the checkpoints, of which all ranks have a part.
     run.begin(len(y), run_torch.State(world, model, optimizer))
     test = run.test_parts(len(y_test), run_torch.TEST_BATCH)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's samples of a step.
             # Horovod: the rate grows with the number of ranks, after a warm-up.
-            run.set_rate(optimizer, ranks.learning_rate(args, world.size, run.epochs_done))
+            rate = distributed.learning_rate(args, world.size, run.epochs_done)
+            run_torch.set_rate(run, optimizer, rate)
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             # Horovod: a part may be empty here and not on other ranks, which wait for this one.
@@ -124,7 +132,7 @@ def main() -> None:
                 losses += loss.detach()
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
-        run.epoch_done(lambda: run.evaluate(model, test, lambda i: (model(x_test[i]), y_test[i])))
+        run.epoch_done(lambda: run_torch.evaluate(run, model, test, predict))
     run.finish(run_torch.arrays(model.parameters()), exchange=EXCHANGE)
 
 

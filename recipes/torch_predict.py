@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from recipes import checkpoints, options, ranks, run_torch, torch_mnist
-from recipes.ranks import UserError
+from recipes import checkpoints, distributed, options, run_torch, torch_mnist
+from recipes.distributed import UserError
 
 TRAINER = "torch_mnist"
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -160,20 +160,20 @@ def write(args: Namespace, rows: list[Row], facts: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    world = ranks.horovod(hvd)  # Horovod: find the other ranks.
+    world = distributed.horovod(hvd)  # Horovod: find the other ranks.
     # Horovod: an error on any rank is printed once and ends all of them.
-    args = ranks.together(world, parser().parse_args)
+    args = distributed.together(world, parser().parse_args)
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
     # Horovod: rank 0 lists the files and reads the checkpoint, for all.
-    begun = ranks.together(world, lambda: None if world.rank else begin(args))
+    begun = distributed.together(world, lambda: None if world.rank else begin(args))
     files, path, weights = world.broadcast(begun)
-    model, side = ranks.together(world, lambda: build_model(path, weights))
+    model, side = distributed.together(world, lambda: build_model(path, weights))
     model.to(device)
 
     began = time.perf_counter()
     mine = files[world.rank :: world.size]  # Horovod: this rank's share of the files.
-    rows = ranks.together(world, lambda: predict(args, model, side, device, mine))
+    rows = distributed.together(world, lambda: predict(args, model, side, device, mine))
     # Horovod: rank 0 merges what all have predicted.
     everyone = world.gather((socket.gethostname(), rows))
     merged = sorted(row for _, share in everyone for row in share)
@@ -189,7 +189,7 @@ def main() -> None:
         "arguments": vars(args),
         "finished": checkpoints.now(),
     }
-    ranks.together(world, lambda: None if world.rank else write(args, merged, facts))
+    distributed.together(world, lambda: None if world.rank else write(args, merged, facts))
     world.close()
 
 

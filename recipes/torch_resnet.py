@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn import functional
 
-from recipes import images, options, ranks, read_ahead, run_torch
-from recipes.ranks import Ranks
+from recipes import distributed, images, options, read_ahead, results, run_torch
+from recipes.distributed import Ranks
+from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
 if EXCHANGE == "horovod":
@@ -151,25 +151,19 @@ def distribute(
     )
 
 
-class State(run_torch.State):
-    """A checkpoint in which all ranks have the same running statistics: the mean of theirs."""
-
-    def pack(self, folder: Path) -> bytes:
-        self.average_statistics()
-        return super().pack(folder)
-
-    def average_statistics(self) -> None:
-        own = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-        if self.ranks.size == 1:
-            return
-        if EXCHANGE == "horovod":  # Horovod: all of them in one exchange.
-            means = hvd.grouped_allreduce(own, op=hvd.Average, name="statistics")
-        else:
-            means = [buffer / self.ranks.size for buffer in own]
-            for mean in means:
-                distributed.all_reduce(mean)  # DDP: their sum over all ranks, in place.
-        for buffer, mean in zip(own, means):
-            buffer.copy_(mean)
+def average_statistics(world: Ranks, model: nn.Module) -> None:
+    """Give all ranks the same running statistics, for tests and checkpoints: the mean of theirs."""
+    own = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    if world.size == 1:
+        return
+    if EXCHANGE == "horovod":  # Horovod: all of them in one exchange.
+        means = hvd.grouped_allreduce(own, op=hvd.Average, name="statistics")
+    else:
+        means = [buffer / world.size for buffer in own]
+        for mean in means:
+            torch.distributed.all_reduce(mean)  # DDP: their sum over all ranks, in place.
+    for buffer, mean in zip(own, means):
+        buffer.copy_(mean)
 
 
 def make_optimizer(args: Namespace, model: nn.Module) -> torch.optim.Optimizer:
@@ -193,30 +187,33 @@ def loss_function(args: Namespace, device: torch.device, network: nn.Module) -> 
     return torch.compile(sum_of_losses) if args.compile else sum_of_losses
 
 
-def evaluate(
-    run: run_torch.Run, state: State, feed: read_ahead.ImageBatches, test: Any
-) -> list[float]:
+def evaluate(run: Run, model: nn.Module, feed: read_ahead.ImageBatches, test: Any) -> list[float]:
     """Return this rank's sum of losses, right answers and number of images."""
-    state.average_statistics()
+    average_statistics(run.ranks, model)
     share = run.test_parts(len(test), run.args.batch_size)
     stream = feed.batches(test, [(0, part) for part in share])
 
     def predict(part: Any) -> tuple[torch.Tensor, torch.Tensor]:
         x, labels = next(stream)
-        return state.model(x), labels
+        return model(x), labels
 
-    return run.evaluate(state.model, share, predict)
+    return run_torch.evaluate(run, model, share, predict)
+
+
+def read_options(world: Ranks) -> Namespace:
+    return distributed.check(images.check(parser().parse_args()), world)
 
 
 def main() -> None:
     # Horovod: find the other ranks.
-    world = ranks.horovod(hvd) if EXCHANGE == "horovod" else run_torch.find_ranks()
-    args = ranks.together(world, lambda: ranks.check(images.check(parser().parse_args()), world))
+    world = distributed.horovod(hvd) if EXCHANGE == "horovod" else distributed.torch_ranks()
+    args = distributed.together(world, lambda: read_options(world))
     # Horovod: each rank takes a GPU of its own, if there are any.
-    device = ranks.together(world, lambda: run_torch.pick_device(args, world))
+    device = distributed.together(world, lambda: run_torch.pick_device(args, world))
     data: Any = images.load(args, world)
     about = f"{args.model} on {data.describe() if data else 'random images, no evaluation'}"
-    run = run_torch.Run(args, world, "torch_resnet", device, about)
+    framework = run_torch.framework(device, world)
+    run = Run(args, world, "torch_resnet", framework, about)
 
     torch.manual_seed(args.seed)
     model = ResNet(args.model, data.classes if data else 1000)
@@ -226,7 +223,10 @@ def main() -> None:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     model = model.to(device, memory_format=feed.format)
     network, optimizer = distribute(args, world, model, make_optimizer(args, model))
-    forward, state = loss_function(args, device, network), State(world, model, optimizer)
+    forward = loss_function(args, device, network)
+    state = run_torch.State(
+        world, model, optimizer, before_saving=lambda: average_statistics(world, model)
+    )
 
     steps = STEPS[device.type] * args.batch_size * args.batches_per_allreduce * world.size
     # A short last step is left out: the mean over one image, or none, is no mean.
@@ -235,7 +235,8 @@ def main() -> None:
     blank = torch.zeros(2, 3, args.image_size, args.image_size, device=device)
     for _ in run.epochs():
         for batch in run.batches():  # Horovod: this rank's images of a step.
-            run.set_rate(optimizer, ranks.decayed_rate(args, world.size, run.epochs_done))
+            rate = distributed.decayed_rate(args, world.size, run.epochs_done)
+            run_torch.set_rate(run, optimizer, rate)
             optimizer.zero_grad()
             losses = torch.zeros((), device=device)
             for number, _ in enumerate(batch.parts, 1):
@@ -246,9 +247,9 @@ def main() -> None:
                 losses += loss.detach()
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
-        run.epoch_done((lambda: evaluate(run, state, feed, data.test)) if data else None)
+        run.epoch_done((lambda: evaluate(run, model, feed, data.test)) if data else None)
     large = args.model == "resnet50"
-    known = run.utilization(FLOPS * (args.image_size / 224) ** 2) if large else {}
+    known = results.utilization(run, FLOPS * (args.image_size / 224) ** 2) if large else {}
     run.finish(run_torch.arrays(model.parameters()), exchange=EXCHANGE, **known)
 
 

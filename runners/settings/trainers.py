@@ -233,7 +233,7 @@ def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:
     path = source(name)
     if path is None:
         return
-    from recipes.ranks import UserError  # with the parser 10 ms that no other launch need pay
+    from recipes.distributed import UserError  # with the parser 10 ms that no other launch need pay
 
     made = parser(path)
     try:

@@ -15,7 +15,7 @@ import torch
 from lightning.pytorch.strategies import ParallelStrategy
 from torch.utils.data import DataLoader, TensorDataset
 
-from recipes import ranks
+from recipes import distributed
 from recipes.lightning_horovod import HorovodStrategy
 
 
@@ -84,7 +84,7 @@ def check_collectives(strategy: HorovodStrategy) -> None:
 
 def main() -> None:
     """Train in each way; rank 0 prints one word for each."""
-    world = ranks.horovod(hvd)
+    world = distributed.horovod(hvd)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore")
     cpu = torch.device("cpu")

@@ -17,7 +17,7 @@ TAKES_A_GPU = """\
 import os
 import horovod.torch as hvd
 import torch
-from recipes import ranks, run_torch, torch_mnist
+from recipes import distributed, run_torch, torch_mnist
 
 visible = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
 chosen = []
@@ -28,7 +28,7 @@ torch.cuda.current_device = lambda: chosen[-1]
 torch.cuda.get_device_capability = lambda: (9, 0)
 torch.cuda.get_device_name = lambda: "a stand-in"
 torch.cuda.get_arch_list = lambda: ["sm_90"]
-world = ranks.horovod(hvd)
+world = distributed.horovod(hvd)
 run_torch.pick_device(torch_mnist.parser().parse_args(['--device', 'gpu']), world)
 print(f"RANK {hvd.rank()} of {hvd.size()} LOCAL {hvd.local_rank()} GPU {visible[chosen[-1]]}")
 """

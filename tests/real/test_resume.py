@@ -42,18 +42,18 @@ runpy.run_module(sys.argv[0], run_name="__main__")
 # A trainer of one rank on the recipes' own files, without a framework: its weights are a number.
 # That a signal reaches the ranks of two nodes is shown by OWN, that they agree by PREEMPTED.
 NUMBER = """
-from recipes import options, saving
-from recipes.ranks import Ranks
-from recipes.run import Run
+from recipes import checkpoints, options
+from recipes.distributed import Ranks
+from recipes.run import Framework, Run
 parser = options.Parser("number", "Trains a number, which is that of the step.")
 for name in ("--epochs", "--batch-size"):
     parser.add_argument(name, type=int)
 args, alone = parser.parse_args(), Ranks(0, 1, 0, 1, lambda mine: [mine], lambda mine: mine, int)
-run = Run(args, alone, "number", "cpu", "719 samples", {})
+run = Run(args, alone, "number", Framework("cpu", {}), "719 samples")
 class Weights:
     value = 0
     def signature(self):
-        return saving.signature([("number", [1])])
+        return checkpoints.signature([("number", [1])])
     def pack(self, folder):
         return b"%d" % self.value
     def unpack(self, payload):

@@ -59,7 +59,7 @@ hvd.init()
 OURS = """
 import horovod.torch as hvd
 import lightning.pytorch as pl
-from recipes import ranks
+from recipes import distributed
 from recipes.lightning_mnist import HorovodStrategy
 """
 
@@ -176,7 +176,7 @@ def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
     said = place.told("explain")
     assert said["name"] == "no-horovod-strategy"
     assert "from recipes.lightning_mnist import HorovodStrategy" in json.dumps(said)
-    ours = 'HorovodStrategy(torch.device("cpu"), ranks.horovod(hvd))'
+    ours = 'HorovodStrategy(torch.device("cpu"), distributed.horovod(hvd))'
     script = (SCRIPTS / "lightning_horovod.py").read_text(encoding="utf-8")
     script = script.replace("import pytorch_lightning as pl", OURS).replace(
         '"horovod",', f"{ours},"

@@ -119,9 +119,9 @@ def ddp(name: str, options: dict[str, str]) -> tuple[int, Step]:
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
-    from recipes import run_torch
+    from recipes import distributed
 
-    rank = run_torch.find_ranks().rank
+    rank = distributed.torch_ranks().rank
     torch.set_num_threads(int(options.get("threads", "1")))
     if name.isdigit():
         numbers = torch.zeros(int(name) // 4)

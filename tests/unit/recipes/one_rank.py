@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipes.ranks import Ranks
+from recipes.distributed import Ranks
 
 
 def one_rank(rank: int = 0, size: int = 1, others: tuple[Any, ...] = ()) -> Ranks:

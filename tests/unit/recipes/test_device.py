@@ -10,7 +10,7 @@ import pytest
 
 from recipes import device
 from recipes.device import Device
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 from ..tables import each
 from .one_rank import one_rank

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from recipes import digits
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 from runners.data import synth
 
 from ..tables import each

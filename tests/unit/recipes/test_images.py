@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recipes import images
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 from runners.data.synth import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
 
 from ..tables import each

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from recipes import options
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 from ..tables import each
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from recipes import checkpoints, options, ranks, saving
+from recipes import checkpoints, distributed, options, results
 from recipes import run as recipes_run
-from recipes.ranks import Ranks, UserError
-from recipes.run import Run
+from recipes.distributed import Ranks, UserError
+from recipes.run import Framework, Run
 
 from ..tables import each
 from .one_rank import one_rank
@@ -29,7 +29,7 @@ class Weights:
         self.name, self.value, self.fails = name, b"begin", False
 
     def signature(self) -> str:
-        return saving.signature([(self.name, [1])])
+        return checkpoints.signature([(self.name, [1])])
 
     def pack(self, folder: Path) -> Any:
         if self.fails:
@@ -59,7 +59,7 @@ def _leave_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Any:
     def leave(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(ranks, "leave", leave)
+    monkeypatch.setattr(distributed, "leave", leave)
     monkeypatch.setattr(recipes_run, "leave", lambda code: None)
     monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 0)  # in each step
     before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
@@ -68,12 +68,13 @@ def _leave_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Any:
         signal.signal(number, handler)
 
 
-def run_of(folder: Path, world: Ranks | None = None, **changed: Any) -> Run:
+def run_of(folder: Path, world: Ranks | None = None, gpu_name: str = "", **changed: Any) -> Run:
     args = options.Parser("some_trainer", "what it does").parse_args(["--output", str(folder)])
     usual = {"epochs": 3, "batch_size": 5, "base_lr": 0.1, "warmup_epochs": 0, "log_interval": 2}
     for name, value in {**usual, "resume": "never", **changed}.items():
         setattr(args, name, value)
-    return Run(args, world or one_rank(), "some_trainer", "cpu", "things", {"torch": "2"})
+    framework = Framework("cpu", {"torch": "2"}, gpu_name=gpu_name)
+    return Run(args, world or one_rank(), "some_trainer", framework, "things")
 
 
 def train(run: Run, state: Weights, *, count: int = 20, stop_at: int = 0, bad_at: int = 0) -> None:
@@ -151,14 +152,13 @@ def test_without_evaluation_there_is_no_accuracy(tmp_path: Path) -> None:
     assert result(tmp_path)["samples_per_s"] is None  # one epoch has no steady speed
 
 
-def test_the_utilization_says_what_it_assumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_utilization_says_what_it_assumes(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     run.history = [{"seconds": 1.0, "count": 1}, {"seconds": 2.0, "count": 400}]
-    assert run.utilization(1e12) == {}  # no GPU whose peak is known
-    monkeypatch.setattr(Run, "gpu_name", lambda run: "NVIDIA H200")
-    found = run.utilization(2e12)
+    assert results.utilization(run, 1e12) == {}  # no GPU whose peak is known
+    on_gpu = run_of(tmp_path, gpu_name="NVIDIA H200")
+    on_gpu.history = run.history
+    found = results.utilization(on_gpu, 2e12)
     assert found["mfu"] == pytest.approx(200 * 2e12 / 989e12)
     assert "989 TFLOP/s" in found["mfu_assumes"]
     assert "2e+12 FLOPs" in found["mfu_assumes"]

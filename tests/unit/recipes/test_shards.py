@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recipes.ranks import Batch, Shards, UserError, check, learning_rate, threads
+from recipes.distributed import Batch, Shards, UserError, check, learning_rate, threads
 
 from ..tables import each
 from .one_rank import one_rank

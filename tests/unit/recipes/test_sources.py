@@ -73,8 +73,8 @@ def imports(path: Path) -> set[str]:
 @each(*TRAINERS)
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data."""
-    shared = {"options", "ranks", "saving", "run", "run_torch", "run_tf", "run_fsdp", "read_ahead"}
-    shared |= {"lightning_horovod", "mirrored", "text_models"}
+    shared = {"options", "distributed", "results", "run", "run_torch", "run_tf", "run_fsdp"}
+    shared |= {"read_ahead", "lightning_horovod", "mirrored", "text_models"}
     readers = {"digits", "images", "tokens", "texts"}
     assert imports(path) <= shared | readers
     assert len(imports(path) & readers) == 1
@@ -83,7 +83,7 @@ def test_a_trainer_stands_alone(path: Path) -> None:
 @each("digits", "images", "tokens", "texts", "options", "device")
 def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
     path = FOLDER / f"{name}.py"
-    assert imports(path) <= {"ranks"}
+    assert imports(path) <= {"distributed"}
     assert not re.search(r"^(import|from) (torch|tensorflow|horovod)", path.read_text(), re.M)
 
 

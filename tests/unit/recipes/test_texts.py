@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recipes import texts
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 from ..tables import each
 

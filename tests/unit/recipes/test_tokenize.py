@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recipes import tokenize
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 from ..tables import each
 

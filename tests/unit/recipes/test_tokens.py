@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from recipes import tokens
-from recipes.ranks import UserError
+from recipes.distributed import UserError
 
 from ..tables import each
 

@@ -1,4 +1,4 @@
-"""The ranks of a run: how they exchange objects, end together, and share the samples of a step.
+"""The ranks of a run: how they exchange objects and end together, their samples, their rate.
 
 Importing this file needs the standard library only.
 """
@@ -13,6 +13,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")  # set by other launchers
 
 
 class UserError(Exception):
@@ -57,6 +59,40 @@ def horovod(hvd: Any) -> Ranks:
         close=hvd.shutdown,
         controller="mpi" if hvd.mpi_enabled() else "gloo",
         hvd=hvd,
+    )
+
+
+def torch_ranks() -> Ranks:
+    """Find the other ranks by RANK, WORLD_SIZE and MASTER_ADDR, which `runner` and torchrun set."""
+    import torch
+    from torch import distributed
+
+    def gather(mine: Any) -> list[Any]:
+        everyone = [None] * distributed.get_world_size()
+        distributed.all_gather_object(everyone, mine)
+        return everyone
+
+    def broadcast(mine: Any) -> Any:
+        box = [mine]
+        distributed.broadcast_object_list(box, src=0)
+        return box[0]
+
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    if "RANK" in os.environ:
+        distributed.init_process_group(backend)
+    elif any(os.environ.get(name, "1") != "1" for name in SIZES):
+        sys.exit("error: RANK is not set: start the ranks by runner launch or torchrun")
+    else:
+        store = distributed.HashStore()
+        distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+    return Ranks(
+        rank=distributed.get_rank(),
+        size=distributed.get_world_size(),
+        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+        local_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        gather=gather,
+        broadcast=broadcast,
+        close=distributed.destroy_process_group,
     )
 
 
