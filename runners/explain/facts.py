@@ -45,7 +45,7 @@ class Line:
 class Failure:
     """The record of a rank that failed; a node that could not stage has no rank.
 
-    `kind` is one of `injob.failure_kinds`, "" in a record of before there were kinds; `fields` are
+    `kind` is one of contract.failure_kinds, "" in a record of before there were kinds; `fields` are
     those of its kind. `time` is in seconds of the epoch, by the rank's own clock; `size` is the
     number of ranks; `file` is the record's, as seen from the run's folder. `error` is the first
     line of the rank's own error, `guessed` if it is only the last line that looks like one, before

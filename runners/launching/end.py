@@ -1,8 +1,8 @@
 """The end of a job: its exit code, why it failed, how to continue, its results.
 
 Our exit codes (docs/concepts/exit-codes.md) start at 80, which the shell, `timeout` and signals
-leave free. Those of errors are theirs (core/errors.py); a job's script and shim end with some
-themselves, which runners/injob and runners/script set.
+leave free. Those of errors are theirs (core/errors.py); a job's script and shim end with those
+of contract/exit_codes.py.
 """
 
 from __future__ import annotations
