@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from ..core import gpus
 from ..core.disk_space import mount_type
-from ..core.errors import NotFound, Problems
+from ..core.errors import Problems
 from ..core.model import (
     DataAccess,
     Dataset,
     ImageInfo,
     JobSpec,
-    LauncherName,
     Resources,
     RuntimeName,
     SchedulerName,
@@ -25,14 +24,14 @@ from ..core.progress import Listener
 from ..core.remedy import Remedy, change
 from ..core.site import Profile, Site
 from ..core.trainer import Trainer
-from ..images import container_runtime, recorded_digest
-from ..planning import execution, gpu_default, solver, staging
+from ..images import recorded_digest
+from ..images.recorded_digest import Recorded
+from ..planning import solver
 from ..planning.case import Case
-from ..runtimes.limits import FILES
-from ..schedulers import capabilities, slurm_queries
+from ..schedulers import capabilities
 from ..settings import config, request, trainers
 from ..sites import find, probe
-from . import at_once, default_trainer, named_image
+from . import at_once, default_trainer, job_site, named_image
 from .named_image import NamedImage
 
 
@@ -84,24 +83,17 @@ def plan_for(
     settings = config.load(flags, os.environ, preset, here.profile)
     resources = request.resources(settings, trainer.has_ranks, problems)
     named = named_image.find(settings, resources, here, dry_run, listener, problems)
-    image, runtime = named.image, named.runtime
     data = problems.of(_data, settings, here.profile, instead=())
-    spec = request.job_spec(settings, resources, image, trainer, data, problems)
-    if named.by_nobody:
-        spec = replace(spec, runtime=RuntimeName.NONE)
-    spec = _with_partition(spec, here, problems)
-    if dry_run or problems.found:
-        recorded = recorded_digest.without_reading(image.path)
-    else:
-        recorded = recorded_digest.check(image.path, listener.progress)
-    files = [spec.runs_dir, image.path, spec.trainer.file, *(each.path for each in spec.data)]
-    here = _with_gpus(spec, _mounts(spec, here, runtime))
+    spec = request.job_spec(settings, resources, named.image, trainer, data, problems)
+    spec = replace(spec, runtime=RuntimeName.NONE) if named.by_nobody else spec
+    spec = job_site.with_partition(spec, here, problems)
+    recorded = _recorded(named.image, dry_run or bool(problems.found), listener)
     case = Case(
         spec,
-        _with_apptainer(spec, _with_host_mpi(spec, here), runtime),
+        job_site.for_job(spec, here, named.runtime),
         _reasons(settings, named),
         settings.unasked,
-        {} if here.remote_site else {path: mount_type(path) for path in filter(None, files)},
+        {} if here.remote_site else dict(_filesystems(spec)),
         one_of_many,
     )
     case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
@@ -109,6 +101,20 @@ def plan_for(
     if problems.found:
         raise at_once.error(problems.found, plan)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
+
+
+def _recorded(image: ImageInfo, unread: bool, listener: Listener) -> Recorded:
+    """Return the digest that was recorded of the image, compared with the file unless `unread`."""
+    if unread:
+        return recorded_digest.without_reading(image.path)
+    return recorded_digest.check(image.path, listener.progress)
+
+
+def _filesystems(spec: JobSpec) -> Iterator[tuple[Path, str]]:
+    """Yield the files and folders of a job, each with the kind of the file system it is on."""
+    files = [spec.runs_dir, spec.image.path, spec.trainer.file, *(data.path for data in spec.data)]
+    for path in filter(None, files):
+        yield path, mount_type(path)
 
 
 def _image_alone(
@@ -126,77 +132,10 @@ def _reasons(settings: config.Config, named: NamedImage) -> dict[str, str]:
     return {**settings.reasons(), **more}
 
 
-def _with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
-    """Return the request with a partition that there is, to see what else is wrong with it."""
-    names = [each.name for each in here.partitions]
-    missing = _missing_partition(spec, here, names)
-    if not missing:
-        return spec
-    import difflib  # for a mistake only
-
-    near = difflib.get_close_matches(missing, names, n=1) or names
-    offers = [change(partition=name) for name in near]
-    shown = f"sinfo: {', '.join(names)}"
-    problems.keep(NotFound(f"there is no partition {missing}", shown, offers))
-    return replace(spec, resources=replace(spec.resources, partition=near[0]))
-
-
-def _missing_partition(spec: JobSpec, here: Site, names: Sequence[str]) -> str:
-    """Return a partition that Slurm does not have, "" for none; sinfo does not show hidden ones."""
-    wanted = [name for name in (spec.resources.partition or "").split(",") if name not in names]
-    scheduler = execution.expected_scheduler(spec.scheduler, here)
-    if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
-        return ""
-    return next((name for name in wanted if not slurm_queries.has_partition(name)), "")
-
-
-def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
-    """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
-    if here.remote_site:
-        return here
-    if spec.launcher is LauncherName.MPIRUN or spec.host_mpi:
-        here = replace(here, mpirun=probe.mpirun())
-    if spec.host_mpi and not (here.profile and here.profile.host_mpi):
-        from ..sites import host_mpi
-
-        here = replace(here, host_libraries=host_mpi.libraries())
-    return here
-
-
-def _with_gpus(spec: JobSpec, here: Site) -> Site:
-    """Count the GPUs of this machine or of the surrounding job, where the job may get them all."""
-    vendor = gpu_default.of_image(spec.image)
-    scheduler = capabilities(execution.expected_scheduler(spec.scheduler, here))
-    if vendor is None or gpus.settled(spec, spec.resources):
-        return here
-    if scheduler.within_job:
-        return replace(here, allocated_gpus=probe.allocated_gpus(here.allocation))
-    return replace(here, gpus=probe.gpus_here(vendor)) if scheduler.one_machine else here
-
-
-def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
-    """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
-    asked = spec.nv or gpus.settings_used(spec.resources)
-    wanted = spec.nv is not False and (asked or gpu_default.of_image(spec.image))
-    is_here = runtime in FILES and runtime in here.runtimes
-    if here.remote_site or not (wanted and is_here):
-        return here
-    return replace(here, apptainer=probe.apptainer(runtime))
-
-
 def _waiting(case: Case) -> Case:
-    """Put the numbers of jobs where the dependency names runs of ours."""
-    from ..submit import dependency
+    from . import dependency  # few launches wait for others
 
-    spec = case.spec
-    scheduler = execution.expected_scheduler(spec.scheduler, case.site)
-    if not capabilities(scheduler).queue:
-        return case  # nothing waits there: the plan refuses it
-    dependencies = spec.resources.dependency or ""
-    waits = dependency.resolve(dependencies, scheduler, spec.runs_dir)
-    resources = replace(spec.resources, dependency=waits.text)
-    reasons = {**case.reasons, "dependency": waits.reason}
-    return replace(case.asking(resources=resources), reasons=reasons)
+    return dependency.of_case(case)
 
 
 def probe_site(
@@ -224,15 +163,6 @@ def only_here(site: Site, *remedies: Remedy) -> None:
     """Raise UsageError for a site that is not here, where its machines are needed."""
     if site.remote_site and site.profile:
         raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
-
-
-def _mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
-    """Ask the runtime how it mounts images, where the plan depends on it."""
-    matters = spec.stage_image is None or staging.signals_end_mounts(spec, here)
-    if here.remote_site or not matters or runtime not in (*here.runtimes, here.runtime):
-        return here
-    unpacks, fuse = container_runtime.mounting(runtime)
-    return replace(here, unpacks=unpacks, fuse=fuse)
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:

@@ -14,8 +14,7 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
 from ..jobs.find import Runs
-from ..submit import job_array
-from . import end
+from . import end, job_array
 from .end import JobEnd
 
 GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)

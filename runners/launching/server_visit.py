@@ -13,10 +13,9 @@ from ..core import files, places
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status, wording
 from ..schedulers import capabilities
-from ..submit import private_folder
-from ..submit.private_folder import ServerAddress, Way
-from . import end
+from . import end, private_folder
 from .end import JobEnd
+from .private_folder import ServerAddress, Way
 
 SECONDS_TO_BE_REACHED = 10.0
 LAST_LINES = 10

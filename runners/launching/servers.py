@@ -21,9 +21,8 @@ from ..core.site import Site
 from ..jobs import find
 from ..jobs.find import Run, Runs
 from ..schedulers import capabilities
-from ..submit.launch import Draft
-from ..submit.sessions import session
-from . import gather, sessions, submit
+from . import gather, session_script, sessions, submit
+from .run_folder import Draft
 from .server_visit import ServerVisit
 from .sessions import PreparedSession, SessionRequest
 
@@ -132,7 +131,7 @@ def _draft(
     plan, paths = ready.plan, ready.paths
     elsewhere = capabilities(plan.launching.scheduler).queue and not request.loopback
     towards = socket.gethostname() if elsewhere else ""
-    text = session.served(plan, paths, os.getcwd(), server, folder, towards)
+    text = session_script.served(plan, paths, os.getcwd(), server, folder, towards)
     draft = Draft(plan, paths, text, request.typed, private=True)
     return ServerDraft(draft, ready.site, runs)
 

@@ -18,11 +18,9 @@ from ..core.site import Site
 from ..core.trainer import Trainer
 from ..schedulers import capabilities
 from ..settings import config
-from ..submit import launch
-from ..submit.launch import Draft
-from ..submit.sessions import kernel, session, terminal
-from ..submit.sessions.kernel import Kernel
-from . import gather, suggest
+from . import gather, kernel, run_folder, session_script, suggest, terminal
+from .kernel import Kernel
+from .run_folder import Draft
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,11 @@ def planned(
 ) -> PreparedSession:
     """Plan a session; the plan of one that cannot work has refusals."""
     # The site, files, variables and flags may change it.
-    preset = config.ConfigLayer(COMMAND, {"time": session.TIME}, f"runner {name}")
+    preset = config.ConfigLayer(COMMAND, {"time": session_script.TIME}, f"runner {name}")
     here = gather.probe_site(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
-    plan = session.of(made, os.getcwd())
+    plan = session_script.of(made, os.getcwd())
     return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
 
 
@@ -75,7 +73,7 @@ def draft_shell(
     """Return the draft of an allocation in which one command runs, or a shell; raise Refused."""
     ready = prepare("shell", request, listener)
     command = terminal.within(words)
-    text = session.interactive(ready.plan, ready.paths, os.getcwd(), command, pty)
+    text = session_script.interactive(ready.plan, ready.paths, os.getcwd(), command, pty)
     return Draft(ready.plan, ready.paths, text, request.typed)
 
 
@@ -96,17 +94,17 @@ def open_shell(draft: Draft, listener: Listener) -> ShellEnd:
         allocation = terminal.TerminalAllocation(draft, listener)
         code = allocation.run()
         return ShellEnd(code, "" if allocation.granted else allocation.output[-1])
-    in_shell = session.in_shell(draft.paths)
+    in_shell = session_script.in_shell(draft.paths)
     if scheduler.queue and not scheduler.interactive:
         raise Refused(
             f"{scheduler.title}: runner cannot wait for nodes at a terminal",
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
         )
-    launch.write_alone(draft)
+    run_folder.write_alone(draft)
     if scheduler.interactive:
         listener.tell(f"on the node, type: {quoting.join(in_shell)}")
-    return ShellEnd(shell.hand_over(session.allocation(draft.plan, draft.paths)))
+    return ShellEnd(shell.hand_over(session_script.allocation(draft.plan, draft.paths)))
 
 
 def draft_kernel(request: SessionRequest, name: str, listener: Listener) -> Kernel:

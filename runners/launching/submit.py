@@ -19,9 +19,8 @@ from ..schedulers import capabilities
 from ..script import render
 from ..settings import sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
-from ..submit import job_array, launch
-from ..submit.launch import Draft
-from . import default_trainer, gather, suggest
+from . import default_trainer, gather, job_array, run_folder, suggest
+from .run_folder import Draft
 
 BELOW_OUTPUT_DIR = (
     'write below os.environ["OUTPUT_DIR"], the folder of each run, checkpoints and result.json too'
@@ -112,7 +111,7 @@ def submitted(
         at_once = sweep_request.at_once if sweep_request else None
         return list(zip(drafts, drafted(drafts, at_once)))
 
-    return launch.with_retries(attempt)
+    return run_folder.with_retries(attempt)
 
 
 def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
@@ -135,7 +134,7 @@ def drafts_of(
     The folders of a sweep are such as runs/NAME-3_0 and runs/NAME-3_1.
     """
     if sweep_request is None:
-        return [launch.draft(made, typed)]
+        return [run_folder.draft(made, typed)]
     stem, drafts = next_folder(made.spec.runs_dir, made.spec.name), []
     for place, variant in enumerate(sweep_request.variants):
         number = place if variant.task is None else variant.task

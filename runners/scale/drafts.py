@@ -14,8 +14,8 @@ from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..launching import gather
+from ..launching.run_folder import Draft
 from ..script import render
-from ..submit.launch import Draft
 from . import study, study_request, writes_rate
 from .study import StudyPaths, StudyRecord
 from .study_request import Point

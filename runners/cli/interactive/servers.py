@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ...core.errors import UsageError
+from ...launching import kernel as kernels
 from ...launching import servers, sessions
 from ...launching.sessions import SessionRequest
-from ...submit.sessions import kernel as kernels
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 from ..train import plan_view

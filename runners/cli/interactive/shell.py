@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from ...launching import sessions
+from ...launching import sessions, terminal
 from ...launching.sessions import SessionRequest
-from ...submit.sessions import terminal
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 from ..train import plan_view

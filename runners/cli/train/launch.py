@@ -1,19 +1,27 @@
-"""`runner launch`: plans a job, submits it, and waits for it or follows it if asked."""
+"""`runner launch`: plans jobs, submits them, and waits for them or follows one if asked."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from ...core import signals
-from ...launching import submit
+from ...core import plan_record, signals
+from ...core.job_record import Job, JobPaths
+from ...core.plan import Plan
+from ...core.text import first_few
+from ...jobs.find import Runs
+from ...launching import job_array, submit
+from ...launching.run_folder import Draft
 from ...launching.submit import LaunchRequest
 from ...settings import sweep
+from ...settings.sweep import SweepRequest
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
-from . import launch_view, plan_view
-from .launch_view import LaunchOutput
+from . import plan_view
 
 EXAMPLE = """\b
 Examples:
@@ -22,6 +30,24 @@ Examples:
   runner launch --image horovod_cpu.sif -N 2 --controller gloo --follow tf_mnist
   runner launch --image my.sif --gpus-per-node 4 -t 2:00:00 train.py -- --lr 0.1
 """
+LISTED = 10  # runs of many
+
+
+@dataclass(frozen=True)
+class LaunchOutput:
+    """The form of what a launch prints, and whether it waits for the job's end.
+
+    While it waits it is `silent`, or shows the log of `ranks` (None: of all) and says which of them
+    lag after `stall_after` seconds without a step (None: as configured).
+    """
+
+    as_json: bool
+    parsable: bool
+    verbose: bool
+    waits: bool
+    silent: bool
+    ranks: Collection[int] | None
+    stall_after: int | None
 
 
 @click.command("launch", cls=TrainerCommand, epilog=EXAMPLE)
@@ -78,8 +104,124 @@ def launch_command(
         stall_after=values["stall_after"],
     )
     if runs:
-        from . import launch_array
-
-        launch_array.launch(made, runs, output, dry_run)
+        _launch_all(made, runs, output, dry_run)
     else:
-        launch_view.launch(made, output, dry_run)
+        _launch_one(made, output, dry_run)
+
+
+def _launch_one(made: Plan, output: LaunchOutput, dry_run: bool) -> None:
+    """Submit the job, or print what would be submitted; wait if so asked."""
+    typed = invocation.again()
+    if dry_run:
+        (draft,) = submit.drafts_of(made, typed)
+        _print(draft, output.as_json)
+        return
+    with signals.held():
+        ((draft, job),) = submit.submitted(made, typed)
+        _announce(draft, job, output)
+    if output.waits:
+        sys.exit(_to_the_end(draft.paths, job, output))
+
+
+def _print(draft: Draft, as_json: bool) -> None:
+    """Print what would be submitted."""
+    if as_json:
+        facts = {"folder": str(draft.paths.root), "script": draft.text}
+        printer.print_json({**facts, "plan": plan_record.as_data(draft.plan)})
+    else:
+        click.echo(draft.text, nl=False)
+
+
+def _announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
+    """Say what was submitted."""
+    if output.parsable:
+        click.echo(job.id)
+    elif not output.as_json:
+        plan_view.show(draft.plan, output.verbose)
+        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+        if not output.waits:
+            click.echo(f"next: runner logs --follow {job.id}", err=True)
+    elif not output.waits:
+        printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
+
+
+def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
+    """Wait for a job's end, or follow it; print how it ended and return the exit code."""
+    # What only a launch that waits needs: a dry run starts faster without it.
+    from ...launching import end
+    from ..runs import follow, job_end
+
+    as_json, quiet = output.as_json, output.parsable
+    shown = () if output.silent else output.ranks
+    if output.silent:
+        status = follow.waited(paths, job)
+    else:
+        status = follow.to_the_end(paths, job, shown, output.stall_after)
+    ended = end.of_job(paths, job, status, explain_all=as_json)
+    if output.silent and not (as_json or quiet):
+        job_end.tell_success(ended)
+    job_end.finish(ended, shown, as_json, quiet)
+    return ended.exit_code
+
+
+def _launch_all(
+    made: Plan, sweep_request: SweepRequest, output: LaunchOutput, dry_run: bool
+) -> None:
+    """Submit all runs that were asked for, or print what would be submitted; wait if so asked."""
+    typed = invocation.again()
+    if dry_run:
+        drafts = submit.drafts_of(made, typed, sweep_request)
+        _print_all(drafts, sweep_request.at_once, output.as_json)
+        return
+    with signals.held():
+        submitted = submit.submitted(made, typed, sweep_request)
+        runs = [(draft.paths, job) for draft, job in submitted]
+        _announce_all(made, runs, output)
+    if output.waits:
+        from ..runs import group_view  # here and below, for many runs only
+
+        sys.exit(group_view.wait(runs, output.as_json, output.parsable))
+
+
+def _print_all(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
+    """Print what would be submitted, and the script of the first run; the others have their own."""
+    from ..runs import status_view
+
+    batches = job_array.batches(drafts, at_once)
+    if as_json:
+        listed = [{"folder": str(d.paths.root), "script": d.text} for d in drafts]
+        scripts = [batch.text for batch in batches if batch.array]
+        chosen = plan_record.as_data(drafts[0].plan)
+        printer.print_json({"submitted": scripts, "runs": listed, "plan": chosen})
+        return
+    for batch in batches:
+        if batch.array:
+            click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
+    click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")
+    for draft in drafts[1:]:
+        varied = status_view.varied(draft.varied) or f"{sweep.TASK}={draft.task}"
+        click.echo(f"# ==> {draft.paths.script}: the same with {varied} <==")
+
+
+def _announce_all(made: Plan, runs: Runs, output: LaunchOutput) -> None:
+    """Say what was submitted: the arrays, and the first runs."""
+    from ..runs import group_view, status_view
+
+    wholes = list(dict.fromkeys(job_array.whole_id(job) for _, job in runs))
+    name = runs[0][1].array or runs[0][0].root.name
+    if output.parsable:
+        click.echo("\n".join(wholes))
+    elif output.as_json:
+        listed = [group_view.facts(*run) for run in runs]
+        if not output.waits:
+            printer.print_json({"name": name, "ids": wholes, "runs": listed})
+    else:
+        plan_view.show(made, output.verbose)
+        click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
+        lines = [
+            f"{job.id}  {paths.root}  {status_view.varied(job.varied)}".rstrip()
+            for paths, job in runs
+        ]
+        click.echo("  " + first_few(lines, LISTED, "\n  "), err=True)
+        if not output.waits:
+            click.echo(f"next: runner status {name}", err=True)

@@ -11,8 +11,7 @@ import click
 from ...core import quoting
 from ...core.errors import Refused
 from ...core.plan import Caution, Choice, Plan, Refusal
-from ...launching import gather, suggest, working_remedies
-from ...submit import launch
+from ...launching import gather, run_folder, suggest, working_remedies
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
 from . import plan_view
@@ -59,7 +58,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
             for variable in made.variables
         ],
         "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
-        "script": launch.draft(made).text,
+        "script": run_folder.draft(made).text,
     }
 
 

@@ -13,9 +13,8 @@ from runners.contract.run_files import ADDRESS
 from runners.core.command_line import CommandLine
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState
-from runners.launching import servers
+from runners.launching import private_folder, servers
 from runners.launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
-from runners.submit import private_folder
 
 from ..runs import a_run, ends, squeue_says
 

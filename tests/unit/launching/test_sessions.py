@@ -13,9 +13,9 @@ from runners.core.job_record import Job, JobPaths
 from runners.core.model import BindMount, SchedulerName
 from runners.core.progress import Listener
 from runners.launching import servers, sessions
+from runners.launching.run_folder import Draft
 from runners.launching.servers import ServerDraft
 from runners.launching.sessions import SessionRequest, ShellEnd
-from runners.submit.launch import Draft
 
 from ..listener import Told
 from ..programs import environment, program

@@ -21,9 +21,9 @@ from runners.core.model import BindMount, GpuVendor, ImageInfo, RuntimeName
 from runners.core.plan import Gpus, Plan, Variable, Where, Wireup
 from runners.core.site import HostMpi
 from runners.core.trainer import Trainer
+from runners.launching import private_folder
 from runners.runtimes import limits
 from runners.script import environment, render
-from runners.submit import private_folder
 
 from .. import scripts
 from ..programs import program

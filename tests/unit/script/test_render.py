@@ -32,13 +32,13 @@ from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import commands
+from runners.launching import private_folder
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.runtimes import RUNTIMES, command_lines
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
 from runners.script import environment, render
 from runners.script.launchers import LAUNCHERS
-from runners.submit import private_folder
 
 from .. import scripts
 from ..programs import program

@@ -20,8 +20,8 @@ from ..core.remedy import change
 from ..jobs.find import Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
-from . import launch
-from .launch import Draft
+from . import run_folder
+from .run_folder import Draft
 
 ANYWHERE = ArrayPaths(Path("/"))
 
@@ -69,12 +69,12 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     and the jobs' numbers are written down. Raises Refused and SystemFault.
     """
     for plan in {id(draft.plan): draft.plan for draft in drafts}.values():
-        launch.check_folders(plan)
+        run_folder.check_folders(plan)
     batch_list, root = batches(drafts, at_once), together(drafts)
     several = _several(drafts)
     folders = (*(draft.paths.root for draft in drafts), *[root] * several)
-    with signals.held(), launch.claimed(*folders):
-        launch.write_all(drafts)
+    with signals.held(), run_folder.claimed(*folders):
+        run_folder.write_all(drafts)
         for batch in batch_list:
             _write_array(batch)
         jobs = _hand_over(batch_list, root.name if several else "")
@@ -87,7 +87,7 @@ def _several(drafts: Sequence[Draft]) -> bool:
 
 
 def _check_output(drafts: Sequence[Draft]) -> None:
-    given = [item for draft in drafts for item in launch.outputs(draft.plan.spec).items()]
+    given = [item for draft in drafts for item in run_folder.outputs(draft.plan.spec).items()]
     shared = [(name, text) for name, text in given if "%a" not in text or "%j" in text]
     if shared and _several(drafts):
         name, text = shared[0]
@@ -159,7 +159,7 @@ def _hand_over(batches: Sequence[JobBatch], name: str) -> dict[Path, Job]:
             if batch.array and arrays:
                 ids = [arrays.task_id(id, task) for task in batch.tasks]
             for draft, own in zip(batch.drafts, ids):
-                jobs[draft.paths.root] = launch.record(draft, own, name)
+                jobs[draft.paths.root] = run_folder.record(draft, own, name)
     except BaseException as error:
         left = [id for scheduler, id in done if not _cancelled(scheduler, id)]
         if left and isinstance(error, RunnerError):

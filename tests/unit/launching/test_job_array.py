@@ -21,15 +21,14 @@ from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import find
-from runners.launching import submit, suggest
+from runners.launching import job_array, run_folder, submit, suggest
+from runners.launching.run_folder import Draft
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
 from runners.settings import sweep
 from runners.settings.sweep import SweepRequest, SweepRun
-from runners.submit import job_array, launch
-from runners.submit.launch import Draft
 
 from ..script.test_render import IMAGE, SITE, SPEC
 from ..tables import each
@@ -58,7 +57,7 @@ def test_runs_of_a_study_share_code_only_with_those_that_have_the_same(tmp_path:
     drafts = drafted(plans)
     for draft in drafts:
         draft.paths.root.mkdir()
-    launch.write_all(drafts)
+    run_folder.write_all(drafts)
     has = [(draft.paths.code / "recipes").is_dir() for draft in drafts]
     assert has == [False, True, True]
     first, second = (draft.paths.code / "recipes" / "ranks.py" for draft in drafts[1:])
@@ -81,10 +80,10 @@ def test_each_run_knows_the_command_that_launches_it_alone(tmp_path: Path) -> No
     assert "APPTAINERENV_SLURM_ARRAY_TASK_ID=7" in seventh.text
 
 
-def alone(draft: launch.Draft) -> str:
+def alone(draft: run_folder.Draft) -> str:
     """The command that is offered of a run, by its record."""
     draft.paths.root.mkdir()
-    launch.record(draft, "1")
+    run_folder.record(draft, "1")
     return suggest.text(change(), job_record.load(draft.paths).typed)
 
 
@@ -193,21 +192,21 @@ def test_a_folder_of_another_launch_is_left_alone(tmp_path: Path, calls: list[li
     assert [path.name for path in tmp_path.iterdir()] == ["torch_mnist-1_1"]
     assert (drafts[1].paths.root / "theirs").exists()
     assert submitted(calls) == 0
-    other = launch.draft(made(tmp_path))
+    other = run_folder.draft(made(tmp_path))
     other.paths.root.mkdir()
-    with pytest.raises(launch.Taken):
+    with pytest.raises(run_folder.Taken):
         job_array.submit_all([other])
     assert other.paths.root.is_dir()
-    drawn = [other, launch.draft(made(tmp_path))]
-    (job,) = launch.with_retries(lambda: job_array.submit_all([drawn.pop(0)]))
+    drawn = [other, run_folder.draft(made(tmp_path))]
+    (job,) = run_folder.with_retries(lambda: job_array.submit_all([drawn.pop(0)]))
     assert job.name == "torch_mnist"
     assert drawn == []
 
 
 def test_what_runs_at_a_terminal_is_checked_as_a_job_is(tmp_path: Path) -> None:
-    draft = launch.draft(made(tmp_path, output=str(tmp_path / "absent" / "a.log")))
+    draft = run_folder.draft(made(tmp_path, output=str(tmp_path / "absent" / "a.log")))
     with pytest.raises(NotFound, match="does not exist"):
-        launch.write_alone(draft)
+        run_folder.write_alone(draft)
     assert not draft.paths.root.exists()
 
 
@@ -217,7 +216,7 @@ def test_one_output_for_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--error %x_%j.err is not the name of one file"):
         job_array.batches(drafted([made(tmp_path, error="%x_%j.err")] * 2))
     one = made(tmp_path, output="%x-%A_%a.log")
-    assert launch.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
+    assert run_folder.expand(one.spec.output or "", "7_3", "n") == "n-7_3.log"
 
 
 def test_without_arrays_each_run_is_a_job(tmp_path: Path) -> None:
@@ -288,7 +287,9 @@ def test_a_process_that_is_no_array_any_more_has_no_tasks() -> None:
 
 
 def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
-    text = launch.draft(made(tmp_path, replace(SITE, slurm_version="24.11.5"), requeue=True)).text
+    text = run_folder.draft(
+        made(tmp_path, replace(SITE, slurm_version="24.11.5"), requeue=True)
+    ).text
     lines = [line for line in text.splitlines() if line.startswith("job=")]
     for environment, number in (
         ({"SLURM_JOB_ID": "42"}, "42"),

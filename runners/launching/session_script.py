@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ... import runtimes
-from ...contract.parts import SERVE
-from ...core import quoting
-from ...core.command_line import FLAG
-from ...core.job_record import JobPaths
-from ...core.model import BindMount, RuntimeName
-from ...core.plan import Caution, ChoiceId, Interruption, Plan
-from ...core.quoting import Expanded
-from ...planning import requeue
-from ...schedulers import SCHEDULERS, capabilities, slurm_submit
-from ...script import ranks, render
+from .. import runtimes
+from ..contract.parts import SERVE
+from ..core import quoting
+from ..core.command_line import FLAG
+from ..core.job_record import JobPaths
+from ..core.model import BindMount, RuntimeName
+from ..core.plan import Caution, ChoiceId, Interruption, Plan
+from ..core.quoting import Expanded
+from ..planning import requeue
+from ..schedulers import SCHEDULERS, capabilities, slurm_submit
+from ..script import ranks, render
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
 TIME = "1:00:00"

@@ -28,13 +28,12 @@ from runners.core.plan import Plan
 from runners.injob.serve import tensorboard
 from runners.injob.serve.start import REFUSED, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
+from runners.launching import private_folder, session_script, terminal
+from runners.launching.private_folder import ServerAddress
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
 from runners.script import render
-from runners.submit import private_folder
-from runners.submit.private_folder import ServerAddress
-from runners.submit.sessions import session, terminal
 
 from .. import scripts
 
@@ -46,7 +45,7 @@ FOUND = ServerAddress("n1", "10.77.0.2", 43210, "/lab", False)
 def plan(**changed: Any) -> Plan:
     """Return the plan of a session in an image of ours, on Slurm."""
     made = scripts.made(None, "/scratch/ada/horovod_cpu.sif", scripts.OURS, **changed)
-    return session.of(made, "/scratch/ada/it's: here")
+    return session_script.of(made, "/scratch/ada/it's: here")
 
 
 class TestScripts:
@@ -70,7 +69,7 @@ class TestScripts:
 
     def test_enter_finds_data_that_the_job_has_staged(self) -> None:
         made = plan(data=(Dataset("", Path("/data/x")),), stage_data=DataAccess.COPIED)
-        text = session.interactive(made, PATHS, "/", ["bash"], pty=False)
+        text = session_script.interactive(made, PATHS, "/", ["bash"], pty=False)
         assert 'printf "stage=%q\\n" "$stage" > "$run/code/where.sh"' in text
         text = render.enter(made, PATHS, "/")
         assert '. "$run/code/where.sh" || exit' in text
@@ -80,14 +79,14 @@ class TestScripts:
     def test_a_session_is_about_no_ranks(self) -> None:
         made = plan(requeue=True)
         assert (made.interruption.signal, made.interruption.requeue_limit) == (None, 0)
-        assert {c.id for c in made.choices} & set(session.ABOUT_RANKS) == set()
+        assert {c.id for c in made.choices} & set(session_script.ABOUT_RANKS) == set()
         assert BindMount("/scratch/ada/it's: here", "/scratch/ada/it's: here") in made.binds
 
     @pytest.mark.parametrize("served", [True, False])
     def test_a_session_is_neither_requeued_nor_signalled(self, served: bool) -> None:
         """Also where runner.toml asks for it: the script agrees with its own header."""
         made = plan(requeue=True, signal=60)
-        write = [session.served, session.interactive][not served]
+        write = [session_script.served, session_script.interactive][not served]
         words = ("jupyter", "/scratch/ada", "") if served else (["bash"], False)
         text = write(made, PATHS, "/", *words)  # type: ignore[operator]
         assert "#SBATCH --no-requeue\n" in text
@@ -102,27 +101,27 @@ class TestScripts:
         made = scripts.jobs()["slurm-apptainer"]
         given = (Given("requeue", True), Given("signal", 60, PROJECT), Given("signal", 30))
         typed = replace(made, spec=replace(made.spec, settings=given))
-        warned = session.of(typed, "/").warnings
+        warned = session_script.of(typed, "/").warnings
         assert [each.what.split()[0] for each in warned] == ["--requeue", "--signal"]
 
     def test_the_served_one_has_no_token(self) -> None:
-        text = session.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
+        text = session_script.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
         assert "jupyter '/scratch/ada/my runs/jupyter-1/private' '/scratch/ada/my work'" in text
         assert """ '/scratch/ada/my work' "$own" login""" in text
         assert "ulimit -c 0" in text
 
     def test_an_allocation_asks_for_what_was_asked(self) -> None:
         made = plan(resources={"nodes": 2, "gpus_per_node": "A100:1"}, sbatch_args=("--nice",))
-        argv = session.allocation(made, PATHS)
+        argv = session_script.allocation(made, PATHS)
         assert argv[0] == "salloc"
         assert {"--nodes=2", "--gpus-per-node=A100:1", "--nice"} <= set(argv)
         assert argv[-2:] == ["bash", str(PATHS.script)]
-        text = session.interactive(made, PATHS, "/", ["ls", "a b"], pty=True)
+        text = session_script.interactive(made, PATHS, "/", ["ls", "a b"], pty=True)
         line = r"^srun --overlap --nodes=1 .* --pty (.*)bash .*enter' ls 'a b'$"
         found = re.search(line, text, re.M)
         assert found
         assert 'injob\' ssh-around apptainer "$nodes"' in found.group(1)
-        alone = session.interactive(plan(), PATHS, "/", ["ls", "a b"], pty=True)
+        alone = session_script.interactive(plan(), PATHS, "/", ["ls", "a b"], pty=True)
         found = re.search(line, alone, re.M)
         assert found
         assert found.group(1) == ""
@@ -130,8 +129,8 @@ class TestScripts:
     def test_without_a_scheduler_it_runs_here(self) -> None:
         made = plan()
         made = replace(made, launching=replace(made.launching, scheduler=SchedulerName.LOCAL))
-        assert session.allocation(made, PATHS) == ["bash", str(PATHS.script)]
-        assert "srun" not in session.interactive(made, PATHS, "/", ["bash"], pty=True)
+        assert session_script.allocation(made, PATHS) == ["bash", str(PATHS.script)]
+        assert "srun" not in session_script.interactive(made, PATHS, "/", ["bash"], pty=True)
 
 
 class TestSteps:

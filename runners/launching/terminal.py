@@ -8,15 +8,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...core import quoting, shell, trust
-from ...core.errors import NotFound, Refused, SystemFault, UsageError
-from ...core.job_record import Job, JobPaths, JobState
-from ...core.progress import Listener
-from ...jobs import job_status, wording
-from ...schedulers import SCHEDULERS, slurm_submit
-from .. import launch
-from ..launch import Draft
-from . import session
+from ..core import quoting, shell, trust
+from ..core.errors import NotFound, Refused, SystemFault, UsageError
+from ..core.job_record import Job, JobPaths, JobState
+from ..core.progress import Listener
+from ..jobs import job_status, wording
+from ..schedulers import SCHEDULERS, slurm_submit
+from . import run_folder, session_script
+from .run_folder import Draft
 
 SECONDS_BETWEEN_QUESTIONS = 10.0
 INTERRUPTED = 130
@@ -40,8 +39,8 @@ class TerminalAllocation:
         When the wait ended without nodes, by Ctrl-C or `runner cancel`, it is INTERRUPTED. Raises
         Refused with the scheduler's words when there is no job, and removes the folder.
         """
-        launch.write_alone(self.draft)
-        argv = session.allocation(self.draft.plan, self.draft.paths)
+        run_folder.write_alone(self.draft)
+        argv = session_script.allocation(self.draft.plan, self.draft.paths)
         try:
             env = slurm_submit.scrubbed(os.environ)
             code = shell.attend(argv, SCRIPT, env, self._read, self._tick)
@@ -62,7 +61,7 @@ class TerminalAllocation:
         parsed = slurm_submit.parse_salloc(line)
         self.output.append(line)
         if parsed and self.job is None:
-            self.job = launch.record(self.draft, parsed[0])
+            self.job = run_folder.record(self.draft, parsed[0])
         if self.job and parsed and parsed[1]:
             self.granted = True
             self.listener.tell(f"job {self.job.id} has its nodes, until this command ends")

@@ -12,8 +12,8 @@ from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources, SchedulerName
 from runners.jobs import find, job_status
+from runners.launching import dependency
 from runners.schedulers import local, slurm
-from runners.submit import dependency
 
 from ..script.test_render import SPEC
 

@@ -7,6 +7,7 @@ already is left out, since Slurm forgets jobs: MinJobAge seconds after its end i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,9 @@ from ..core.model import SchedulerName
 from ..core.remedy import command
 from ..jobs import find, job_status
 from ..jobs.find import Runs
-from ..schedulers import SCHEDULERS
+from ..planning import execution
+from ..planning.case import Case
+from ..schedulers import SCHEDULERS, capabilities
 
 KINDS = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")
 ALONE = ("singleton", "expand")
@@ -27,6 +30,18 @@ class Resolved(NamedTuple):
 
     text: str | None
     reason: str
+
+
+def of_case(case: Case) -> Case:
+    """Return the case with the numbers of jobs where its dependency names runs of ours."""
+    spec = case.spec
+    scheduler = execution.expected_scheduler(spec.scheduler, case.site)
+    if not capabilities(scheduler).queue:
+        return case  # nothing waits there: the plan refuses it
+    waits = resolve(spec.resources.dependency or "", scheduler, spec.runs_dir)
+    resources = replace(spec.resources, dependency=waits.text)
+    reasons = {**case.reasons, "dependency": waits.reason}
+    return replace(case.asking(resources=resources), reasons=reasons)
 
 
 def resolve(text: str, scheduler: SchedulerName, runs_dir: Path) -> Resolved:

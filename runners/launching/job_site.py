@@ -1,0 +1,90 @@
+"""What the site has for one job: its partition, and what is asked only where the job needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core import gpus
+from ..core.errors import NotFound, Problems
+from ..core.model import JobSpec, LauncherName, RuntimeName
+from ..core.remedy import change
+from ..core.site import Site
+from ..images import container_runtime
+from ..planning import execution, gpu_default, staging
+from ..runtimes.limits import FILES
+from ..schedulers import capabilities, slurm_queries
+from ..sites import probe
+
+
+def for_job(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
+    """Return the site with all that the plan of this job depends on."""
+    here = _with_gpus(spec, _with_mounts(spec, here, runtime))
+    return _with_apptainer(spec, _with_host_mpi(spec, here), runtime)
+
+
+def _with_mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
+    """Ask the runtime how it mounts images, where the plan depends on it."""
+    matters = spec.stage_image is None or staging.signals_end_mounts(spec, here)
+    if here.remote_site or not matters or runtime not in (*here.runtimes, here.runtime):
+        return here
+    unpacks, fuse = container_runtime.mounting(runtime)
+    return replace(here, unpacks=unpacks, fuse=fuse)
+
+
+def _with_gpus(spec: JobSpec, here: Site) -> Site:
+    """Count the GPUs of this machine or of the surrounding job, where the job may get them all."""
+    vendor = gpu_default.of_image(spec.image)
+    scheduler = capabilities(execution.expected_scheduler(spec.scheduler, here))
+    if vendor is None or gpus.settled(spec, spec.resources):
+        return here
+    if scheduler.within_job:
+        return replace(here, allocated_gpus=probe.allocated_gpus(here.allocation))
+    return replace(here, gpus=probe.gpus_here(vendor)) if scheduler.one_machine else here
+
+
+def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
+    """Ask for the mpirun of this machine, and its libraries, where the job takes them."""
+    if here.remote_site:
+        return here
+    if spec.launcher is LauncherName.MPIRUN or spec.host_mpi:
+        here = replace(here, mpirun=probe.mpirun())
+    if spec.host_mpi and not (here.profile and here.profile.host_mpi):
+        from ..sites import host_mpi
+
+        here = replace(here, host_libraries=host_mpi.libraries())
+    return here
+
+
+def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
+    """Ask for Apptainer's version where it decides whose GPU libraries are found first."""
+    asked = spec.nv or gpus.settings_used(spec.resources)
+    wanted = spec.nv is not False and (asked or gpu_default.of_image(spec.image))
+    is_here = runtime in FILES and runtime in here.runtimes
+    if here.remote_site or not (wanted and is_here):
+        return here
+    return replace(here, apptainer=probe.apptainer(runtime))
+
+
+def with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
+    """Return the request with a partition that there is, to see what else is wrong with it."""
+    names = [each.name for each in here.partitions]
+    missing = _missing_partition(spec, here, names)
+    if not missing:
+        return spec
+    import difflib  # for a mistake only
+
+    near = difflib.get_close_matches(missing, names, n=1) or names
+    offers = [change(partition=name) for name in near]
+    shown = f"sinfo: {', '.join(names)}"
+    problems.keep(NotFound(f"there is no partition {missing}", shown, offers))
+    return replace(spec, resources=replace(spec.resources, partition=near[0]))
+
+
+def _missing_partition(spec: JobSpec, here: Site, names: Sequence[str]) -> str:
+    """Return a partition that Slurm does not have, "" for none; sinfo does not show hidden ones."""
+    wanted = [name for name in (spec.resources.partition or "").split(",") if name not in names]
+    scheduler = execution.expected_scheduler(spec.scheduler, here)
+    if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
+        return ""
+    return next((name for name in wanted if not slurm_queries.has_partition(name)), "")

@@ -1,1 +1,0 @@
-"""Interactive sessions: a shell in an allocation, a command in a job, a web server."""
