@@ -14,14 +14,13 @@ from runners.core.remedy import Remedy, advice
 class RunnerError(Exception):
     """Base of all: `what` happened, the `evidence` for it, and `remedies`, the best first.
 
-    A remedy that is a text stands for advice, line by line. `tried` is whether they were planned,
-    each as a whole command, and work. Of several faults `single` has the remedies, each of which
-    fixes one.
+    A remedy that is a text stands for advice, line by line. `tried` is whether each was planned and
+    works. Of several faults `faults` has each by itself: what happened, and its own remedies.
     """
 
     exit_code = 1
     tried = False
-    single: tuple[Remedy, ...] = ()
+    faults: tuple[tuple[str, tuple[Remedy, ...]], ...] = ()
 
     def __init__(
         self, what: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()

@@ -249,7 +249,8 @@ class Plan:
     runtime. `host_mpi` is set where the host's MPI libraries go into the image, `brings_recipe`
     where the trainer comes from this machine. With `ssh` programs in the container reach the job's
     other nodes. A plan for a `remote_site` is shown only. `verified_digest` and `verified_stamp`
-    (size and times) are the image's at the launch, "" where no build or pull recorded it.
+    (size and times) are the image's at the launch, "" where no build or pull recorded it. `instead`
+    are the changes of settings by which a refused job works: the solver has tried each.
     """
 
     spec: JobSpec
@@ -274,3 +275,4 @@ class Plan:
     choices: tuple[Choice, ...] = ()
     warnings: tuple[Caution, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    instead: tuple[Remedy, ...] = ()

@@ -95,9 +95,15 @@ def plan_for(
         settings.unasked,
         {} if here.remote_site else dict(_filesystems(spec)),
         one_of_many,
+        settings,
     )
     case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
     plan = solver.solve(case)
+    if plan.refusals:
+        from ..planning import search  # for what cannot work only
+
+        full = job_site.in_full(spec, case.site, named.runtime)
+        plan = search.with_instead(replace(case, site=full), plan)
     if problems.found:
         raise at_once.error(problems.found, plan)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)

@@ -23,6 +23,22 @@ def for_job(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     return _with_apptainer(spec, _with_host_mpi(spec, here), runtime)
 
 
+def in_full(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
+    """Return the site with what other settings for this job may depend on, too."""
+    if here.remote_site:
+        return here
+    vendor, apptainer = gpu_default.of_image(spec.image), ""
+    if vendor and runtime in FILES and runtime in here.runtimes:
+        apptainer = here.apptainer or probe.apptainer(runtime)
+    return replace(
+        here,
+        mpirun=here.mpirun or probe.mpirun(),
+        apptainer=apptainer,
+        gpus=probe.gpus_here(vendor) if vendor else here.gpus,
+        allocated_gpus=probe.allocated_gpus(here.allocation) if here.allocation else 0,
+    )
+
+
 def _with_mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     """Ask the runtime how it mounts images, where the plan depends on it."""
     matters = spec.stage_image is None or staging.signals_end_mounts(spec, here)

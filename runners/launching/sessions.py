@@ -50,7 +50,9 @@ def prepare(name: str, request: SessionRequest, listener: Listener) -> PreparedS
     """Plan a session; raise Refused for one that cannot work, with what makes it work."""
     ready = planned(name, request.flags, request.dry_run, listener)
     if ready.plan.refusals:
-        raise suggest.refused(ready.plan.refusals)
+        from . import working_remedies  # for a mistake only
+
+        raise working_remedies.refused(ready.plan, request.typed)
     return ready
 
 

@@ -19,7 +19,7 @@ from ..schedulers import capabilities
 from ..script import render
 from ..settings import sweep, trainers
 from ..settings.sweep import SweepRequest, SweepRun
-from . import default_trainer, gather, job_array, run_folder, suggest
+from . import default_trainer, gather, job_array, run_folder
 from .run_folder import Draft
 
 BELOW_OUTPUT_DIR = (
@@ -54,7 +54,9 @@ def accepted(request: LaunchRequest, listener: Listener) -> Plan:
         words, many = (request.trainer, request.args, request.flags), request.sweep is not None
         made = gather.plan(*words, request.dry_run, listener, many)
         if made.refusals and not request.force:
-            raise suggest.refused(made.refusals)
+            from . import working_remedies  # for a mistake only
+
+            raise working_remedies.refused(made, request.typed)
     except RunnerError as error:
         from . import working_remedies  # for a mistake only
 

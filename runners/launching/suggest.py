@@ -6,13 +6,13 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
 from ..core.errors import Refused, RunnerError
 from ..core.plan import Refusal
-from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words, together
+from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words
+from ..planning import search
 from ..settings.table import LISTS
 
 CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launched
@@ -77,25 +77,9 @@ def refused(refusals: Sequence[Refusal], kind: type[RunnerError] = Refused) -> R
     for other in others:
         evidence += [f"also: {other.what}", other.evidence]
     text = "\n".join(line for line in evidence if line)
-    error = kind(first.what, text, remedies(refusals))
-    error.single = tuple(each for refusal in refusals for each in refusal.remedies)
+    error = kind(first.what, text, search.combined(refusals))
+    error.faults = tuple((refusal.what, refusal.remedies) for refusal in refusals)
     return error
-
-
-def remedies(refusals: Sequence[Refusal]) -> list[Remedy]:
-    """Return what to do instead, the best first; one command fixes several faults if it can."""
-    if len(refusals) > 1:
-        first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
-        if len(first) == len(refusals) and all(each.kind == LAUNCH for each in first):
-            return [reduce(then, first)]
-    return [each for refusal in refusals for each in refusal.remedies]
-
-
-def then(one: Remedy, other: Remedy) -> Remedy:
-    """Return both changes, the second winning."""
-    again = {name for name, _ in other.options} - LISTS | set(other.leave_out)
-    kept = tuple(pair for pair in one.options if pair[0] not in again)
-    return together([replace(one, options=kept), other])
 
 
 def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:

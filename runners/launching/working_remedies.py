@@ -1,52 +1,37 @@
-"""Tries suggested commands: each is planned with all its options, and those that work are kept.
+"""What is suggested in the place of a launch that is refused: only commands that were tried.
 
-A refusal knows only what it refuses. What fixes that may be refused for another reason; then
-both changes are tried together.
+Other settings the solver has tried. What names another image or dataset, gives other arguments,
+changes the folder or runs a command first is planned here as the whole command that it is.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core import gpus
 from ..core.command_line import CommandLine
-from ..core.errors import Refused, RunnerError
+from ..core.errors import RunnerError
 from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import LAUNCH, Remedy, advice, change
+from ..planning import search
 from ..settings.table import LISTS, SETTINGS
 from . import gather, suggest
 
 SESSIONS = ("shell", "jupyter")
 PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
-MOST, ATTEMPTS = 3, 16
 DRY_RUN, ONLY_SHOW = ("dry-run", True), change(dry_run=True)
 BRINGS = ("runner build", "runner pull", "runner push")  # a dry run needs no image
+MADE_FIRST = ("image", "data")  # what a command makes that runs first
 
 
 def keep(error: RunnerError, typed: CommandLine) -> None:
     """Keep of an error's remedies those that work."""
     if not error.tried:
-        error.remedies, error.tried = tuple(_working(error, typed)), True
-
-
-def _working(error: RunnerError, typed: CommandLine) -> list[Remedy]:
-    """Return the remedies of an error that work, the best first; where none does, why."""
-    launches = _launches(error)
-    others = [each for each in error.remedies if each.kind != LAUNCH]
-    if typed.name not in PLANNED or not launches:
-        return list(error.remedies)
-    search = _Search(typed)
-    works = search.run(launches)
-    if works:
-        return [*works, *others]
-    first, refused = search.refused[0]
-    if others and refused.what == error.what:  # it changes nothing of that
-        return others
-    return [advice(f"{suggest.text(first, typed)}  # refused too: {refused.what}"), *others]
+        error.remedies, error.tried = tuple(_offered(error, typed)), True
 
 
 def offer(error: RunnerError, typed: CommandLine) -> None:
@@ -55,85 +40,91 @@ def offer(error: RunnerError, typed: CommandLine) -> None:
     error.remedies = tuple(suggest.resolved(error.remedies, typed))
 
 
-def refusal(made: Plan, typed: CommandLine) -> RunnerError:
-    """Return why a plan is refused, with the commands that work instead."""
+def refused(made: Plan, typed: CommandLine) -> RunnerError:
+    """Return why a plan is refused, with the changes that work instead."""
     error = suggest.refused(made.refusals)
-    offer(error, typed)
+    error.remedies, error.tried = tuple(instead(made, typed)), True
     return error
 
 
 def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
-    """Return the commands that work instead of one that is refused; none if it is not."""
-    return _working(suggest.refused(made.refusals), typed) if made.refusals else []
+    """Return what works instead of a plan that is refused; none if it is not."""
+    if not made.refusals:
+        return []
+    found = [_ready(remedy, made, typed) for remedy in made.instead]
+    return _offered(suggest.refused(made.refusals), typed, found)
 
 
 def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
-    others = [each for each in caution.remedies if each.kind != LAUNCH]
-    launches = [each for each in caution.remedies if each.kind == LAUNCH]
+    """Return what works against a caution."""
+    error = RunnerError(caution.what, "", caution.remedies)
+    return [
+        each for each in _offered(error, typed) if each.kind == LAUNCH or each in caution.remedies
+    ]
+
+
+def _offered(
+    error: RunnerError, typed: CommandLine, solved: Sequence[Remedy] | None = None
+) -> list[Remedy]:
+    """Return what works of an error's remedies, the best first; where none does, why.
+
+    Where the solver has tried changes of settings, `solved` are those that work.
+    """
+    alone = (remedy for _, remedies in error.faults for remedy in remedies)
+    launches = [each for each in dict.fromkeys((*error.remedies, *alone)) if each.kind == LAUNCH]
     if typed.name not in PLANNED or not launches:
-        return list(caution.remedies)
-    return [*_Search(typed).run(launches), *others]
+        return list(error.remedies)
+    others = [each for each in error.remedies if each.kind != LAUNCH]
+    found, why, most = list(solved or ()), "", search.most_shown(launches)
+    for remedy in launches:
+        if len(found) < most and not (solved is not None and search.is_of_settings(remedy)):
+            works, other = _checked(remedy, error, typed)
+            found += works
+            if not why and (other != error.what or not others):  # else it changes nothing of that
+                why = f"{suggest.text(remedy, typed)}  # refused too: {other}"
+    lines: dict[object, Remedy] = {}  # by the words that are typed, in whatever order
+    for remedy in sorted(found, key=search.size):
+        lines.setdefault(tuple(sorted(suggest.text(remedy, typed).split())), remedy)
+    return [*list(lines.values())[:most], *([advice(why)] if why and not found else []), *others]
 
 
-def _launches(error: RunnerError) -> list[Remedy]:
-    remedies = dict.fromkeys((*error.remedies, *error.single))
-    return [each for each in remedies if each.kind == LAUNCH]
+def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[list[Remedy], str]:
+    """Return what works: a change, or with it what the solver adds. Else what is refused."""
+    try:
+        made = _planned(remedy, typed, _fixed_first(remedy, error))
+    except RunnerError as problem:
+        return [], problem.what
+    if not made.refusals:
+        return [_ready(remedy, made, typed)], ""
+    both = [search.then(remedy, each) for each in made.instead]
+    return [_ready(each, made, typed) for each in both], made.refusals[0].what
 
 
-class _Search:
-    """Tries changes, and where one is refused what its refusal suggests in addition."""
-
-    def __init__(self, typed: CommandLine) -> None:
-        self.typed = typed
-        self.refused: list[tuple[Remedy, RunnerError]] = []
-
-    def run(self, remedies: Sequence[Remedy]) -> list[Remedy]:
-        """Return what works, after at most ATTEMPTS plans."""
-        working: dict[object, Remedy] = {}  # by the words that are typed, in whatever order
-        left, seen, most = deque(remedies), set(map(_key, remedies)), _most(remedies)
-        for _ in range(ATTEMPTS):
-            if not left or len(working) == most:
-                break
-            remedy = left.popleft()
-            try:
-                works = self._tried(remedy)
-                words = suggest.text(works, self.typed).split()
-                working.setdefault(tuple(sorted(words)), works)
-            except RunnerError as error:
-                self.refused.append((remedy, error))
-                more = [suggest.then(remedy, each) for each in _launches(error)]
-                left += [each for each in more if _key(each) not in seen]
-                seen.update(map(_key, more))
-        # What changes less, and is ready, comes first.
-        ranked = sorted(working.values(), key=lambda each: (bool(each.text), len(_changes(each))))
-        typed: dict[str, Remedy] = {}  # what changes in two ways may be the same to type
-        for each in ranked:
-            typed.setdefault(suggest.text(each, self.typed), each)
-        return list(typed.values())
-
-    def _tried(self, remedy: Remedy) -> Remedy:
-        """Return a remedy that works, or cannot be tried from here, with what it needs first.
-
-        Raises RunnerError where the command is refused.
-        """
-        brings = remedy.text.startswith(BRINGS)
-        if remedy.cwd or not (brings or (_changes(remedy) and not remedy.text)):
-            return remedy
-        made = _planned(remedy, self.typed)
-        if made.refusals:
-            raise suggest.refused(made.refusals)
-        is_dry = DRY_RUN in (*self.typed.switches, *remedy.options)
-        if made.remote_site and not is_dry:
-            raise Refused("jobs of another site are shown here, not submitted", "", ONLY_SHOW)
-        another = "image" in dict(remedy.options)
-        if " && " in remedy.text or (remedy.text and not another and not is_dry):
-            return remedy
-        needs = "" if is_dry and not another else made.spec.image.unbuilt
-        return replace(remedy, text=needs)
+def _fixed_first(remedy: Remedy, error: RunnerError) -> frozenset[str]:
+    """Return the faults that a command fixes that runs before a launch."""
+    if not remedy.text or remedy.text.startswith(BRINGS):
+        return frozenset()
+    alone = frozenset(what for what, remedies in error.faults if remedy in remedies)
+    return alone or frozenset((error.what, *(what for what, _ in error.faults)))
 
 
-def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
-    """Return the plan of the command that a remedy suggests. Raises RunnerError."""
+def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozenset()) -> Plan:
+    """Return the plan of the command that a remedy suggests. Raises RunnerError.
+
+    What a command makes that runs before it is not there yet: the faults that it fixes are passed
+    over.
+    """
+    if fixed:
+        options = [pair for pair in remedy.options if pair[0] not in MADE_FIRST]
+        leave_out = [name for name in remedy.leave_out if name not in MADE_FIRST]
+        remedy = replace(remedy, text="", options=tuple(options), leave_out=tuple(leave_out))
+    with _within(remedy.cwd):
+        made = _made(remedy, typed)
+    refusals = tuple(refusal for refusal in made.refusals if refusal.what not in fixed)
+    return replace(made, refusals=refusals)
+
+
+def _made(remedy: Remedy, typed: CommandLine) -> Plan:
     flags = _flags(remedy, typed)
     if typed.name in SESSIONS:
         from . import sessions  # no launch needs it
@@ -145,21 +136,31 @@ def _planned(remedy: Remedy, typed: CommandLine) -> Plan:
     return gather.plan(trainer, words, flags, True, Listener(), many)
 
 
-def _key(remedy: Remedy) -> object:
-    return remedy.text, remedy.cwd, frozenset(_changes(remedy))
+@contextlib.contextmanager
+def _within(folder: str) -> Iterator[None]:
+    """Be in a folder, "" for the present one: relative paths of the command are then of it."""
+    before = os.getcwd()
+    try:
+        if folder:
+            os.chdir(folder)
+        yield
+    finally:
+        os.chdir(before)
 
 
-def _most(remedies: Sequence[Remedy]) -> int:
-    """Return how many lines are shown: one for each type of GPU, of which the user knows which."""
-    requests = (value for each in remedies for name, value in each.options if name in gpus.SETTINGS)
-    return max(MOST, len({gpus.type_of(str(value)) for value in requests} - {""}))
+def _ready(remedy: Remedy, made: Plan, typed: CommandLine) -> Remedy:
+    """Return a change that works with what it needs first, such as the image's build."""
+    is_dry = DRY_RUN in (*typed.switches, *remedy.options)
+    if made.remote_site and not is_dry:  # its jobs are shown here, not submitted
+        remedy, is_dry = search.then(remedy, ONLY_SHOW), True
+    another = "image" in dict(remedy.options)
+    own = remedy.text and not remedy.text.startswith(BRINGS)
+    if own or " && " in remedy.text or (remedy.text and not another and not is_dry):
+        return remedy
+    return replace(remedy, text="" if is_dry and not another else made.spec.image.unbuilt)
 
 
-def _changes(remedy: Remedy) -> tuple[object, ...]:
-    return (*remedy.options, *remedy.leave_out, *remedy.arguments, *remedy.trainer)
-
-
-def _flags(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
+def _flags(remedy: Remedy, typed: CommandLine) -> Mapping[str, Any]:
     """Return the settings of the command that a remedy suggests, as click gives them."""
     flags: dict[str, Any] = {}
     for name, value in (*remedy.options, *suggest.kept(remedy, typed)):

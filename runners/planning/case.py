@@ -11,6 +11,7 @@ from ..core.model import ImageInfo, JobSpec, Resources
 from ..core.plan import Caution, Choice, ChoiceId, Refusal
 from ..core.remedy import Remedy
 from ..core.site import Site
+from ..settings import config, request
 
 Value = TypeVar("Value", str, int, float)
 # A setting whose origin a step reads; mypy refuses a misspelt name, not a choice without a setting.
@@ -28,7 +29,7 @@ class Case:
     `reasons` has, by setting, why the request has its value, where it was not typed; `unasked` are
     the settings that only a default or the trainer's preset brought. `filesystems` are the kinds,
     such as nfs4, of those on which its files and folders lie. `one_of_many` is a run of an array or
-    a sweep.
+    a sweep. With the `settings` of which the request was made it can be made again with others.
     """
 
     spec: JobSpec
@@ -37,6 +38,7 @@ class Case:
     unasked: frozenset[str] = frozenset()
     filesystems: Mapping[Path, str] = field(default_factory=dict)
     one_of_many: bool = False
+    settings: config.Config | None = None
 
     @property
     def image(self) -> ImageInfo:
@@ -47,6 +49,24 @@ class Case:
 
     def is_unasked(self, setting: SettingName) -> bool:
         return setting in self.unasked
+
+    def changed(self, remedy: Remedy) -> Case:
+        """Return the case of the same command with other settings; raise UsageError, Refused.
+
+        Image, data and trainer stay as they were found.
+        """
+        if self.settings is None:
+            return self
+        settings, before = self.settings.changed(remedy), self.spec
+        resources = request.resources(settings, before.trainer.has_ranks)
+        dependency = resources.dependency and before.resources.dependency  # numbers of jobs
+        resources = replace(resources, dependency=dependency)
+        spec = request.job_spec(settings, resources, before.image, before.trainer, before.data)
+        spec = replace(spec, runtime=spec.runtime or before.runtime)  # none, of no image's name
+        reasons = {**self.reasons, **settings.reasons()}
+        return replace(
+            self, spec=spec, reasons=reasons, unasked=settings.unasked, settings=settings
+        )
 
     def asking(self, **changes: Any) -> Case:
         return replace(self, spec=replace(self.spec, **changes))

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Union
 
 from ..core import places, trust
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
 from ..core.errors import UsageError
+from ..core.remedy import Remedy
 from ..core.site import Profile
 from ..core.toml_check import check, one_of
 from .table import LISTS, SETTINGS, Setting
@@ -79,10 +80,16 @@ class ConfigLayer:
 
 @dataclass(frozen=True)
 class Config:
-    """The merged settings, and each as it was given, a list item by item."""
+    """The merged settings, and each as it was given, a list item by item.
+
+    They come from the layers `below` what the user has set, a site's profile, and the user's `own`.
+    """
 
     values: dict[str, Any]
     given: tuple[Given, ...]
+    below: tuple[ConfigLayer, ...] = ()
+    profile: Profile | None = None
+    own: tuple[ConfigLayer, ...] = ()
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -110,6 +117,33 @@ class Config:
         """Return where it came from in words, a list's items perhaps from several places."""
         layers = [each for each in self.given if each.name == name]
         return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in layers))
+
+    def changed(self, remedy: Remedy) -> Config:
+        """Return the settings of the same command with a remedy's options, and without others."""
+        options = dict(remedy.options)
+        gone = {*remedy.leave_out, *(name for name in options if name not in LISTS)}
+        kept = [{n: v for n, v in layer.values.items() if n not in gone} for layer in self.own]
+        own = [replace(layer, values=values) for layer, values in zip(self.own, kept)]
+        flags = dict(kept[-1]) if kept else {}
+        for name, value in remedy.options:
+            if name in LISTS:
+                flags[name] = [*(flags.get(name) or ()), str(value)]
+            else:
+                flags[name] = _of_kind(name, value)
+        own[-1:] = [ConfigLayer(FLAG, flags)]
+        return _merged(self.below, self.profile, own)
+
+
+def _of_kind(name: str, value: Any) -> Any:
+    kinds: dict[str, Any] = {"int": int, "number": float, "switch": bool}
+    return kinds.get(SETTINGS[name].kind, str)(value)
+
+
+def _merged(
+    below: Sequence[ConfigLayer], profile: Profile | None, own: Sequence[ConfigLayer]
+) -> Config:
+    merged = merge([*below, *site_layers(profile, own), *own])
+    return replace(merged, below=tuple(below), profile=profile, own=tuple(own))
 
 
 def merge(layers: list[ConfigLayer]) -> Config:
@@ -166,10 +200,10 @@ def load(
     own += from_environment(env)
     own.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
     below = [ConfigLayer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
-    return merge([*below, *site_layers(profile, own), *own])
+    return _merged(below, profile, own)
 
 
-def site_layers(profile: Profile | None, own: list[ConfigLayer]) -> list[ConfigLayer]:
+def site_layers(profile: Profile | None, own: Sequence[ConfigLayer]) -> list[ConfigLayer]:
     """Return a layer for each setting of the site that the user's `own` layers leave in force."""
     if profile is None:
         return []

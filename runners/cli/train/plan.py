@@ -11,6 +11,7 @@ import click
 from ...core import quoting
 from ...core.errors import Refused
 from ...core.plan import Caution, Choice, Plan, Refusal
+from ...core.remedy import LAUNCH
 from ...launching import gather, run_folder, suggest, working_remedies
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
@@ -42,12 +43,19 @@ def plan_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> N
 def _as_data(made: Plan) -> dict[str, Any]:
     here = invocation.command_line()
 
-    def remedies(problem: Caution | Refusal) -> list[dict[str, Any]]:
-        return [suggest.as_json(remedy, here) for remedy in problem.remedies]
+    working = working_remedies.instead(made, here)
+
+    def remedies(problem: Refusal) -> list[dict[str, Any]]:
+        shown = (each for each in problem.remedies if each.kind != LAUNCH or each in working)
+        return [suggest.as_json(remedy, here) for remedy in shown]
+
+    def against(caution: Caution) -> list[dict[str, Any]]:
+        tried = working_remedies.against(caution, here)
+        return [suggest.as_json(remedy, here) for remedy in tried]
 
     return {
         "works": not made.refusals,
-        "remedies": [suggest.as_json(each, here) for each in working_remedies.instead(made, here)],
+        "remedies": [suggest.as_json(remedy, here) for remedy in working],
         "refusals": [
             {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
             for each in made.refusals
@@ -57,7 +65,7 @@ def _as_data(made: Plan) -> dict[str, Any]:
             {**asdict(variable), "value": quoting.path(variable.value)}
             for variable in made.variables
         ],
-        "warnings": [{"what": each.what, "remedies": remedies(each)} for each in made.warnings],
+        "warnings": [{"what": each.what, "remedies": against(each)} for each in made.warnings],
         "script": run_folder.draft(made).text,
     }
 

@@ -83,7 +83,9 @@ def warn(made: Plan) -> None:
     if made.refusals:
         from ...launching import working_remedies
 
-        error = working_remedies.refusal(made, invocation.command_line())
+        here = invocation.command_line()
+        error = working_remedies.refused(made, here)
+        error.remedies = tuple(suggest.resolved(error.remedies, here))
         printer.tell(f"warning: submitted by force, although {error}")
 
 

@@ -12,7 +12,7 @@ from runners.core.errors import NotFound, Refused
 from runners.core.plan import Plan
 from runners.core.progress import Listener
 from runners.core.remedy import change
-from runners.launching import submit, working_remedies
+from runners.launching import submit, suggest, working_remedies
 from runners.launching.submit import LaunchRequest
 from runners.settings.sweep import SweepRequest, SweepRun
 
@@ -95,7 +95,8 @@ def test_what_was_forced_has_the_commands_that_work_instead(folder: Path) -> Non
     (folder / "train.py").touch()
     flags = {**HERE, "nodes": 2, "launcher": "srun"}
     typed = CommandLine(settings=tuple(Given(*flag) for flag in flags.items()), trainer="train.py")
-    error = working_remedies.refusal(accepted(flags, force=True), typed)
+    error = working_remedies.refused(accepted(flags, force=True), typed)
+    error.remedies = tuple(suggest.resolved(error.remedies, typed))
     (remedy,) = error.remedies
     assert str(remedy).startswith("runner launch ")
     assert {"--nodes 1", "--launcher local"} <= set(

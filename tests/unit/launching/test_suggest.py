@@ -30,6 +30,7 @@ from runners.core.model import SchedulerName
 from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
 from runners.launching import suggest
+from runners.planning import search
 
 from ..programs import program
 from ..tables import each
@@ -191,7 +192,7 @@ def test_one_line_mends_all_faults() -> None:
     ]
 
     def offered(refusals: list[Refusal]) -> list[str]:
-        return [suggest.text(each, before) for each in suggest.remedies(refusals)]
+        return [suggest.text(each, before) for each in search.combined(refusals)]
 
     assert offered(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
     assert offered(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]

@@ -1,0 +1,74 @@
+"""No suggestion is printed that was not tried, nor one that was tried twice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.core.command_line import CommandLine, Given
+from runners.core.errors import Refused, RunnerError
+from runners.core.progress import Listener
+from runners.core.remedy import Remedy, change
+from runners.launching import gather, working_remedies
+
+from ..programs import environment
+
+HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a Python environment in place of an image, and a trainer."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environment(tmp_path / "env")
+    (tmp_path / "train.py").touch()
+    return tmp_path
+
+
+def typed(**flags: Any) -> CommandLine:
+    settings = tuple(Given(*flag) for flag in {**HERE, **flags}.items())
+    return CommandLine(settings=settings, trainer="train.py", cwd=os.getcwd())
+
+
+def kept(*remedies: Remedy, **flags: Any) -> list[str]:
+    error = Refused("it cannot work", "", list(remedies))
+    working_remedies.keep(error, typed(**flags))
+    return [str(each) for each in error.remedies]
+
+
+def test_from_another_folder_relative_names_are_others(folder: Path) -> None:
+    (folder / "other").mkdir()
+    (told,) = kept(change(cwd=str(folder / "other")))
+    assert "# refused too: " in told
+    assert Path.cwd() == folder
+
+
+def test_a_folder_that_has_the_same_files_is_offered(folder: Path) -> None:
+    other = folder / "other"
+    environment(other / "env")
+    (other / "train.py").touch()
+    assert kept(change(cwd=str(other))) == [f"cd {other} && the same command once more"]
+
+
+def test_what_a_command_does_not_fix_is_seen() -> None:
+    """The launch after it is planned too."""
+    assert kept(change(first="make data", nodes=1)) == ["make data && --nodes 1"]
+    both = kept(change(first="make data", nodes=1), launcher="srun")
+    assert both == ["make data && --nodes 1 --launcher local"]
+
+
+def test_other_settings_are_planned_by_the_solver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = typed(nodes=2, launcher="srun")
+    flags = {each.name: each.value for each in line.settings}
+    made = gather.plan("train.py", (), flags, True, Listener())
+    assert made.instead[0] == change(nodes=1, ntasks=2, launcher="local")
+
+    def refuse(*_: Any) -> Any:
+        raise RunnerError("planned a second time")
+
+    monkeypatch.setattr(gather, "plan", refuse)
+    assert working_remedies.instead(made, line) == [made.instead[0]]
