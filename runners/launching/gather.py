@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..core.command_line import COMMAND
 from ..core.disk_space import mount_type
 from ..core.errors import Problems
 from ..core.model import (
@@ -107,6 +108,20 @@ def plan_for(
     if problems.found:
         raise at_once.error(problems.found, plan)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
+
+
+def session(
+    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
+) -> tuple[Plan, Site]:
+    """Return the plan of a session, which may have refusals, and the site."""
+    from . import session_script  # few commands are sessions
+
+    # The site, files, variables and flags may change it.
+    preset = config.ConfigLayer(COMMAND, {"time": session_script.TIME}, f"runner {name}")
+    here = probe_site(flags, preset)
+    trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
+    made = plan_for(trainer, preset, flags, here, dry_run, listener)
+    return session_script.of(made, os.getcwd()), here
 
 
 def _recorded(image: ImageInfo, unread: bool, listener: Listener) -> Recorded:

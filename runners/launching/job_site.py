@@ -13,8 +13,8 @@ from ..core.site import Site
 from ..images import container_runtime
 from ..planning import execution, gpu_default, staging
 from ..runtimes.limits import FILES
-from ..schedulers import capabilities, slurm_queries
-from ..sites import probe
+from ..schedulers import capabilities
+from ..sites import probe, slurm_nodes
 
 
 def for_job(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
@@ -103,4 +103,4 @@ def _missing_partition(spec: JobSpec, here: Site, names: Sequence[str]) -> str:
     scheduler = execution.expected_scheduler(spec.scheduler, here)
     if not names or not wanted or wanted == [""] or not capabilities(scheduler).tells_nodes:
         return ""
-    return next((name for name in wanted if not slurm_queries.has_partition(name)), "")
+    return next((name for name in wanted if not slurm_nodes.has_partition(name)), "")

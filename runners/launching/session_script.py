@@ -13,7 +13,7 @@ from ..core.model import BindMount, RuntimeName
 from ..core.plan import Caution, ChoiceId, Interruption, Plan
 from ..core.quoting import Expanded
 from ..planning import requeue
-from ..schedulers import SCHEDULERS, capabilities, slurm_submit
+from ..schedulers import SCHEDULERS, capabilities, slurm_script
 from ..script import ranks, render
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
@@ -97,7 +97,7 @@ def allocation(plan: Plan, paths: JobPaths) -> list[str]:
     scheduler = capabilities(plan.launching.scheduler)
     if scheduler.interactive:
         return [*scheduler.interactive, str(paths.script)]
-    waits = slurm_submit.salloc(plan) if scheduler.allocates else []
+    waits = slurm_script.salloc(plan) if scheduler.allocates else []
     return [*waits, *in_shell(paths)]
 
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..core import quoting, shell
-from ..core.command_line import COMMAND, CommandLine
+from ..core.command_line import CommandLine
 from ..core.errors import Refused
 from ..core.job_record import JobPaths, next_folder
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import change
 from ..core.site import Site
-from ..core.trainer import Trainer
 from ..schedulers import capabilities
-from ..settings import config
 from . import gather, kernel, run_folder, session_script, suggest, terminal
 from .kernel import Kernel
 from .run_folder import Draft
@@ -48,24 +46,11 @@ class PreparedSession:
 
 def prepare(name: str, request: SessionRequest, listener: Listener) -> PreparedSession:
     """Plan a session; raise Refused for one that cannot work, with what makes it work."""
-    ready = planned(name, request.flags, request.dry_run, listener)
-    if ready.plan.refusals:
+    plan, here = gather.session(name, request.flags, request.dry_run, listener)
+    if plan.refusals:
         from . import working_remedies  # for a mistake only
 
-        raise working_remedies.refused(ready.plan, request.typed)
-    return ready
-
-
-def planned(
-    name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
-) -> PreparedSession:
-    """Plan a session; the plan of one that cannot work has refusals."""
-    # The site, files, variables and flags may change it.
-    preset = config.ConfigLayer(COMMAND, {"time": session_script.TIME}, f"runner {name}")
-    here = gather.probe_site(flags, preset)
-    trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
-    made = gather.plan_for(trainer, preset, flags, here, dry_run, listener)
-    plan = session_script.of(made, os.getcwd())
+        raise working_remedies.refused(plan, request.typed)
     return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
 
 

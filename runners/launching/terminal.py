@@ -13,7 +13,7 @@ from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.progress import Listener
 from ..jobs import job_status, wording
-from ..schedulers import SCHEDULERS, slurm_submit
+from ..schedulers import SCHEDULERS, slurm, slurm_script
 from . import run_folder, session_script
 from .run_folder import Draft
 
@@ -42,14 +42,14 @@ class TerminalAllocation:
         run_folder.write_alone(self.draft)
         argv = session_script.allocation(self.draft.plan, self.draft.paths)
         try:
-            env = slurm_submit.scrubbed(os.environ)
+            env = slurm_script.scrubbed(os.environ)
             code = shell.attend(argv, SCRIPT, env, self._read, self._tick)
         finally:
             if self.job is None:
                 shutil.rmtree(self.draft.paths.root)
         if self.job is None:
             output = "\n".join(self.output)
-            remedy = slurm_submit.listing_command(output)
+            remedy = slurm.listing_command(output)
             raise Refused("Slurm refused the allocation", output, remedy)
         if self.granted:
             return code
@@ -58,7 +58,7 @@ class TerminalAllocation:
 
     def _read(self, line: str) -> None:
         """Read a line of salloc's: the job's number, and whether the job has its nodes."""
-        parsed = slurm_submit.parse_salloc(line)
+        parsed = slurm_script.parse_salloc(line)
         self.output.append(line)
         if parsed and self.job is None:
             self.job = run_folder.record(self.draft, parsed[0])

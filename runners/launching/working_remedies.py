@@ -127,9 +127,7 @@ def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozens
 def _made(remedy: Remedy, typed: CommandLine) -> Plan:
     flags = _flags(remedy, typed)
     if typed.name in SESSIONS:
-        from . import sessions  # no launch needs it
-
-        return sessions.planned(typed.name, flags, True, Listener()).plan
+        return gather.session(typed.name, flags, True, Listener())[0]
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     words = list(suggest.arguments(remedy, args))
     many = any(name in ("array", "sweep") for name, _ in typed.switches)

@@ -13,7 +13,7 @@ from ..core.job_record import ArrayPaths, JobPaths
 from ..core.plan import Plan
 from . import slurm_script
 from .local import Local
-from .slurm_steps import SlurmSteps
+from .slurm_script import SlurmSteps
 
 
 class Allocation(Local):

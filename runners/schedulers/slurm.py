@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..core import shell
-from ..core.errors import MissingProgram, Refused, SystemFault
+from ..core.errors import MissingProgram, Refused, RunnerError, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.plan import Plan
 from ..core.remedy import change
-from . import slurm_queries, slurm_script, slurm_submit
+from . import slurm_script
 from .base import Arrays, Scheduler, limit_seconds
-from .slurm_steps import SlurmSteps
+from .slurm_script import NO_ANSWER_TEXT, SlurmSteps, scrubbed
 
 JOB_ID = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # after:123+5 waits five minutes more
 WAITS = (
@@ -44,7 +44,31 @@ MOST_TASKS, MOST_JOBS = 1001, 10_000  # Slurm's defaults (slurm.conf(5)), where 
 UNIX_TIME = "%s"  # strftime(3): whatever the time zone of who asks
 QUEUE_FORMAT = "JobArrayID:|,PriorityLong:|,Partition:|"
 QUEUE = ["squeue", "--noheader", "--states=PENDING", f"--Format={QUEUE_FORMAT}"]
+CONFIG = ["scontrol", "show", "config"]
 SACCT = ["sacct", "--noheader", "--allocations", "--parsable2", "-oJobID,State,NodeList,ElapsedRaw"]
+
+# What sbatch says when its message has gone, or may have, and no answer came.
+LOST_REPLY = ("timed out", "Zero Bytes were transmitted or received", "Unexpected message received")
+# What to look at when a job is refused, by the words in which it is: those of slurm_errno.c, the
+# same from Slurm 22.05 to 26.05, and sbatch's own.
+LIST_ACCOUNTS = "sacctmgr show associations user=$USER format=account%20,partition%20,qos%40"
+LIST_NODE_KINDS = "sinfo --exact --format='%P %D %c %m %G %f'"
+NODE_WORDS = (
+    *("memory specification", "node configuration", "node count", "cpu count", "processors"),
+    *("feature", "generic resource", "(gres)"),
+)
+LISTING_COMMANDS = (
+    ("invalid partition", "sinfo --summarize"),
+    ("partition name", "sinfo --summarize"),
+    ("time limit", "sinfo --format='%P %l'"),
+    ("account", LIST_ACCOUNTS),
+    ("invalid qos", LIST_ACCOUNTS),
+    ("qos policy", "sacctmgr show qos format=name,maxwall,maxtrespu,maxjobspu,maxsubmitpu"),
+    ("dependency", "squeue --me"),
+    ("reservation", "scontrol show reservations"),
+    *((words, LIST_NODE_KINDS) for words in NODE_WORDS),
+    ("node name", "sinfo --Node"),
+)
 
 
 class SlurmArrays(Arrays):
@@ -65,7 +89,7 @@ class SlurmArrays(Arrays):
         """
         config = {}
         with contextlib.suppress(MissingProgram):  # `--site NAME --dry-run` on another machine
-            config = slurm_queries.parse_config(slurm_queries.query(slurm_queries.CONFIG))
+            config = parse_config(query(CONFIG))
         size = int(config.get("MaxArraySize", MOST_TASKS))
         jobs = int(config.get("MaxJobCount", MOST_JOBS))
         if count >= jobs:
@@ -97,14 +121,14 @@ class Slurm(Scheduler):
         return f"sbatch {shlex.quote(str(paths.script))}"
 
     def submit(self, paths: JobPaths | ArrayPaths, log: Path) -> str:
-        return slurm_submit.submit(paths.script)
+        return submit(paths.script)
 
     def is_id(self, text: str) -> bool:
         return JOB_ID.fullmatch(text) is not None
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
         command = [*STATUS, f"--user={os.getuid()}"]
-        known = parse_squeue(slurm_queries.query(command, SLURM_TIME_FORMAT=UNIX_TIME))
+        known = parse_squeue(query(command, SLURM_TIME_FORMAT=UNIX_TIME))
         return {id: known[id] for id in ids if id in known}
 
     def history(self, ids: Iterable[str]) -> dict[str, Status]:
@@ -116,7 +140,7 @@ class Slurm(Scheduler):
         return parse_sacct(answer.out) if answer.code == 0 else {}
 
     def ahead(self, id: str) -> int | None:
-        return parse_queue(slurm_queries.query(QUEUE), id)
+        return parse_queue(query(QUEUE), id)
 
     def cancel(self, id: str) -> None:
         answer = shell.run(["scancel", id])
@@ -172,6 +196,81 @@ def parse_sacct(text: str) -> dict[str, Status]:
         known = STATES.get(state, JobState.UNKNOWN)
         statuses[id] = Status(known, reason, None, 0, nodes, float(elapsed) if elapsed else None)
     return statuses
+
+
+def query(argv: Sequence[str], **variables: str) -> str:
+    """Return what a command prints; raise SystemFault when the controller does not answer."""
+    answer = shell.run(argv, env={**os.environ, **variables})
+    if answer.code != 0:
+        raise SystemFault(NO_ANSWER_TEXT, answer.err.strip(), "scontrol ping")
+    return answer.out
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Return the settings of `scontrol show config`, in which (null) stands for none."""
+    settings = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            settings[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return settings
+
+
+def submit(script: Path) -> str:
+    """Submit a script; return the job number.
+
+    Raises Refused with Slurm's own words, SystemFault when the controller does not answer.
+    """
+    check_controller(shell.run(["scontrol", "ping"], timeout=30))
+    command = ["sbatch", "--parsable", str(script)]
+    try:
+        return parse_submit(shell.run(command, env=scrubbed(os.environ), apart=True))
+    except shell.NoAnswer as error:
+        raise no_answer(error.what, error.evidence) from None
+
+
+def check_controller(answer: shell.Result) -> None:
+    """Raise SystemFault unless `scontrol ping` found a controller; sbatch would wait long."""
+    if answer.code != 0 or " UP" not in answer.out:
+        raise SystemFault(
+            f"{NO_ANSWER_TEXT}; nothing was submitted",
+            (answer.out + answer.err).strip(),
+            "scontrol ping, and ask the site's administrators if it stays down",
+        )
+
+
+def no_answer(message: str, output: str) -> RunnerError:
+    """Return the error for a submission without an answer; `output` is what sbatch said before."""
+    if "temporarily unable to accept job" in output:
+        return Refused(
+            "Slurm takes no more jobs now; nothing was submitted",
+            f"{output}\nit keeps MaxJobCount jobs, those of all users and those that ended "
+            "just now",
+            "scontrol show config | grep MaxJobCount, squeue --me, and the same command later",
+        )
+    removed = "the run's folder is removed: such a job ends at once"
+    return SystemFault(
+        "Slurm did not answer; whether it has taken the job is not known",
+        "\n".join(filter(None, [message, output, removed])),
+        "squeue --me, and the same command once more",
+    )
+
+
+def parse_submit(answer: shell.Result) -> str:
+    """Return the number from `sbatch --parsable`, which may add `;cluster`."""
+    errors = answer.err.strip()
+    if answer.code != 0 and any(words in errors for words in LOST_REPLY):
+        raise no_answer("", errors)
+    if answer.code != 0:
+        remedy = listing_command(errors)
+        raise Refused("Slurm refused the job; nothing was submitted", errors, remedy)
+    return answer.out.strip().splitlines()[-1].split(";")[0]
+
+
+def listing_command(output: str) -> str:
+    """Return the command that shows what there is instead; "" for a refusal of another kind."""
+    words = output.lower()
+    return next((command for part, command in LISTING_COMMANDS if part in words), "")
 
 
 SCHEDULER = Slurm()

@@ -18,8 +18,8 @@ from ..core.errors import Refused, UsageError
 from ..core.model import SchedulerName
 from ..core.site import GpuRequest, Partition, Site
 from ..core.toml_check import toml
-from ..schedulers import slurm_queries
-from . import find, load, probe
+from ..schedulers.slurm import CONFIG, parse_config
+from . import find, load, probe, slurm_nodes
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -84,10 +84,10 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """Return Slurm's settings, and its partitions once for each kind of their nodes."""
     if not (site.cluster_name or site.partitions):
         return {}, ()  # neither sinfo nor scontrol answered the probe
-    config, sinfo = shell.together([slurm_queries.CONFIG, slurm_queries.PARTITIONS], find.SECONDS)
+    config, sinfo = shell.together([CONFIG, slurm_nodes.PARTITIONS], find.SECONDS)
     lines = sinfo.out.splitlines() if site.partitions else []  # else the probe could not read them
-    kinds = [slurm_queries.parse_partitions(line) for line in lines]
-    return slurm_queries.parse_config(config.out), tuple(kind for one in kinds for kind in one)
+    kinds = [slurm_nodes.parse_partitions(line) for line in lines]
+    return parse_config(config.out), tuple(kind for one in kinds for kind in one)
 
 
 def facts(machine: Machine) -> list[ProfileFact]:

@@ -16,7 +16,7 @@ from ..core import shell
 from ..core.errors import UsageError
 from ..core.remedy import Remedy, advice
 from ..core.site import Detect, Profile, Site
-from ..schedulers import slurm_queries
+from ..schedulers.slurm import CONFIG, parse_config
 from ..settings import config
 from . import load
 
@@ -56,8 +56,8 @@ def cluster(env: Mapping[str, str]) -> tuple[str, str]:
     """Return the Slurm cluster's name for itself, and why it is not known; both may be ""."""
     if not shutil.which("scontrol"):
         return env.get("SLURM_CLUSTER_NAME", ""), ""
-    answer = shell.together([slurm_queries.CONFIG], SECONDS)[0]
-    name = slurm_queries.parse_config(answer.out).get("ClusterName", "")
+    answer = shell.together([CONFIG], SECONDS)[0]
+    name = parse_config(answer.out).get("ClusterName", "")
     message = (answer.err or answer.out).strip().partition("\n")[0]
     return name, "" if name else f"scontrol did not tell the cluster's name: {message}"
 

@@ -16,7 +16,9 @@ from ..contract.nvidia import driver_version
 from ..core import files, machine, places, shell
 from ..core.model import GpuVendor, MpiFlavour, RuntimeName, SchedulerName
 from ..core.site import Mpirun, Partition, Site
-from ..schedulers import capabilities, slurm_queries
+from ..schedulers import capabilities
+from ..schedulers.slurm import CONFIG, parse_config
+from . import slurm_nodes
 
 SECONDS_TO_ANSWER = 10  # of a command of the site; then the plan goes on without it
 RUNTIMES = tuple(name for name in RuntimeName if name is not RuntimeName.NONE)
@@ -92,15 +94,15 @@ def _cpus() -> int:
 def _slurm(
     problems: list[str], fresh: bool
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[Partition, ...]]:
-    commands = [slurm_queries.MPI_LIST, slurm_queries.CONFIG, slurm_queries.PARTITIONS]
+    commands = [slurm_nodes.MPI_LIST, CONFIG, slurm_nodes.PARTITIONS]
     ask = shell.together if fresh else ask_slurm
     types, config, sinfo = ask(commands, SECONDS_TO_ANSWER)
     # srun prints its list on stderr (22.05) or stdout (newer).
     types = shell.Result(types.code, types.out + types.err, types.err)
     return (
-        _read(slurm_queries.MPI_LIST, types, slurm_queries.parse_mpi_list, problems),
-        _read(slurm_queries.CONFIG, config, slurm_queries.parse_config, problems),
-        _read(slurm_queries.PARTITIONS, sinfo, slurm_queries.parse_partitions, problems),
+        _read(slurm_nodes.MPI_LIST, types, slurm_nodes.parse_mpi_list, problems),
+        _read(CONFIG, config, parse_config, problems),
+        _read(slurm_nodes.PARTITIONS, sinfo, slurm_nodes.parse_partitions, problems),
     )
 
 
@@ -115,7 +117,7 @@ def _read(
         parsed = parse(answer.out)
     except ValueError:
         parsed = None
-    if parsed is None or not (parsed or command is slurm_queries.PARTITIONS):
+    if parsed is None or not (parsed or command is slurm_nodes.PARTITIONS):
         problems.append(f"{command[0]} printed what runner does not read: {_first(answer.out)}")
     return parse("") if parsed is None else parsed
 
@@ -174,7 +176,7 @@ def allocated_gpus(job: str) -> int:
     command = ["scontrol", "show", "job", "--detail", job]
     text = shell.together([command], SECONDS_TO_ANSWER)[0].out
     nodes = re.findall(r"^\s+Nodes=\S+ CPU_IDs=.*?GRES=(.*)$", text, re.MULTILINE)
-    counts = [sum(int(n["count"]) for n in slurm_queries.GPU.finditer(each)) for each in nodes]
+    counts = [sum(int(n["count"]) for n in slurm_nodes.GPU.finditer(each)) for each in nodes]
     return min(counts, default=0)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...core.remedy import command, shell_line
 from ...core.site import Partition, Site
-from ...schedulers import slurm_queries
+from ...schedulers.slurm import CONFIG, parse_config
 from ..finding import About, Finding
 from ..timed import Answer, ask
 
@@ -29,12 +29,12 @@ class SlurmFacts:
 
 def probe() -> SlurmFacts:
     """Ask the controller, the accounting and munge, side by side: each may hang."""
-    commands = [["scontrol", "ping"], slurm_queries.CONFIG]
+    commands = [["scontrol", "ping"], CONFIG]
     commands += [["sacct", "--noheader", "--allocations", "--starttime=now"]]
     commands += [["munge", "--no-input"]] if shutil.which("munge") else []
     with ThreadPoolExecutor() as pool:
         ping, configuration, accounting, *munge = pool.map(ask, commands)
-    config = slurm_queries.parse_config(configuration.out)
+    config = parse_config(configuration.out)
     return SlurmFacts(ping, configuration, accounting, munge[0] if munge else None, config)
 
 

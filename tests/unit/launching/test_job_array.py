@@ -142,7 +142,7 @@ def test_more_than_an_array_takes_is_split_and_more_than_slurm_takes_refused(
 def test_a_slurm_that_tells_no_limits_has_its_defaults(
     tmp_path: Path, calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.schedulers.slurm_queries.query", lambda argv: "")
+    monkeypatch.setattr("runners.schedulers.slurm.query", lambda argv: "")
     with pytest.raises(Refused, match="no task with the number 1001") as told:
         job_array.submit_all(drafted([made(tmp_path)], [1001]))
     assert str(told.value.remedies[0]) == "--array 0-1000"

@@ -32,7 +32,7 @@ from runners.launching import private_folder, session_script, terminal
 from runners.launching.private_folder import ServerAddress
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
-from runners.schedulers.slurm_steps import LABELLED, SlurmSteps
+from runners.schedulers.slurm_script import LABELLED, SlurmSteps
 from runners.script import render
 
 from .. import scripts

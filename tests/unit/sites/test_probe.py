@@ -12,8 +12,8 @@ import pytest
 from runners.core import shell
 from runners.core.model import MpiFlavour
 from runners.core.site import Mpirun, NodeGroup, Partition
-from runners.schedulers import slurm_queries
-from runners.sites import probe
+from runners.schedulers import slurm
+from runners.sites import probe, slurm_nodes
 
 from ..tables import each
 
@@ -27,7 +27,7 @@ MIG = (("a100_1g.5gb", 7),)
 
 
 def test_partitions() -> None:
-    assert slurm_queries.parse_partitions(SINFO) == (
+    assert slurm_nodes.parse_partitions(SINFO) == (
         Partition("cpu", 2, 32, (), "1-00:00:00", True, groups=(NodeGroup(2, cpus=32),)),
         Partition(
             "gpu",
@@ -48,7 +48,7 @@ def test_partitions() -> None:
 @each("slurm is down for maintenance", "a|b|c|d|e|f", "a|1")
 def test_partitions_in_another_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        slurm_queries.parse_partitions(text)
+        slurm_nodes.parse_partitions(text)
 
 
 def test_settings() -> None:
@@ -57,7 +57,7 @@ def test_settings() -> None:
         "AccountingStorageHost   = (null)\nClusterName             = kit\n"
         "SLURM_VERSION           = 24.11.5\nTaskPlugin = affinity,cgroup\n"
     )
-    found = slurm_queries.parse_config(text)
+    found = slurm.parse_config(text)
     assert found["ClusterName"] == "kit"
     assert found["AccountingStorageHost"] == ""
     assert found["TaskPlugin"] == "affinity,cgroup"

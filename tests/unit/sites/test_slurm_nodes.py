@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.schedulers.slurm_queries import parse_mpi_list
+from runners.sites.slurm_nodes import parse_mpi_list
 
 
 def test_mpi_types_of_three_generations() -> None:

@@ -1,32 +1,19 @@
-"""What a cluster says of itself: its PMI types, settings and partitions."""
+"""What Slurm says of a cluster's nodes: its PMI types and partitions."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core import shell
-from ..core.errors import SystemFault
 from ..core.site import NodeGroup, Partition
 
-NO_ANSWER_TEXT = "Slurm's controller does not answer"
 MPI_LIST = ["srun", "--mpi=list"]
-CONFIG = ["scontrol", "show", "config"]
 # sinfo(1), -o: name with * for the default, nodes, CPUs, GRES, time limit, disk, features.
 # With --exact, nodes that differ have lines of their own.
 PARTITIONS = ["sinfo", "--noheader", "--exact", "--format=%P|%D|%c|%G|%l|%d|%f"]
 # gpu:A100:4(S:0-1), gpu:2, gpu:a100_1g.5gb:7
 GPU = re.compile(r"gpu(?::(?P<type>[^:(]+))?:(?P<count>\d+)")
-
-
-def query(argv: Sequence[str], **variables: str) -> str:
-    """Return what a command prints; raise SystemFault when the controller does not answer."""
-    answer = shell.run(argv, env={**os.environ, **variables})
-    if answer.code != 0:
-        raise SystemFault(NO_ANSWER_TEXT, answer.err.strip(), "scontrol ping")
-    return answer.out
 
 
 def parse_mpi_list(text: str) -> tuple[str, ...]:
@@ -41,16 +28,6 @@ def parse_mpi_list(text: str) -> tuple[str, ...]:
         elif line.startswith("specific pmix plugin versions available:"):
             types += [version.strip() for version in line.split(":", 1)[1].split(",")]
     return tuple(types)
-
-
-def parse_config(text: str) -> dict[str, str]:
-    """Return the settings of `scontrol show config`, in which (null) stands for none."""
-    settings = {}
-    for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        if equals:
-            settings[name.strip()] = "" if value.strip() == "(null)" else value.strip()
-    return settings
 
 
 def parse_partitions(text: str) -> tuple[Partition, ...]:
