@@ -11,7 +11,7 @@ from ..core.model import ImageInfo, JobSpec, Resources
 from ..core.plan import Caution, Choice, ChoiceId, Refusal
 from ..core.remedy import Remedy
 from ..core.site import Site
-from ..settings import config, request
+from ..settings import changes, config, request
 
 Value = TypeVar("Value", str, int, float)
 # A setting whose origin a step reads; mypy refuses a misspelt name, not a choice without a setting.
@@ -57,7 +57,7 @@ class Case:
         """
         if self.settings is None:
             return self
-        settings, before = self.settings.changed(remedy), self.spec
+        settings, before = changes.changed(self.settings, remedy), self.spec
         resources = request.resources(settings, before.trainer.has_ranks)
         dependency = resources.dependency and before.resources.dependency  # numbers of jobs
         resources = replace(resources, dependency=dependency)

@@ -31,6 +31,7 @@ from . import (
     host_mpi,
     network,
     partition,
+    process_group,
     requeue,
     site_rules,
     staging,
@@ -96,7 +97,7 @@ def _plan(case: Case, start: Start, log: DecisionLog) -> Plan:
     interruption = requeue.choose(case, launching, staged, log)
     variables += requeue.variables(interruption)
     _kept(variables, site.environment, log)
-    wireup.gate(case, resources, launching, controller, log)
+    process_group.gate(case, resources, launching, controller, log)
     execution.log_files(case, launching.scheduler, log)
     execution.profiled(case, resources, launching, start.modules, log)
     brings_recipe = _brings_recipe(case, log)

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Union
 from ..core import places, trust
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
 from ..core.errors import UsageError
-from ..core.remedy import Remedy
 from ..core.site import Profile
 from ..core.toml_check import check, one_of
 from .table import LISTS, SETTINGS, Setting
@@ -118,32 +117,13 @@ class Config:
         layers = [each for each in self.given if each.name == name]
         return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in layers))
 
-    def changed(self, remedy: Remedy) -> Config:
-        """Return the settings of the same command with a remedy's options, and without others."""
-        options = dict(remedy.options)
-        gone = {*remedy.leave_out, *(name for name in options if name not in LISTS)}
-        kept = [{n: v for n, v in layer.values.items() if n not in gone} for layer in self.own]
-        own = [replace(layer, values=values) for layer, values in zip(self.own, kept)]
-        flags = dict(kept[-1]) if kept else {}
-        for name, value in remedy.options:
-            if name in LISTS:
-                flags[name] = [*(flags.get(name) or ()), str(value)]
-            else:
-                flags[name] = _of_kind(name, value)
-        own[-1:] = [ConfigLayer(FLAG, flags)]
-        return _merged(self.below, self.profile, own)
 
-
-def _of_kind(name: str, value: Any) -> Any:
-    kinds: dict[str, Any] = {"int": int, "number": float, "switch": bool}
-    return kinds.get(SETTINGS[name].kind, str)(value)
-
-
-def _merged(
+def merged(
     below: Sequence[ConfigLayer], profile: Profile | None, own: Sequence[ConfigLayer]
 ) -> Config:
-    merged = merge([*below, *site_layers(profile, own), *own])
-    return replace(merged, below=tuple(below), profile=profile, own=tuple(own))
+    """Merge the layers below the user's own, a site's profile, and those."""
+    both = merge([*below, *site_layers(profile, own), *own])
+    return replace(both, below=tuple(below), profile=profile, own=tuple(own))
 
 
 def merge(layers: list[ConfigLayer]) -> Config:
@@ -200,7 +180,7 @@ def load(
     own += from_environment(env)
     own.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
     below = [ConfigLayer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
-    return _merged(below, profile, own)
+    return merged(below, profile, own)
 
 
 def site_layers(profile: Profile | None, own: Sequence[ConfigLayer]) -> list[ConfigLayer]:
