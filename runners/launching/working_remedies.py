@@ -75,17 +75,24 @@ def _offered(
     if typed.name not in PLANNED or not launches:
         return list(error.remedies)
     others = [each for each in error.remedies if each.kind != LAUNCH]
-    found, why, most = list(solved or ()), "", search.most_shown(launches)
+    found, why, most = list[Remedy](), "", search.most_shown(launches)
     for remedy in launches:
         if len(found) < most and not (solved is not None and search.is_of_settings(remedy)):
             works, other = _checked(remedy, error, typed)
             found += works
             if not why and (other != error.what or not others):  # else it changes nothing of that
                 why = f"{suggest.text(remedy, typed)}  # refused too: {other}"
-    lines: dict[object, Remedy] = {}  # by the words that are typed, in whatever order
+    settings = _ranked(solved or (), typed)[: most - bool(found)]
+    works = _ranked([*settings, *_ranked(found, typed)], typed)[:most]
+    return [*works, *([advice(why)] if why and not works else []), *others]
+
+
+def _ranked(found: Sequence[Remedy], typed: CommandLine) -> list[Remedy]:
+    """Return what changes least first; of two that are typed in the same words one."""
+    lines: dict[object, Remedy] = {}
     for remedy in sorted(found, key=search.size):
         lines.setdefault(tuple(sorted(suggest.text(remedy, typed).split())), remedy)
-    return [*list(lines.values())[:most], *([advice(why)] if why and not found else []), *others]
+    return list(lines.values())
 
 
 def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[list[Remedy], str]:

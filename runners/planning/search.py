@@ -13,6 +13,7 @@ from functools import reduce
 
 from ..core import gpus
 from ..core.errors import RunnerError
+from ..core.model import JobSpec
 from ..core.plan import Plan, Refusal
 from ..core.remedy import LAUNCH, Remedy, together
 from ..settings.table import LISTS
@@ -28,13 +29,15 @@ def with_instead(case: Case, plan: Plan) -> Plan:
     """Return a refused plan with the changes of settings that make the job work, the best first."""
     start = [remedy for remedy in launches(plan.refusals) if is_of_settings(remedy)]
     left, seen, most, found = deque(start), set(start), most_shown(start), list[Remedy]()
+    specs: list[JobSpec] = []
     for _ in range(ATTEMPTS):
         if not left or len(found) == most:
             break
         remedy = left.popleft()
-        more = _refused(case, remedy)
+        more, spec = _refused(case, remedy)
         if more is None:
-            found.append(remedy)
+            found += [remedy] * (spec not in specs)  # two may come to the same settings
+            specs.append(spec)
             continue
         both = [then(remedy, other) for other in more if is_of_settings(other)]
         left += [each for each in both if each not in seen]
@@ -42,13 +45,14 @@ def with_instead(case: Case, plan: Plan) -> Plan:
     return replace(plan, instead=tuple(sorted(found, key=size)))
 
 
-def _refused(case: Case, remedy: Remedy) -> list[Remedy] | None:
-    """Return what is suggested where a change is refused too, None where it works."""
+def _refused(case: Case, remedy: Remedy) -> tuple[list[Remedy] | None, JobSpec]:
+    """Return what is suggested where a change is refused too, None where it works; the request."""
     try:
-        plan = solve(case.changed(remedy))
+        changed = case.changed(remedy)
+        plan = solve(changed)
     except RunnerError as error:
-        return [each for each in error.remedies if each.kind == LAUNCH]
-    return launches(plan.refusals) if plan.refusals else None
+        return [each for each in error.remedies if each.kind == LAUNCH], case.spec
+    return (launches(plan.refusals) if plan.refusals else None), changed.spec
 
 
 def is_of_settings(remedy: Remedy) -> bool:
