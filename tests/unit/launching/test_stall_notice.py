@@ -19,10 +19,9 @@ from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
 from runners.jobs import stalls
-from runners.launching import stall_notice
+from runners.launching import run_folder, stall_notice
 from runners.launching.stall_notice import Stalls
 from runners.schedulers import local
-from runners.submit import launch
 from tests import ras_server
 from tests.unit.injob import shim
 
@@ -40,7 +39,7 @@ def job(folder: Path, trainer: str) -> Iterator[tuple[JobPaths, Job]]:
     (folder / "train.py").write_text(trainer)
     paths.log.parent.mkdir()
     paths.code.mkdir()
-    launch.copy_injob(paths)
+    run_folder.copy_injob(paths)
     command = shim.command(folder, *shim.LOCAL, trainer=("train.py",))
     with paths.log.open("wb") as log:
         running = subprocess.Popen(
