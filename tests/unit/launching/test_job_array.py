@@ -60,7 +60,7 @@ def test_runs_of_a_study_share_code_only_with_those_that_have_the_same(tmp_path:
     run_folder.write_all(drafts)
     has = [(draft.paths.code / "recipes").is_dir() for draft in drafts]
     assert has == [False, True, True]
-    first, second = (draft.paths.code / "recipes" / "ranks.py" for draft in drafts[1:])
+    first, second = (draft.paths.code / "recipes" / "distributed.py" for draft in drafts[1:])
     assert first.samefile(second)
 
 
