@@ -24,7 +24,6 @@ from runners.schedulers import slurm
 
 from ..failures import leave, words
 from ..in_process import runner
-from ..tables import each
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +111,10 @@ def test_a_pipe_in_a_run_of_another_user_is_not_waited_for(
     assert "41" in done.stdout or "not a regular file" in done.stderr
 
 
-@each(("failures/rank-0.json", '{"rank": 0}'), ("weights.json", "[1]"), ("exit.json", "[]"))
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("failures/rank-0.json", '{"rank": 0}'), ("weights.json", "[1]"), ("exit.json", "[]")],
+)
 def test_a_damaged_record_is_named(tmp_path: Path, name: str, text: str) -> None:
     paths = a_run(tmp_path / "runs/bad-1", "41", "FAILED")
     paths.failures.mkdir()

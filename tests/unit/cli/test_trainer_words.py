@@ -12,8 +12,6 @@ from runners.cli import COMMANDS, MEANT, cli
 from runners.core.errors import NotFound, UsageError
 from runners.settings import trainers
 
-from ..tables import each
-
 
 def remedy(*words: str) -> list[str]:
     """What is offered instead of these words."""
@@ -22,14 +20,14 @@ def remedy(*words: str) -> list[str]:
     return list(map(str, caught.value.remedies))
 
 
-@each("launch", "plan", "scale")
+@pytest.mark.parametrize("command", ["launch", "plan", "scale"])
 def test_they_are_offered_after_two_dashes(command: str) -> None:
     assert remedy(command, "--nodes", "2", "my trainer.py", "--epochs", "1") == [
         f"runner {command} --nodes 2 'my trainer.py' -- --epochs 1"
     ]
 
 
-@each("--lr=0.1", "-lr", "-z")
+@pytest.mark.parametrize("word", ["--lr=0.1", "-lr", "-z"])
 def test_in_every_form(word: str) -> None:
     assert remedy("launch", "t.py", word, "--", "--y") == [f"runner launch t.py -- {word} --y"]
 
@@ -48,7 +46,7 @@ def test_the_commands_own_options_stay_with_it() -> None:
     ]
 
 
-@each(("5",), (), ("--lr", "0.1"))
+@pytest.mark.parametrize("value", [("5",), (), ("--lr", "0.1")])
 def test_before_the_trainer(value: tuple[str, ...]) -> None:
     assert remedy("launch", "--image", "a.sif", "--epochs", *value, "torch_mnist") == [
         shlex.join(
@@ -66,9 +64,12 @@ def test_without_a_trainer_nothing_far_is_guessed(capsys: pytest.CaptureFixture[
     assert "--qos" not in told
 
 
-@each(
-    (["mpirun", "python", "train.py", "--lr", "1"], "train.py -- --lr 1"),
-    (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["mpirun", "python", "train.py", "--lr", "1"], "train.py -- --lr 1"),
+        (["horovodrun", "-np", "2", "a b.py"], "'a b.py'"),
+    ],
 )
 def test_what_starts_ranks_elsewhere(typed: list[str], offered: str) -> None:
     with pytest.raises(UsageError, match="no recipe named") as caught:
@@ -126,19 +127,22 @@ def refused(*words: str) -> UsageError:
     return caught.value
 
 
-@each(
-    (
-        ["launch", "--image", "a.sif", "--wait", "bash", "-c", "ls"],
-        "runner launch --image a.sif --wait bash -- -c ls",
-    ),
-    (["launch", "bash", "-c", "4"], "runner launch bash -- -c 4"),
-    (["plan", "python3", "-m", "pkg.train", "x"], "runner plan python3 -- -m pkg.train x"),
-    (["launch", "-N", "2", "sh", "-e", "job.sh"], "runner launch -N 2 sh -- -e job.sh"),
-    (["launch", "--", "--epochs", "1"], "runner launch torch_mnist -- --epochs 1"),
-    (
-        ["launch", "-N2", "--wait", "--", "--epochs", "1"],
-        "runner launch -N2 --wait torch_mnist -- --epochs 1",
-    ),
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (
+            ["launch", "--image", "a.sif", "--wait", "bash", "-c", "ls"],
+            "runner launch --image a.sif --wait bash -- -c ls",
+        ),
+        (["launch", "bash", "-c", "4"], "runner launch bash -- -c 4"),
+        (["plan", "python3", "-m", "pkg.train", "x"], "runner plan python3 -- -m pkg.train x"),
+        (["launch", "-N", "2", "sh", "-e", "job.sh"], "runner launch -N 2 sh -- -e job.sh"),
+        (["launch", "--", "--epochs", "1"], "runner launch torch_mnist -- --epochs 1"),
+        (
+            ["launch", "-N2", "--wait", "--", "--epochs", "1"],
+            "runner launch -N2 --wait torch_mnist -- --epochs 1",
+        ),
+    ],
 )
 def test_arguments_come_after_two_dashes(typed: list[str], offered: str) -> None:
     error = refused(*typed)
@@ -158,14 +162,17 @@ def test_a_wrong_value_before_the_trainer_is_the_commands() -> None:
     assert caught.value.code == 2
 
 
-@each(
-    ("submit", "launch"),
-    ("run", "launch"),
-    ("train", "launch"),
-    ("stop", "cancel"),
-    ("tail", "logs"),
-    ("ls", "list"),
-    ("lanch", "launch"),
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("submit", "launch"),
+        ("run", "launch"),
+        ("train", "launch"),
+        ("stop", "cancel"),
+        ("tail", "logs"),
+        ("ls", "list"),
+        ("lanch", "launch"),
+    ],
 )
 def test_a_guessed_command_is_known_by_its_meaning(typed: str, meant: str) -> None:
     with pytest.raises(click.UsageError, match=f"did you mean {meant}\\?"):
@@ -178,18 +185,24 @@ def test_the_words_that_are_guessed_name_commands_of_ours() -> None:
         assert not set(words) & set(COMMANDS)
 
 
-@each(
-    (["launch", "--no-follow", "t.py"], "runner launch t.py"),
-    (["launch", "t.py", "--no-wait", "-N", "2"], "runner launch t.py -N 2"),
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["launch", "--no-follow", "t.py"], "runner launch t.py"),
+        (["launch", "t.py", "--no-wait", "-N", "2"], "runner launch t.py -N 2"),
+    ],
 )
 def test_what_is_off_by_itself_is_left_out(typed: list[str], offered: str) -> None:
     (first,) = refused(*typed).remedies
     assert str(first) == offered
 
 
-@each(
-    (["launch", "", "--nodes", "2"], "runner launch --nodes 2"),
-    (["plan", "--image", "a.sif", "--", ""], "runner plan --image a.sif --"),
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["launch", "", "--nodes", "2"], "runner launch --nodes 2"),
+        (["plan", "--image", "a.sif", "--", ""], "runner plan --image a.sif --"),
+    ],
 )
 def test_an_empty_word_is_no_trainer_and_none_left_out(words: list[str], instead: str) -> None:
     """As "$TRAINER" of a script gives, where the variable is not set."""

@@ -16,8 +16,6 @@ from runners.core.errors import Refused, UsageError
 from runners.core.model import ImageInfo
 from runners.images import local_image
 
-from ..tables import each
-
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ def test_a_machine_without_emulation_refuses_before_it_builds(
     assert "qemu-user-static" in str(refused.value)
 
 
-@each(["my.def"], ["--from", "a.sif", "--horovod"], ["env", "/tmp/x"])
+@pytest.mark.parametrize("words", [["my.def"], ["--from", "a.sif", "--horovod"], ["env", "/tmp/x"]])
 def test_arch_is_for_our_images(words: list[str]) -> None:
     done = CliRunner().invoke(cli, ["build", *words, "--arch", "arm64"])
     assert isinstance(done.exception, UsageError) or done.exit_code == 2

@@ -15,8 +15,6 @@ from containers.definition import Base
 from containers.pip import Addition
 from runners.core.errors import UsageError
 
-from ..tables import each
-
 BASE = Base(
     Path("/images/base.sif"), "d" * 64, {"mine": "yes", "org.label-schema.build-date": "today"}, 10
 )
@@ -97,9 +95,12 @@ def test_both_definitions_are_ones() -> None:
     assert text.rstrip().endswith("fi")
 
 
-@each(
-    ("Bootstrap: docker\nStage: a\n\nBootstrap: docker\nStage: b\n", "/b.sif", "2 stages"),
-    ("Bootstrap: docker\nFrom: a\n", "/b #1.sif", "'#'"),
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("Bootstrap: docker\nStage: a\n\nBootstrap: docker\nStage: b\n", "/b.sif", "2 stages"),
+        ("Bootstrap: docker\nFrom: a\n", "/b #1.sif", "'#'"),
+    ],
 )
 def test_a_definition_that_cannot_be_put_on_a_base_is_refused(
     text: str, path: str, message: str
@@ -135,10 +136,13 @@ def test_a_conflict_names_the_package_that_stays() -> None:
     assert added_packages.held(log) == ["numpy==2.4.0"]
 
 
-@each(
-    ("ERROR: No matching distribution found for foo==3\n", "foo==3"),
-    ("that satisfies the requirement foo<3 (from versions: none)", "foo<3"),
-    ("something else", ""),
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("ERROR: No matching distribution found for foo==3\n", "foo==3"),
+        ("that satisfies the requirement foo<3 (from versions: none)", "foo<3"),
+        ("something else", ""),
+    ],
 )
 def test_the_missing_package_is_found_in_the_log(log: str, name: str) -> None:
     assert pip.missing(log) == name

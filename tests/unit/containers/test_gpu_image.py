@@ -14,8 +14,6 @@ from containers.definition import arguments
 from containers.horovod_image import labels, selftest
 from runners.core.machine import ARM64
 
-from ..tables import each
-
 GPU, GPU13 = catalogue.image("gpu"), catalogue.image("gpu13")
 ARM = catalogue.image("gpu13", ARM64)
 ALL = pytest.mark.parametrize("image", [GPU, GPU13, ARM], ids=["gpu", "gpu13", "gpu13-arm64"])
@@ -41,10 +39,13 @@ Available Tensor Operations:
 """
 
 
-@each(
-    (GPU, "12", {"torch", "tensorflow", "tf-keras"}),
-    (GPU13, "13", {"torch"}),
-    (ARM, "13", {"torch"}),
+@pytest.mark.parametrize(
+    ("image", "cuda", "frameworks"),
+    [
+        (GPU, "12", {"torch", "tensorflow", "tf-keras"}),
+        (GPU13, "13", {"torch"}),
+        (ARM, "13", {"torch"}),
+    ],
 )
 def test_the_lock_has_one_major_version_of_cuda(
     image: Image, cuda: str, frameworks: set[str]
@@ -57,7 +58,7 @@ def test_the_lock_has_one_major_version_of_cuda(
     assert "cpu" not in versions["torch"]
 
 
-@each(GPU13, ARM)
+@pytest.mark.parametrize("image", [GPU13, ARM])
 def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to(image: Image) -> None:
     """All of it from the package index: Debian has that of CUDA 12 only."""
     lock = catalogue.HERE / image.lock
@@ -110,7 +111,7 @@ def test_the_files_that_the_definitions_copy_are_there(image: Image) -> None:
     assert image.slim == f"{image.lock.partition('.')[0]}.slim"
 
 
-@each((0, "13"), (1, "12"))
+@pytest.mark.parametrize(("place", "cuda"), [(0, "13"), (1, "12")])
 def test_the_self_test_asks_for_what_the_compilation_asks_for(place: int, cuda: str) -> None:
     text = WHEEL.read_text()
     assert re.search(r"HOROVOD_GPU_OPERATIONS=NCCL\b", text)

@@ -38,7 +38,6 @@ from runners.planning import solver
 from runners.planning.case import Case
 
 from ..programs import program
-from ..tables import each
 
 OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SPEC = JobSpec(
@@ -96,7 +95,7 @@ def test_words_that_say_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@each("libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12")
+@pytest.mark.parametrize("name", ["libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12"])
 def test_the_mpi_library_is_that_of_c(tmp_path: Path, name: str) -> None:
     (tmp_path / "real.so").write_text("")
     (tmp_path / name).symlink_to("real.so")
@@ -212,7 +211,9 @@ def test_cudas_compiler_is_that_of_the_wheels_for_cuda_13(tmp_path: Path) -> Non
         assert re.search(f'{name}="?{re.escape(found[name])}\\b', definition)
 
 
-@each(("cpu", ["torch", "tensorflow"]), ("gpu13", ["torch"]))
+@pytest.mark.parametrize(
+    ("image", "frameworks"), [("cpu", ["torch", "tensorflow"]), ("gpu13", ["torch"])]
+)
 def test_horovod_is_imported_with_the_frameworks_of_the_lock(
     image: str, frameworks: list[str]
 ) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ..programs import program
-from ..tables import each
 from .test_host_environment import build
 
 NOTHING = {"make": "", "python": "", "mpi": None, "nvcc": None, "nccl": "no nccl.h"}
@@ -33,7 +32,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
 
 
-@each((), ("DIR",), ("--into",), ("--into", "a", "b"))
+@pytest.mark.parametrize("words", [(), ("DIR",), ("--into",), ("--into", "a", "b")])
 def test_it_takes_one_environment(words: tuple[str, ...]) -> None:
     assert build("horovod", *words).exit_code == 2
 

@@ -15,7 +15,6 @@ from containers.lockfile import Pin
 from runners.core.errors import Refused, SystemFault, UsageError
 
 from ..programs import program
-from ..tables import each
 
 SHA = "0123456789abcdef" * 4
 TORCH = Pin("torch", "2.13.0+cpu", SHA)
@@ -28,7 +27,7 @@ def test_a_lock_is_read_back_as_written() -> None:
     assert lockfile.parse(text, "x.lock") == [pins[1], pins[0], *others]
 
 
-@each("cpu", "gpu")
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
 def test_horovod_is_compiled_against_frameworks_and_what_they_require(name: str) -> None:
     found = lockfile.against(catalogue.HERE / catalogue.image(name).lock)
     names = {pin.name for pin in found}
@@ -40,12 +39,15 @@ def test_names_are_compared_as_indexes_do() -> None:
     assert lockfile.parse(f"Google_Pasta==1 --hash=sha256:{SHA}", "x")[0].name == "google-pasta"
 
 
-@each(
-    "torch==2.13.0",
-    f"torch>=2.13.0 --hash=sha256:{SHA}",
-    f"torch==2.13.0 --hash=sha256:{SHA[:-1]}",
-    f"torch==2.13.0 --hash=sha256:{SHA} --hash=sha256:{SHA}",
-    "-r other.lock",
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch==2.13.0",
+        f"torch>=2.13.0 --hash=sha256:{SHA}",
+        f"torch==2.13.0 --hash=sha256:{SHA[:-1]}",
+        f"torch==2.13.0 --hash=sha256:{SHA} --hash=sha256:{SHA}",
+        "-r other.lock",
+    ],
 )
 def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
     with pytest.raises(UsageError, match=r"cpu.lock, line 2: .*\n.*containers.lock"):

@@ -12,8 +12,6 @@ from runners.core import disk_space
 from runners.core.disk_space import Needs, Volume
 from runners.core.errors import Refused, UsageError
 
-from ..tables import each
-
 DEFINITION = """\
 Bootstrap: {{ bootstrap }}
 From: debian:12
@@ -48,30 +46,40 @@ def test_a_good_definition_passes() -> None:
     definition.check(two, "x.def", {})
 
 
-@each(
-    "  # {{ x }}",
-    "%post\n  echo # {{ x }}\n  true",
-    "%POST\n  true",
-    "%%post # why\n  true",
-    "%apprun one\n  true",
-    "%post\n  echo 'bootstrap: x'",
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  # {{ x }}",
+        "%post\n  echo # {{ x }}\n  true",
+        "%POST\n  true",
+        "%%post # why\n  true",
+        "%apprun one\n  true",
+        "%post\n  echo 'bootstrap: x'",
+    ],
 )
 def test_what_apptainer_builds_passes(text: str) -> None:
     definition.check(f" Bootstrap: docker\nFrom: a\n{text}\n", "x.def", {})
 
 
-@each(
-    ("From: a\n", {}, "no line 'Bootstrap"),
-    ("Bootstrap: docker\n%pots\n  x\n", {}, r"line 2: .* section '%pots'\n.*%pots\n.*post"),
-    ("Bootstrap: docker\nForm: a\n", {}, r"line 2: .* keyword 'Form'\n.*: a\n.*from"),
-    ("Bootstrap: docker\napt-get update\n", {}, r"line 2: neither .*\n.*apt-get update"),
-    ("Bootstrap: docker\nFrom: {{ base }}\n", {}, r"'base' has no value\n.*\n.*--build-arg"),
-    ("Bootstrap: docker\n%post\n  %files\n", {}, "line 3: .*'%files'\n.*\nEvery line that begins"),
-    ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
-    ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
-    ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),
-    ("Bootstrap: docker\n%post\n  x#{{ y }}\n", {}, "line 3: 'y' has no value"),
-    (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\ndid you mean bootstrap"),
+@pytest.mark.parametrize(
+    ("text", "given", "message"),
+    [
+        ("From: a\n", {}, "no line 'Bootstrap"),
+        ("Bootstrap: docker\n%pots\n  x\n", {}, r"line 2: .* section '%pots'\n.*%pots\n.*post"),
+        ("Bootstrap: docker\nForm: a\n", {}, r"line 2: .* keyword 'Form'\n.*: a\n.*from"),
+        ("Bootstrap: docker\napt-get update\n", {}, r"line 2: neither .*\n.*apt-get update"),
+        ("Bootstrap: docker\nFrom: {{ base }}\n", {}, r"'base' has no value\n.*\n.*--build-arg"),
+        (
+            "Bootstrap: docker\n%post\n  %files\n",
+            {},
+            "line 3: .*'%files'\n.*\nEvery line that begins",
+        ),
+        ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
+        ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
+        ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),
+        ("Bootstrap: docker\n%post\n  x#{{ y }}\n", {}, "line 3: 'y' has no value"),
+        (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\ndid you mean bootstrap"),
+    ],
 )
 def test_a_bad_definition_is_refused_with_its_line(
     text: str, given: dict[str, str], message: str
@@ -106,16 +114,19 @@ def test_the_mode_is_what_the_tiny_build_showed() -> None:
     assert proot.name == "proot"
 
 
-@each("", "probe id 1000\n", SUBORDINATE)
+@pytest.mark.parametrize("output", ["", "probe id 1000\n", SUBORDINATE])
 def test_a_failed_build_is_no_mode(output: str) -> None:
     assert build_modes.judge((), 1, output) is None
     assert build_modes.judge((), 0, output.replace("id 0", "id 1000")) is None
 
 
-@each(
-    ("kernel.unprivileged_userns_clone", "0", "1"),
-    ("user.max_user_namespaces", "0", "15000"),
-    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+@pytest.mark.parametrize(
+    ("name", "value", "mended"),
+    [
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("user.max_user_namespaces", "0", "15000"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ],
 )
 def test_the_administrators_command_fits_the_obstacle(name: str, value: str, mended: str) -> None:
     assert build_modes.remedy({name: value}, "ada") == f"sudo sysctl -w {name}={mended}"
@@ -130,13 +141,16 @@ y /twice beegfs rw 0 0
 """
 
 
-@each(
-    ("/a.sif", "ext4"),
-    ("/home/a.sif", "nfs4"),
-    ("/home/my images/a.sif", "lustre"),
-    ("/homes/a.sif", "tmpfs"),
-    ("/homesick/a.sif", "ext4"),
-    ("/twice/a.sif", "beegfs"),
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/a.sif", "ext4"),
+        ("/home/a.sif", "nfs4"),
+        ("/home/my images/a.sif", "lustre"),
+        ("/homes/a.sif", "tmpfs"),
+        ("/homesick/a.sif", "ext4"),
+        ("/twice/a.sif", "beegfs"),
+    ],
 )
 def test_the_kind_of_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> None:
     assert disk_space.mount_type(Path(path), MOUNTS) == kind
@@ -147,11 +161,14 @@ def volume(**changes: object) -> Volume:
     return Volume(**{**facts, **changes})  # type: ignore[arg-type]
 
 
-@each(
-    (volume(bytes=10**9), r"no space to build: /s \(ext4\) has 1.0 GB free.* 2.0 GB"),
-    (volume(inodes=10), "10 inodes free, a build needs about 1000"),
-    (volume(flags=os.ST_NOEXEC), "noexec"),
-    (volume(type="tmpfs"), "is in memory, and 1.0 GB"),
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (volume(bytes=10**9), r"no space to build: /s \(ext4\) has 1.0 GB free.* 2.0 GB"),
+        (volume(inodes=10), "10 inodes free, a build needs about 1000"),
+        (volume(flags=os.ST_NOEXEC), "noexec"),
+        (volume(type="tmpfs"), "is in memory, and 1.0 GB"),
+    ],
 )
 def test_a_place_where_no_build_can_end_well_is_refused(found: Volume, message: str) -> None:
     with pytest.raises(Refused, match=message) as caught:
@@ -166,16 +183,19 @@ def test_what_may_do_harm_is_said() -> None:
     assert len(said) == 2
 
 
-@each(
-    ("cp: write error: No space left on device", "the disk is full"),
-    ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "hash differs"),
-    ("ERROR: No matching distribution found for six==9", "not where pip looks"),
-    ("curl: (60) SSL certificate problem: unable", "--ca-certificate"),
-    ("FATAL: ... reading manifest: unauthorized: ...", "user or password"),
-    ("manifest unknown: manifest unknown", "name and tag"),
-    ("dial tcp 127.0.0.1:5000: connect: connection refused", "does not answer"),
-    ("/bin/sh: exec format error", "another architecture"),
-    ("qemu: uncaught target signal 11 (Segmentation fault)", "a newer qemu-user"),
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("cp: write error: No space left on device", "the disk is full"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "hash differs"),
+        ("ERROR: No matching distribution found for six==9", "not where pip looks"),
+        ("curl: (60) SSL certificate problem: unable", "--ca-certificate"),
+        ("FATAL: ... reading manifest: unauthorized: ...", "user or password"),
+        ("manifest unknown: manifest unknown", "name and tag"),
+        ("dial tcp 127.0.0.1:5000: connect: connection refused", "does not answer"),
+        ("/bin/sh: exec format error", "another architecture"),
+        ("qemu: uncaught target signal 11 (Segmentation fault)", "a newer qemu-user"),
+    ],
 )
 def test_a_failure_is_put_in_plain_words_with_its_line(line: str, words: str) -> None:
     log = f"INFO: start\n{line}\nFATAL:   While performing build: exit status 1\n"

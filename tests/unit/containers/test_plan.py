@@ -20,8 +20,6 @@ from containers.build_modes import Mode
 from containers.plan import BuildPlan, Revision
 from runners.core import atomic, digest
 
-from ..tables import each
-
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 REVISION = Revision("1", "abc", 1700000000)
 
@@ -252,7 +250,7 @@ def stopped(context: AbstractContextManager[Path]) -> None:
         raise KeyError
 
 
-@each((0o022, 0o755), (0o077, 0o700), (0o002, 0o755))
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o755)])
 def test_a_folder_is_as_private_as_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
     before = os.umask(mask)
     try:

@@ -10,8 +10,6 @@ import pytest
 
 from containers import catalogue, slim
 
-from ..tables import each
-
 LIST = """\
 # a comment
 drop  package/include   # no headers
@@ -27,7 +25,9 @@ def test_a_list_is_read() -> None:
     ]
 
 
-@each("drop package", "remove package # cost", "drop # cost", "drop x #")
+@pytest.mark.parametrize(
+    "line", ["drop package", "remove package # cost", "drop # cost", "drop x #"]
+)
 def test_a_line_must_say_what_it_costs(line: str) -> None:
     with pytest.raises(slim.SlimError, match=r"line 2 is not 'drop\|strip PATTERN # cost'"):
         slim.parse(f"# header\n{line}\n")
@@ -80,7 +80,7 @@ def test_a_stripped_library_is_smaller_and_still_loads(tmp_path: Path) -> None:
     assert done.stdout == "7\n"
 
 
-@each(*catalogue.IMAGES.values())
+@pytest.mark.parametrize("image", [*catalogue.IMAGES.values()])
 def test_our_own_lists_are_read(image: catalogue.Image) -> None:
     entries = slim.parse((catalogue.HERE / image.slim).read_text(encoding="utf-8"))
     patterns = [entry.pattern for entry in entries]

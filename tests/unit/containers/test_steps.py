@@ -18,8 +18,6 @@ from containers.build_steps import BuildProgress, BuildStep, Status
 from runners.core import machine
 from runners.core.errors import SystemFault
 
-from ..tables import each
-
 
 class Told(BuildProgress):
     """Keeps what was said, and which phases began."""
@@ -63,7 +61,10 @@ def test_one_worker_makes_them_in_their_order() -> None:
     assert "[4/4] d: nothing to do" in told.lines
 
 
-@each((2, 24, 2), (16, 24, 12), (1, 24, 1), (1, 4, 1), (2, 4, 2), (8, 4, 2), (2, 1, 1), (2, 0, 1))
+@pytest.mark.parametrize(
+    ("cores", "gb", "steps"),
+    [(2, 24, 2), (16, 24, 12), (1, 24, 1), (1, 4, 1), (2, 4, 2), (8, 4, 2), (2, 1, 1), (2, 0, 1)],
+)
 def test_cores_and_memory_bound_how_many_run_at_once(cores: int, gb: int, steps: int) -> None:
     assert machine.fitting(cores, gb * 10**9, build_steps.STEP_MEMORY) == steps
 

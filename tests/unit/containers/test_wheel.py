@@ -12,8 +12,6 @@ from containers import plan
 from containers.plan import BuildOptions
 from runners.cli import cli
 
-from ..tables import each
-
 NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
 
 
@@ -37,6 +35,6 @@ def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) ->
     assert sorted(path.name for path in folder.iterdir()) == [NAME, f"{NAME}.sha256"]
 
 
-@each([], ["cpu", "gpu"], ["tpu"], ["cpu", "--from", "x.sif"])
+@pytest.mark.parametrize("words", [[], ["cpu", "gpu"], ["tpu"], ["cpu", "--from", "x.sif"]])
 def test_words_that_name_no_wheel(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["build", "wheel", *words]).exit_code == 2

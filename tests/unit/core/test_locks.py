@@ -11,7 +11,6 @@ from runners.core import locks
 from runners.core.errors import SystemFault
 
 from ..images.test_store import Silent
-from ..tables import each
 
 
 def test_the_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
@@ -26,7 +25,7 @@ def test_the_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
     assert precious.read_text() == "mine"
 
 
-@each((0o755, 0o600), (0o775, 0o660), (0o1777, 0o666))
+@pytest.mark.parametrize(("folder", "wanted"), [(0o755, 0o600), (0o775, 0o660), (0o1777, 0o666)])
 def test_only_who_may_write_there_may_hold_it(tmp_path: Path, folder: int, wanted: int) -> None:
     place, before = tmp_path / "images", os.umask(0)
     try:

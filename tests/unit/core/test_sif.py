@@ -15,8 +15,6 @@ from runners.core.errors import NotFound, Refused, UsageError
 from runners.images import local_image
 from runners.images.facts import image_labels
 
-from ..tables import each
-
 
 def make_sif(
     path: Path,
@@ -50,7 +48,9 @@ def test_labels_are_read(tmp_path: Path) -> None:
     assert image_labels.read(image).labels == {"horovod.version": "0.28.1"}
 
 
-@each((100, "truncated"), (5000, "truncated within"), (5500, ""))
+@pytest.mark.parametrize(
+    ("cut", "words"), [(100, "truncated"), (5000, "truncated within"), (5500, "")]
+)
 def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
     image = make_sif(tmp_path / "a.sif", {}, cut=cut)
     with pytest.raises(Refused, match="cannot be used as an image") as error:
@@ -58,7 +58,7 @@ def test_a_cut_image_is_refused(tmp_path: Path, cut: int, words: str) -> None:
     assert words in error.value.evidence
 
 
-@each(b"", b"#!/bin/sh\necho hello\n" * 100)
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\necho hello\n" * 100])
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b.sif").write_bytes(content)
     with pytest.raises(Refused) as error:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from ..tables import each
+import pytest
 
 PROGRAM = """
 import os, signal, sys, time
@@ -23,7 +23,7 @@ except KeyboardInterrupt as told:
 """
 
 
-@each(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_waits_and_then_ends_with_its_code(number: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(number=int(number))],
@@ -84,7 +84,7 @@ except KeyboardInterrupt:
     assert (done.stdout, done.stderr) == ("tidied up\nthe last word\na later one counts\n", "")
 
 
-@each((signal.SIGINT, True), (signal.SIGTERM, False))
+@pytest.mark.parametrize(("number", "asks"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_only_ctrl_c_leaves_somebody_to_ask(number: int, asks: bool) -> None:
     text = f"""
 import os, signal, time

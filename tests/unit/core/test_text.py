@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from runners.core import text
 
-from ..tables import each
 
-
-@each((0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB"))
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB")],
+)
 def test_sizes_in_words(number: float, words: str) -> None:
     assert text.human_size(number) == words
 

@@ -10,8 +10,6 @@ import pytest
 from runners.core.errors import UsageError
 from runners.core.toml_check import Rule, check, convert, faults, one_of
 
-from ..tables import each
-
 Count = Annotated[int, Rule("0 or more", lambda count: count >= 0)]
 
 
@@ -29,17 +27,20 @@ class Outer:
     one: Optional[Inner] = None  # noqa: UP045 - read as it runs, by Python 3.9 too
 
 
-@each(
-    ({"kinds": "a"}, "unknown key kinds; did you mean kind?"),
-    ({"kind": "c"}, "kind must be one of a, b, not 'c'"),
-    ({"kind": 1}, "kind must be a string, not 1"),
-    ({"parts": {"x": 1}}, "parts.x must be a table, not 1"),
-    ({"parts": {"x": {"size": -1}}}, "parts.x.size must be 0 or more, not -1"),
-    ({"parts": {"x": {"size": True}}}, "parts.x.size must be a whole number, not True"),
-    ({"parts": {"x": {"size": 1, "words": "w"}}}, "parts.x.words must be a list of strings"),
-    ({"listed": {}}, "listed must be a list of tables, not {}"),
-    ({"listed": [{}]}, "listed lacks size"),
-    ({"one": {}}, "one lacks size"),
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"kinds": "a"}, "unknown key kinds; did you mean kind?"),
+        ({"kind": "c"}, "kind must be one of a, b, not 'c'"),
+        ({"kind": 1}, "kind must be a string, not 1"),
+        ({"parts": {"x": 1}}, "parts.x must be a table, not 1"),
+        ({"parts": {"x": {"size": -1}}}, "parts.x.size must be 0 or more, not -1"),
+        ({"parts": {"x": {"size": True}}}, "parts.x.size must be a whole number, not True"),
+        ({"parts": {"x": {"size": 1, "words": "w"}}}, "parts.x.words must be a list of strings"),
+        ({"listed": {}}, "listed must be a list of tables, not {}"),
+        ({"listed": [{}]}, "listed lacks size"),
+        ({"one": {}}, "one lacks size"),
+    ],
 )
 def test_a_fault_has_its_dotted_key(value: dict[str, Any], said: str) -> None:
     (found,) = faults(Outer, value)

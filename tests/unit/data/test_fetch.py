@@ -21,8 +21,6 @@ from runners.data import catalogue, fetch, manifest
 from runners.data.catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
 
-from ..tables import each
-
 CONTENT = bytes(range(256)) * 400
 
 
@@ -335,7 +333,9 @@ def archive(path: Path, *members: tuple[str, bytes], **facts: Any) -> Path:
     return path
 
 
-@each(("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",))
+@pytest.mark.parametrize(
+    "names", [("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), (".",)]
+)
 def test_a_dataset_with_a_name_twice_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     there = archive(tmp_path / "a.tar", *((name, b"x") for name in names))
     (tmp_path / "out").mkdir()

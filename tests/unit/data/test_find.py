@@ -29,8 +29,6 @@ from runners.planning import solver
 from runners.planning.case import Case
 from runners.runtimes import command_lines
 
-from ..tables import each
-
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
     head = pack.SUPERBLOCK.pack(b"hsqs", 7, 0, 131072, 0, 1, 17, 0, 1, 4, 0, 0, size)
@@ -119,7 +117,7 @@ def test_measured(here: Path) -> None:
 NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
 
 
-@each(*NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
     argv = command_lines.bind_option(BindMount(f"/d/{name}", "/data/n", True, "/"))
     if set(name) & set(',:"\n'):
@@ -146,7 +144,10 @@ def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
     return solver.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
 
 
-@each(((Dataset("", Path("/d/a")),), "/data"), ((ONE,), "/data/a"), ((ONE, TWO), "/data"))
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [((Dataset("", Path("/d/a")),), "/data"), ((ONE,), "/data/a"), ((ONE, TWO), "/data")],
+)
 def test_data_dir(data: tuple[Dataset, ...], expected: str) -> None:
     exports = dict(runtimes.exports(solved(*data), "/run"))
     assert exports["APPTAINERENV_DATA_DIR"] == expected
@@ -159,7 +160,7 @@ def test_without_a_container_the_data_is_where_it_is() -> None:
     assert dict(runtimes.exports(staged, "/run"))["DATA_DIR"] == '"$stage/a"'
 
 
-@each(RuntimeName.NONE, RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC)
+@pytest.mark.parametrize("runtime", [RuntimeName.NONE, RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC])
 def test_who_mounts_no_squashfs_says_what_to_do(runtime: RuntimeName) -> None:
     refusals = solved(TWO, runtime=runtime).refusals
     (refusal,) = (r for r in refusals if "squashfs" in r.what)
@@ -178,16 +179,19 @@ GB = 10**9
 CPU = Partition("cpu", 8, 64, default=True, disk_mb=500_000)
 
 
-@each(
-    (1 * GB, 20_000, 2, 0, True, "20000 files, which each epoch opens again"),
-    (1 * GB, 20_000, 1, 0, True, "20000 files"),
-    (1 * GB, 1, 4, 0, False, "a node keeps them in memory"),
-    (10 * GB, 1, 4, 0, True, "10.0 GB for 4 nodes: read once"),
-    (10 * GB, 1, 1, 0, False, "for one node"),
-    (100 * GB, 1, 4, 0, False, "is more than every node has room for"),
-    (100 * GB, 1, 4, 500_000, True, "100.0 GB for 4 nodes"),
-    (100 * GB, 1, 4, 50_000, False, "is more than a node's disk, 52 GB"),
-    (300 * GB, 1, 4, 500_000, False, "300.0 GB takes long to copy"),
+@pytest.mark.parametrize(
+    ("size", "files", "nodes", "disk", "staged", "words"),
+    [
+        (1 * GB, 20_000, 2, 0, True, "20000 files, which each epoch opens again"),
+        (1 * GB, 20_000, 1, 0, True, "20000 files"),
+        (1 * GB, 1, 4, 0, False, "a node keeps them in memory"),
+        (10 * GB, 1, 4, 0, True, "10.0 GB for 4 nodes: read once"),
+        (10 * GB, 1, 1, 0, False, "for one node"),
+        (100 * GB, 1, 4, 0, False, "is more than every node has room for"),
+        (100 * GB, 1, 4, 500_000, True, "100.0 GB for 4 nodes"),
+        (100 * GB, 1, 4, 50_000, False, "is more than a node's disk, 52 GB"),
+        (300 * GB, 1, 4, 500_000, False, "300.0 GB takes long to copy"),
+    ],
 )
 def test_auto_says_why(
     size: int, files: int, nodes: int, disk: int, staged: bool, words: str

@@ -12,13 +12,11 @@ from runners.core.progress import Progress
 from runners.data import manifest, synth
 from runners.data.synth import CIFAR_FOLDER, CIFAR_PIXELS
 
-from ..tables import each
-
 QUIET = Progress()
 SMALL = synth.SyntheticSpec(60, size=8)
 
 
-@each(0o002, 0o077)
+@pytest.mark.parametrize("mask", [0o002, 0o077])
 def test_a_dataset_is_as_open_as_the_umask_says(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
@@ -34,12 +32,14 @@ def made(kind: str, folder: Path, asked: synth.SyntheticSpec = SMALL) -> Path:
     return folder / kind
 
 
-@each(("mnist", 4), ("cifar10", 6), ("imagenet", 72), ("tokens", 3))
+@pytest.mark.parametrize(
+    ("kind", "files"), [("mnist", 4), ("cifar10", 6), ("imagenet", 72), ("tokens", 3)]
+)
 def test_a_kind_has_the_files_of_the_real_one(tmp_path: Path, kind: str, files: int) -> None:
     assert len(list(manifest.names(made(kind, tmp_path)))) == files
 
 
-@each(*synth.KINDS)
+@pytest.mark.parametrize("kind", synth.KINDS)
 def test_the_same_request_gives_the_same_bytes(tmp_path: Path, kind: str) -> None:
     one, again = (made(kind, tmp_path / name) for name in ("1", "2"))
     assert manifest.of_folder(one, "", QUIET).files == manifest.of_folder(again, "", QUIET).files
@@ -63,11 +63,14 @@ def test_classes_can_be_told_apart(tmp_path: Path) -> None:
         assert min(distances, key=lambda label: distances[label]) == record[0]
 
 
-@each(
-    ("mnist", synth.SyntheticSpec(0), "--samples 0 must be 1 or more"),
-    ("mnist", synth.SyntheticSpec(5, classes=11), "--classes 11 must be 1 to 10"),
-    ("imagenet", synth.SyntheticSpec(5, size=0), "--size 0"),
-    ("tokens", synth.SyntheticSpec(5, vocabulary=70_000), "--vocabulary"),
+@pytest.mark.parametrize(
+    ("kind", "asked", "words"),
+    [
+        ("mnist", synth.SyntheticSpec(0), "--samples 0 must be 1 or more"),
+        ("mnist", synth.SyntheticSpec(5, classes=11), "--classes 11 must be 1 to 10"),
+        ("imagenet", synth.SyntheticSpec(5, size=0), "--size 0"),
+        ("tokens", synth.SyntheticSpec(5, vocabulary=70_000), "--vocabulary"),
+    ],
 )
 def test_numbers_that_make_no_dataset(
     tmp_path: Path, kind: str, asked: synth.SyntheticSpec, words: str

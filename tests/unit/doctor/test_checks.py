@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from containers import build_modes
 from runners.core.model import RuntimeName, SchedulerName
 from runners.core.site import Partition, Site
@@ -12,8 +14,6 @@ from runners.doctor.checks.container import ContainerFacts, ContainerStart
 from runners.doctor.checks.slurm import SlurmFacts
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
-
-from ..tables import each
 
 SITE = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
 
@@ -62,15 +62,24 @@ def dumb(command: str) -> Answer:
     return Answer(command, problem=f"{command.split()[0]} did not answer within 10 s")
 
 
-@each(
-    (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
-    (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
-    (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
-    (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
-    (SITE, FINE, "partitions", WARNING, "no partition"),
-    (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
-    (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
-    (replace(SITE, problems=("sinfo: no answer within 10 s",)), FINE, "answers", WARNING, "10 s"),
+@pytest.mark.parametrize(
+    ("site", "facts", "name", "state", "words"),
+    [
+        (SITE, replace(FINE, ping=dumb("scontrol ping")), "controller", FAILURE, "does not answer"),
+        (replace(SITE, mpi_types=("none",)), FINE, "srun --mpi", WARNING, "no pmix"),
+        (SITE, replace(FINE, config={**WELL, "TaskPlugin": ""}), "plugins", WARNING, "not bound"),
+        (SITE, replace(FINE, config={}), "plugins", WARNING, "not understood"),
+        (SITE, FINE, "partitions", WARNING, "no partition"),
+        (SITE, replace(FINE, accounting=dumb("sacct")), "accounting", WARNING, "squeue"),
+        (SITE, replace(FINE, munge=dumb("munge")), "munge", FAILURE, "reject"),
+        (
+            replace(SITE, problems=("sinfo: no answer within 10 s",)),
+            FINE,
+            "answers",
+            WARNING,
+            "10 s",
+        ),
+    ],
 )
 def test_what_is_wrong_with_slurm(
     site: Site, facts: SlurmFacts, name: str, state: str, words: str
@@ -116,14 +125,17 @@ def test_a_good_runtime_is_all_ok() -> None:
     assert set(states(container.check(HERE)).values()) == {OK}
 
 
-@each(
-    (replace(HERE, version=dumb("apptainer --version")), "runtime", FAILURE, "module load"),
-    (replace(HERE, namespace=NO_USERNS), "user namespaces", FAILURE, "max_user_namespaces"),
-    (replace(HERE, namespace=NO_USERNS, setuid=True), "user namespaces", WARNING, "sysctl"),
-    (replace(HERE, subordinate=()), "subordinate ids", WARNING, "sudo"),
-    (replace(HERE, tools={**TOOLS, "squashfuse": ""}), "image mounts", WARNING, "squashfuse"),
-    (replace(HERE, fuse=False), "image mounts", WARNING, "squashfuse"),
-    (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
+@pytest.mark.parametrize(
+    ("facts", "name", "state", "fix"),
+    [
+        (replace(HERE, version=dumb("apptainer --version")), "runtime", FAILURE, "module load"),
+        (replace(HERE, namespace=NO_USERNS), "user namespaces", FAILURE, "max_user_namespaces"),
+        (replace(HERE, namespace=NO_USERNS, setuid=True), "user namespaces", WARNING, "sysctl"),
+        (replace(HERE, subordinate=()), "subordinate ids", WARNING, "sudo"),
+        (replace(HERE, tools={**TOOLS, "squashfuse": ""}), "image mounts", WARNING, "squashfuse"),
+        (replace(HERE, fuse=False), "image mounts", WARNING, "squashfuse"),
+        (replace(HERE, builds=((None, "FATAL"),)), "building", WARNING, "sudo sysctl"),
+    ],
 )
 def test_what_is_wrong_with_the_runtime(
     facts: ContainerFacts, name: str, state: str, fix: str
@@ -133,22 +145,25 @@ def test_what_is_wrong_with_the_runtime(
     assert fix in told(found)
 
 
-@each(
-    (
-        "running a SIF file",
-        Answer("", err=FATAL, problem="exit code 255"),
-        FAILURE,
-        "unset APPTAINER_BIND",
-    ),
-    ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
-    ("running the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
-    (
-        "running a SIF file",
-        Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
-        WARNING,
-        "--sandbox",
-    ),
-    ("running a SIF file", Answer(""), OK, ""),
+@pytest.mark.parametrize(
+    ("what", "answer", "state", "fix"),
+    [
+        (
+            "running a SIF file",
+            Answer("", err=FATAL, problem="exit code 255"),
+            FAILURE,
+            "unset APPTAINER_BIND",
+        ),
+        ("making a SIF file", Answer("", problem="exit code 1"), WARNING, "squashfs-tools"),
+        ("running the image", Answer("", problem="did not answer"), FAILURE, "--sandbox"),
+        (
+            "running a SIF file",
+            Answer("", err="INFO:    Converting SIF file to temporary sandbox...\n"),
+            WARNING,
+            "--sandbox",
+        ),
+        ("running a SIF file", Answer(""), OK, ""),
+    ],
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     found = container.run(ContainerStart(what, answer))
@@ -156,10 +171,13 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     assert fix in told(found)
 
 
-@each(
-    (Site(()), FAILURE),
-    (Site((SchedulerName.SLURM,)), WARNING),
-    (Site((SchedulerName.SLURM,), runtimes=(RuntimeName.SHIFTER,)), OK),
+@pytest.mark.parametrize(
+    ("site", "state"),
+    [
+        (Site(()), FAILURE),
+        (Site((SchedulerName.SLURM,)), WARNING),
+        (Site((SchedulerName.SLURM,), runtimes=(RuntimeName.SHIFTER,)), OK),
+    ],
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
     assert container.absent(site)[0].state == state

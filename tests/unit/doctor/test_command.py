@@ -16,8 +16,6 @@ from runners.core.errors import NotFound, UsageError
 from runners.core.remedy import change, command
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 
-from ..tables import each
-
 
 @pytest.fixture(autouse=True)
 def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,10 +47,13 @@ def test_an_image_that_is_not_there_is_a_finding() -> None:
     assert (found["state"], done.exit_code) == (FAILURE, 80)
 
 
-@each(
-    (["--job"], UsageError),
-    (["--job", "--run", "doctor-1"], UsageError),
-    (["--run", "doctor-1"], NotFound),
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--job"], UsageError),
+        (["--job", "--run", "doctor-1"], UsageError),
+        (["--run", "doctor-1"], NotFound),
+    ],
 )
 def test_what_makes_no_sense(words: list[str], error: type[Exception]) -> None:
     assert isinstance(run(*words).exception, error)

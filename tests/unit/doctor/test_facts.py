@@ -20,7 +20,6 @@ from runners.images import container_runtime
 from runners.injob import trial
 
 from ..programs import program
-from ..tables import each
 
 
 def tree(root: Path, files: dict[str, str]) -> str:
@@ -118,13 +117,16 @@ def test_a_machine_without_such_files_has_none(tmp_path: Path) -> None:
     assert interfaces.ports(nowhere) == []
 
 
-@each(
-    ("eth0", "1", "ethernet"),
-    ("ib0", "32", "ipoib"),
-    ("hsn0", "1", "slingshot"),
-    ("lo", "772", "loopback"),
-    ("docker0", "1", "virtual"),
-    ("can0", "280", "other"),
+@pytest.mark.parametrize(
+    ("name", "hardware", "kind"),
+    [
+        ("eth0", "1", "ethernet"),
+        ("ib0", "32", "ipoib"),
+        ("hsn0", "1", "slingshot"),
+        ("lo", "772", "loopback"),
+        ("docker0", "1", "virtual"),
+        ("can0", "280", "other"),
+    ],
 )
 def test_kinds_of_interfaces(name: str, hardware: str, kind: str) -> None:
     assert interfaces.kind_of(name, hardware) == kind

@@ -19,7 +19,6 @@ from runners.doctor.finding import FAILURE, OK, WARNING, Finding
 from runners.doctor.trial import Outcome
 from runners.injob import trial as injob_trial
 
-from ..tables import each
 from .test_checks import named, states, told
 from .trial import ETH, IB, VIEW, Record, ranks, record
 
@@ -49,7 +48,7 @@ def test_bandwidth_of_four_ranks() -> None:
     assert allreduce["right"]
 
 
-@each(1, 3)
+@pytest.mark.parametrize("wrong", [1, 3])
 def test_wrong_sums_are_seen(wrong: int) -> None:
     assert not injob_trial.measure(Sums(wrong), 4)["right"]
 
@@ -72,18 +71,21 @@ WITHOUT_CROSS = [
 UNEVEN = [record(0, size=3), record(1, size=3, cross_size=1), record(2, size=3, local_size=1)]
 
 
-@each(
-    (ALONE, 4, "ranks", FAILURE),
-    (ranks()[:3], 4, "ranks", FAILURE),
-    (SWAPPED, 4, "places", FAILURE),
-    ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
-    (UNEVEN, 3, "places", OK),
-    (WITHOUT_CROSS, 4, "places", OK),
-    ([*WITHOUT_CROSS[:3], {**WITHOUT_CROSS[3], "local_rank": 0}], 4, "places", FAILURE),
-    ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
-    (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
-    ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),
-    ([record(0, image={"problem": "Permission denied"})], 4, "image", WARNING),
+@pytest.mark.parametrize(
+    ("seen", "started", "name", "state"),
+    [
+        (ALONE, 4, "ranks", FAILURE),
+        (ranks()[:3], 4, "ranks", FAILURE),
+        (SWAPPED, 4, "places", FAILURE),
+        ([record(0), record(1), record(2, cross_rank=0), record(3)], 4, "places", FAILURE),
+        (UNEVEN, 3, "places", OK),
+        (WITHOUT_CROSS, 4, "places", OK),
+        ([*WITHOUT_CROSS[:3], {**WITHOUT_CROSS[3], "local_rank": 0}], 4, "places", FAILURE),
+        ([*ranks()[:2], record(2, image={**VIEW, "sha256": "cd"})], 4, "image", FAILURE),
+        (ranks(gpu="GPU-1"), 4, "GPUs", FAILURE),
+        ([record(rank, gpu=f"GPU-{rank}") for rank in range(4)], 4, "GPUs", OK),
+        ([record(0, image={"problem": "Permission denied"})], 4, "image", WARNING),
+    ],
 )
 def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None:
     found = named(world.check(seen, started), name)
@@ -94,11 +96,14 @@ def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None
 # CPUs
 
 
-@each(
-    (ranks(), {"affinity": OK}, "no two ranks"),
-    (ranks(cpus=[0, 1, 2, 3]), {"affinity": WARNING}, "not bound"),
-    ([record(0), record(1, cpus=[1, 2])], {"affinity": WARNING}, "some CPUs in common"),
-    (ranks(threads=8), {"affinity": OK, "threads": WARNING}, "no two ranks"),
+@pytest.mark.parametrize(
+    ("seen", "wanted", "says"),
+    [
+        (ranks(), {"affinity": OK}, "no two ranks"),
+        (ranks(cpus=[0, 1, 2, 3]), {"affinity": WARNING}, "not bound"),
+        ([record(0), record(1, cpus=[1, 2])], {"affinity": WARNING}, "some CPUs in common"),
+        (ranks(threads=8), {"affinity": OK, "threads": WARNING}, "no two ranks"),
+    ],
 )
 def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None:
     found = world.cpus(seen)
@@ -158,7 +163,7 @@ def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
     assert f"runner doctor --run {tmp_path}" in told(found)
 
 
-@each("[1, 2]", "{", '{"accuracy": 0.9}')
+@pytest.mark.parametrize("text", ["[1, 2]", "{", '{"accuracy": 0.9}'])
 def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> None:
     made = outcome(tmp_path, JobState.COMPLETED)
     made.paths.result.write_text(text)

@@ -13,7 +13,6 @@ from runners.explain.judge import explain
 from runners.injob.rank import problems
 
 from ..failures import leave
-from ..tables import each
 from .test_facts import FAILED, explained, made
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -139,7 +138,7 @@ ERRORS = [
 ]
 
 
-@each(*ERRORS)
+@pytest.mark.parametrize(("error", "name", "cause"), ERRORS)
 def test_an_error_has_its_cause(tmp_path: Path, error: str, name: str, cause: str) -> None:
     said = explained(tmp_path, "", (0, 1.0, error))
     assert said.name == name, said
@@ -156,11 +155,14 @@ def test_words_of_other_programs_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "{who} {0} \\1 %s" in said.cause
 
 
-@each(
-    ("import tensorflow as tf", "A=1", "--env TF_USE_LEGACY_KERAS=1"),
-    ("import keras", "A=1", "${EDITOR:-vi} +2 "),
-    ("from keras import layers", "TF_USE_LEGACY_KERAS=1", "${EDITOR:-vi} +2 "),
-    ("import tf_keras as keras", "TF_USE_LEGACY_KERAS=1", "A script of `tf.keras` takes"),
+@pytest.mark.parametrize(
+    ("imports", "given", "fix"),
+    [
+        ("import tensorflow as tf", "A=1", "--env TF_USE_LEGACY_KERAS=1"),
+        ("import keras", "A=1", "${EDITOR:-vi} +2 "),
+        ("from keras import layers", "TF_USE_LEGACY_KERAS=1", "${EDITOR:-vi} +2 "),
+        ("import tf_keras as keras", "TF_USE_LEGACY_KERAS=1", "A script of `tf.keras` takes"),
+    ],
 )
 def test_keras_2_is_offered_as_the_script_imports_it(
     tmp_path: Path, imports: str, given: str, fix: str
@@ -220,10 +222,13 @@ def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path)
     assert said.traceback[0] == lines[0]
 
 
-@each(
-    ("https://data.example.org/mnist/", "--data mnist"),
-    ("http://fashion-mnist.example.org/", "--data fashion-mnist"),
-    ("https://data.example.org/flowers/", "download it here"),
+@pytest.mark.parametrize(
+    ("place", "fetch"),
+    [
+        ("https://data.example.org/mnist/", "--data mnist"),
+        ("http://fashion-mnist.example.org/", "--data fashion-mnist"),
+        ("https://data.example.org/flowers/", "download it here"),
+    ],
 )
 def test_what_torchvision_could_not_download_is_fetched_before(
     tmp_path: Path, place: str, fetch: str
@@ -312,14 +317,17 @@ def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> N
     assert "destroy_process_group()" in str(said.fix)
 
 
-@each(
-    "0: ",
-    "[default1]:",
-    "[n1:0]:",
-    "(Worker pid=42) ",
-    "10.0.0.4: ",
-    "2026-01-01T00:00:0{}.5Z ",
-    "bar\r",
+@pytest.mark.parametrize(
+    "before",
+    [
+        "0: ",
+        "[default1]:",
+        "[n1:0]:",
+        "(Worker pid=42) ",
+        "10.0.0.4: ",
+        "2026-01-01T00:00:0{}.5Z ",
+        "bar\r",
+    ],
 )
 def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str) -> None:
     """srun --label, torchrun, Ray, pdsh, a collector of logs; a progress bar drawn again."""
@@ -395,7 +403,7 @@ PUBLIC = {
 }
 
 
-@each(*((log, name) for name, log in PUBLIC.items()))
+@pytest.mark.parametrize(("log", "name"), [*((log, name) for name, log in PUBLIC.items())])
 def test_public_logs_that_were_told_another_cause(tmp_path: Path, log: str, name: str) -> None:
     assert explained(tmp_path, log).name == name
 

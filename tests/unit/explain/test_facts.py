@@ -40,7 +40,6 @@ from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
 
 from ..failures import leave, words
-from ..tables import each
 
 TYPED = CommandLine(settings=(Given("image", "a.sif"),), trainer="t.py")
 GOOD_FIELDS: dict[str, Any] = {
@@ -69,7 +68,7 @@ def explained(folder: Path, text: str, *records: tuple[int, float, str]) -> Expl
     return explain(*made(folder, text, *records), FAILED)
 
 
-@each(JobState.PENDING, JobState.RUNNING, JobState.COMPLETED)
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING, JobState.COMPLETED])
 def test_a_job_that_has_not_failed_is_not_explained(tmp_path: Path, state: JobState) -> None:
     run = made(tmp_path, "0@n0 | error: none\n")
     said = explain(*run, Status(state))
@@ -166,36 +165,40 @@ def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
     assert explained(tmp_path, text, (0, 1.0, "ValueError: boom")).rank == 0
 
 
-@each(
-    ("ModuleNotFoundError: No module named 'einops'", "python-module-missing"),
-    ("OSError: [Errno 122] Disk quota exceeded", "quota"),
-    ("OSError: [Errno 5] Input/output error: '/d/x'", "input-output-error"),
-    ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
-    ("FileNotFoundError: Shard missing: /d/x.pt", "file-missing"),
-    ("FileNotFoundError: Config file configs/train.yaml does not exist", "rank-exception"),
-    ("FileNotFoundError: https://example.org/x.bin not found", "rank-exception"),
-    ("FileNotFoundError: missing train/val folders", "rank-exception"),
-    ("ValueError: requires 8 GPUs, but world size is 4", "rank-exception"),
-    ("ValueError: it needs 2 GPUs of memory but got 16 GB free", "rank-exception"),
-    (
-        "ValueError: requires 1 GPU with compute capability 8.0, but your GPU found is 7.0",
-        "rank-exception",
-    ),
-    ("ValueError: expected 1 GPUs but got 4", "rank-exception"),
-    (
-        "NotFoundError: Trying to access resource hash_table_7 located in device "
-        "/job:localhost/replica:0/task:0/device:CPU:0 from device /device:GPU:0",
-        "rank-exception",
-    ),
-    ("ValueError: Unknown device cuda:4 for local_rank 4", "rank-exception"),
-    ("RuntimeError: No such device: local_rank 4 of 4", "rank-exception"),
-    (
-        "RuntimeError: Native API failed. Native API returns: -11 (PI_ERROR_BUILD_PROGRAM_FAILURE)",
-        "rank-exception",
-    ),
-    ("RuntimeError: Native API returns: -30 (PI_ERROR_INVALID_VALUE)", "rank-exception"),
-    ("DatasetNotFoundError: Dataset foo not found", "rank-exception"),
-    ("MyOwnError: odd", "rank-exception"),
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("ModuleNotFoundError: No module named 'einops'", "python-module-missing"),
+        ("OSError: [Errno 122] Disk quota exceeded", "quota"),
+        ("OSError: [Errno 5] Input/output error: '/d/x'", "input-output-error"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/d/x'", "file-missing"),
+        ("FileNotFoundError: Shard missing: /d/x.pt", "file-missing"),
+        ("FileNotFoundError: Config file configs/train.yaml does not exist", "rank-exception"),
+        ("FileNotFoundError: https://example.org/x.bin not found", "rank-exception"),
+        ("FileNotFoundError: missing train/val folders", "rank-exception"),
+        ("ValueError: requires 8 GPUs, but world size is 4", "rank-exception"),
+        ("ValueError: it needs 2 GPUs of memory but got 16 GB free", "rank-exception"),
+        (
+            "ValueError: requires 1 GPU with compute capability 8.0, but your GPU found is 7.0",
+            "rank-exception",
+        ),
+        ("ValueError: expected 1 GPUs but got 4", "rank-exception"),
+        (
+            "NotFoundError: Trying to access resource hash_table_7 located in device "
+            "/job:localhost/replica:0/task:0/device:CPU:0 from device /device:GPU:0",
+            "rank-exception",
+        ),
+        ("ValueError: Unknown device cuda:4 for local_rank 4", "rank-exception"),
+        ("RuntimeError: No such device: local_rank 4 of 4", "rank-exception"),
+        (
+            "RuntimeError: Native API failed. Native API returns: -11 "
+            "(PI_ERROR_BUILD_PROGRAM_FAILURE)",
+            "rank-exception",
+        ),
+        ("RuntimeError: Native API returns: -30 (PI_ERROR_INVALID_VALUE)", "rank-exception"),
+        ("DatasetNotFoundError: Dataset foo not found", "rank-exception"),
+        ("MyOwnError: odd", "rank-exception"),
+    ],
 )
 def test_a_log_without_records_is_explained_by_its_first_exception(
     tmp_path: Path, error: str, name: str
@@ -276,23 +279,26 @@ def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
 
 
 # Not caused on the cluster, which has no GPU: seen as text only (PyTorch 2.10, NCCL 2.27).
-@each(
-    (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has",
-        "gpu-memory",
-        "Take a smaller batch",
-    ),
-    (
-        "RuntimeError: CUDA error: invalid device ordinal",
-        "no-such-gpu",
-        "Where each rank sees one GPU alone (`--gpus-per-task 1`), that is number 0",
-    ),
-    (
-        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system",
-        "nccl",
-        "--env NCCL_DEBUG=INFO",
-    ),
-    ("RuntimeError: No CUDA GPUs are available", "no-gpu", "--nv --gpus-per-node 1"),
+@pytest.mark.parametrize(
+    ("message", "name", "fix"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has",
+            "gpu-memory",
+            "Take a smaller batch",
+        ),
+        (
+            "RuntimeError: CUDA error: invalid device ordinal",
+            "no-such-gpu",
+            "Where each rank sees one GPU alone (`--gpus-per-task 1`), that is number 0",
+        ),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system",
+            "nccl",
+            "--env NCCL_DEBUG=INFO",
+        ),
+        ("RuntimeError: No CUDA GPUs are available", "no-gpu", "--nv --gpus-per-node 1"),
+    ],
 )
 def test_gpus_as_text(tmp_path: Path, message: str, name: str, fix: str) -> None:
     said = explained(tmp_path, "", (0, 1.0, f"{message}"))
@@ -318,98 +324,108 @@ def test_no_user_namespaces_as_text(tmp_path: Path) -> None:
 NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached": []}
 
 
-@each(
-    (kinds.PORT_TAKEN, {"port": 29512}, "port-taken", 0, "the same command once more"),
-    (
-        kinds.NO_INTERFACE,
-        {"wanted": ["ib9"], "usable": ["ib0", "eth0"]},
-        "wrong-interface",
-        0,
-        "--network-interfaces ib0",
-    ),
-    (kinds.MISLEADING_NAME, {"interface": "eth0"}, "misleading-host-name", 0, "--controller mpi"),
-    (
-        kinds.NOT_MET,
-        {**NOBODY, "late": [[1, "n2"]], "silent": [[3, "n4"]]},
-        "rank-did-not-come",
-        1,
-        "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600",
-    ),
-    (
-        kinds.NOT_MET,
-        {**NOBODY, "silent": [[3, ""]]},
-        "rank-did-not-come",
-        3,
-        "runner logs --rank 3 42",
-    ),
-    (
-        kinds.NOT_MET,
-        {**NOBODY, "unreached": [[0, "n1"]]},
-        "rank-did-not-come",
-        0,
-        "runner doctor --job --nodes 2 --image a.sif",
-    ),
-    (
-        kinds.WORLD_SIZE,
-        {"tasks": 4, "world": 1, "framework": "Horovod"},
-        "size-mismatch",
-        0,
-        "--controller gloo",
-    ),
-    (
-        kinds.WORLD_SIZE,
-        {"tasks": 4, "world": 1, "framework": "tf.distribute"},
-        "size-mismatch",
-        0,
-        "--tf-config",
-    ),
-    (kinds.NO_WORLD_FORMED, {"tasks": 4, "alone": []}, "ranks-alone", 0, "--no-gate"),
-    (
-        kinds.NO_WORLD_FORMED,
-        {"tasks": 4, "alone": ["mpi4py"]},
-        "ranks-alone",
-        0,
-        "--controller mpi --mpi pmix",
-    ),
-    (
-        kinds.NO_WORLD_FORMED,
-        {"tasks": 2, "alone": [], "imports": ["lightning", "torch"]},
-        "ranks-alone",
-        0,
-        'Trainer(num_nodes=NODES, strategy="ddp")',
-    ),
-    (
-        kinds.NO_WORLD_FORMED,
-        {"tasks": 2, "alone": [], "imports": ["tensorflow"]},
-        "ranks-alone",
-        0,
-        "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config",
-    ),
-    (
-        kinds.SEVERAL_WORLDS,
-        {"tasks": 2, "world": 2, "framework": "Horovod", "why": "tasks 0 and 1 both have ..."},
-        "several-worlds",
-        0,
-        "runner launch --ntasks-per-node N ... train.py",
-    ),
-    (
-        kinds.DIFFERENT_WEIGHTS,
-        {"parameter": "fc.weight", "cause": "no gradients ...", "remedy": "DDP(model)"},
-        "different-weights",
-        0,
-        "DDP(model); or, for ranks that train models of their own on purpose: runner launch --no-",
-    ),
-    (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
-    (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
-    (
-        kinds.DRIVER,
-        {"reason": kinds.NO_DRIVER, "evidence": ["no library"]},
-        "driver-mismatch",
-        0,
-        "--no-nv",
-    ),
-    (kinds.CPU, {"evidence": ["no avx2"]}, "cpu-too-old", 0, "--exclude"),
-    (kinds.NOT_STAGED, {"what": "image"}, "staging-failed", 0, "--stage-image none"),
+@pytest.mark.parametrize(
+    ("kind", "fields", "name", "rank", "fix"),
+    [
+        (kinds.PORT_TAKEN, {"port": 29512}, "port-taken", 0, "the same command once more"),
+        (
+            kinds.NO_INTERFACE,
+            {"wanted": ["ib9"], "usable": ["ib0", "eth0"]},
+            "wrong-interface",
+            0,
+            "--network-interfaces ib0",
+        ),
+        (
+            kinds.MISLEADING_NAME,
+            {"interface": "eth0"},
+            "misleading-host-name",
+            0,
+            "--controller mpi",
+        ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "late": [[1, "n2"]], "silent": [[3, "n4"]]},
+            "rank-did-not-come",
+            1,
+            "--env HOROVOD_GLOO_TIMEOUT_SECONDS=600",
+        ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "silent": [[3, ""]]},
+            "rank-did-not-come",
+            3,
+            "runner logs --rank 3 42",
+        ),
+        (
+            kinds.NOT_MET,
+            {**NOBODY, "unreached": [[0, "n1"]]},
+            "rank-did-not-come",
+            0,
+            "runner doctor --job --nodes 2 --image a.sif",
+        ),
+        (
+            kinds.WORLD_SIZE,
+            {"tasks": 4, "world": 1, "framework": "Horovod"},
+            "size-mismatch",
+            0,
+            "--controller gloo",
+        ),
+        (
+            kinds.WORLD_SIZE,
+            {"tasks": 4, "world": 1, "framework": "tf.distribute"},
+            "size-mismatch",
+            0,
+            "--tf-config",
+        ),
+        (kinds.NO_WORLD_FORMED, {"tasks": 4, "alone": []}, "ranks-alone", 0, "--no-gate"),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 4, "alone": ["mpi4py"]},
+            "ranks-alone",
+            0,
+            "--controller mpi --mpi pmix",
+        ),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 2, "alone": [], "imports": ["lightning", "torch"]},
+            "ranks-alone",
+            0,
+            'Trainer(num_nodes=NODES, strategy="ddp")',
+        ),
+        (
+            kinds.NO_WORLD_FORMED,
+            {"tasks": 2, "alone": [], "imports": ["tensorflow"]},
+            "ranks-alone",
+            0,
+            "tf.distribute.MultiWorkerMirroredStrategy(), and runner launch --tf-config",
+        ),
+        (
+            kinds.SEVERAL_WORLDS,
+            {"tasks": 2, "world": 2, "framework": "Horovod", "why": "tasks 0 and 1 both have ..."},
+            "several-worlds",
+            0,
+            "runner launch --ntasks-per-node N ... train.py",
+        ),
+        (
+            kinds.DIFFERENT_WEIGHTS,
+            {"parameter": "fc.weight", "cause": "no gradients ...", "remedy": "DDP(model)"},
+            "different-weights",
+            0,
+            "DDP(model); or, for ranks that train models of their own on purpose: "
+            "runner launch --no-",
+        ),
+        (kinds.RENDEZVOUS, {}, "no-world", 0, "runner logs"),
+        (kinds.HOST_MPI, {"error": "no libmpi"}, "host-mpi-mismatch", 0, "leave out --host-mpi"),
+        (
+            kinds.DRIVER,
+            {"reason": kinds.NO_DRIVER, "evidence": ["no library"]},
+            "driver-mismatch",
+            0,
+            "--no-nv",
+        ),
+        (kinds.CPU, {"evidence": ["no avx2"]}, "cpu-too-old", 0, "--exclude"),
+        (kinds.NOT_STAGED, {"what": "image"}, "staging-failed", 0, "--stage-image none"),
+    ],
 )
 def test_a_kind_has_its_explanation(
     tmp_path: Path, kind: str, fields: dict[str, object], name: str, rank: int, fix: str
@@ -421,7 +437,7 @@ def test_a_kind_has_its_explanation(
     assert str(said.fix).startswith(fix), said
 
 
-@each(True, False)
+@pytest.mark.parametrize("recorded", [True, False])
 def test_what_open_mpi_says_comes_before_that_a_rank_ended_in_init(
     tmp_path: Path, recorded: bool
 ) -> None:
@@ -530,9 +546,17 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     assert explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT)).others == ()
 
 
-@each(
-    (100_000, 158, "10:32:55", "--time 01:00:00 --requeue-limit 22 --requeue --signal USR1@120"),
-    (1000, 100, "10:00", "--time 01:00:00 --requeue --signal USR1@120"),
+@pytest.mark.parametrize(
+    ("steps", "step", "needs", "offered"),
+    [
+        (
+            100_000,
+            158,
+            "10:32:55",
+            "--time 01:00:00 --requeue-limit 22 --requeue --signal USR1@120",
+        ),
+        (1000, 100, "10:00", "--time 01:00:00 --requeue --signal USR1@120"),
+    ],
 )
 def test_a_training_that_cannot_finish_within_its_limit(
     tmp_path: Path, steps: int, step: int, needs: str, offered: str
@@ -665,11 +689,14 @@ def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path)
         assert ("runner build" in str(said.fix)) is offered, said
 
 
-@each(
-    ("", "disk-full"),
-    ("0@n0 | RuntimeError: shapes do not fit\n", "rank-exception"),
-    ("0@n0 | OSError\nsrun: error: n0: task 0: Exited with exit code 1\n", "disk-full"),
-    ("srun: error: n0: task 0: Killed\n", "rank-killed"),
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        ("", "disk-full"),
+        ("0@n0 | RuntimeError: shapes do not fit\n", "rank-exception"),
+        ("0@n0 | OSError\nsrun: error: n0: task 0: Exited with exit code 1\n", "disk-full"),
+        ("srun: error: n0: task 0: Killed\n", "rank-killed"),
+    ],
 )
 def test_ranks_that_trained_and_could_record_nothing_had_no_space(
     tmp_path: Path, end: str, name: str

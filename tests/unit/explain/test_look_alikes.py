@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runners.explain.explanation import Explanation
 from runners.explain.judge import explain
 
-from ..tables import each
 from .test_errors import TRACEBACK
 from .test_facts import FAILED, explained, made, planned
 
@@ -39,7 +40,7 @@ def test_a_package_is_missing_where_conda_did_not_activate(tmp_path: Path) -> No
     assert told == ("python-module-missing", "likely", True), why
 
 
-@each(("utils", "none"), ("torch", "apptainer"))
+@pytest.mark.parametrize(("module", "runtime"), [("utils", "none"), ("torch", "apptainer")])
 def test_conda_is_not_to_blame_for_another_module(
     tmp_path: Path, module: str, runtime: str
 ) -> None:
@@ -47,10 +48,13 @@ def test_conda_is_not_to_blame_for_another_module(
     assert (why.name, "conda" in f"{why.cause} {why.fix}") == ("python-module-missing", False), why
 
 
-@each(
-    ("l.weight 2x32 1", "m.weight 2x32 1", "checkpoint-into-size-1", "likely"),
-    ("net.1.weight 64x32 1", "net.2.weight 10x64 64x32", "checkpoint-shapes", "certain"),
-    ("l.weight 2x32 0", "m.weight 2x32 0", "checkpoint-into-sharded", "certain"),
+@pytest.mark.parametrize(
+    ("one", "two", "name", "sure"),
+    [
+        ("l.weight 2x32 1", "m.weight 2x32 1", "checkpoint-into-size-1", "likely"),
+        ("net.1.weight 64x32 1", "net.2.weight 10x64 64x32", "checkpoint-shapes", "certain"),
+        ("l.weight 2x32 0", "m.weight 2x32 0", "checkpoint-into-sharded", "certain"),
+    ],
 )
 def test_a_weight_of_size_1_is_a_shard_only_beside_no_other(
     tmp_path: Path, one: str, two: str, name: str, sure: str
@@ -59,7 +63,9 @@ def test_a_weight_of_size_1_is_a_shard_only_beside_no_other(
     assert (why.name, why.certainty.value) == (name, sure), why
 
 
-@each("Exception ignored in: <function f>", "Exception in thread Thread-1 (send):")
+@pytest.mark.parametrize(
+    "head", ["Exception ignored in: <function f>", "Exception in thread Thread-1 (send):"]
+)
 def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: str) -> None:
     home = "/home/u/.local/lib/python3.10/site-packages/wandb/x.py"
     other = f'{head}\n{TRACEBACK}\n  File "{home}", line 9, in f\nTypeError: x'
@@ -67,22 +73,32 @@ def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: 
     assert why.name == "python-module-missing", why
 
 
-@each(
-    ("numactl: execution of `./train.py': Permission denied", "program-not-executable"),
-    ("numactl: execution of `python': No such file or directory", "command-missing"),
-    ("libnuma: Warning: node argument 4 is out of range", "slurm-memory-bind"),
-    ("numactl: unrecognized option '--membnd=0'", "unknown"),
-    ("numactl: This system does not support NUMA policy", "unknown"),
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("numactl: execution of `./train.py': Permission denied", "program-not-executable"),
+        ("numactl: execution of `python': No such file or directory", "command-missing"),
+        ("libnuma: Warning: node argument 4 is out of range", "slurm-memory-bind"),
+        ("numactl: unrecognized option '--membnd=0'", "unknown"),
+        ("numactl: This system does not support NUMA policy", "unknown"),
+    ],
 )
 def test_numactl_does_not_fail_by_nodes_alone(tmp_path: Path, line: str, name: str) -> None:
     assert explained(tmp_path, line).name == name
 
 
-@each(
-    ('/w/t.py", line 3, in clean', "os.remove(args.old)", "race-delete"),
-    ('/usr/lib/python3.12/shutil.py", line 7, in rmtree', "orig_st = os.lstat(p)", "race-delete"),
-    ('/usr/lib/python3.12/pathlib.py", line 7, in unlink', "os.unlink(self)", "race-delete"),
-    ('/w/t.py", line 3, in remove', "with open(path) as file:", "file-missing"),
+@pytest.mark.parametrize(
+    ("frame", "code", "name"),
+    [
+        ('/w/t.py", line 3, in clean', "os.remove(args.old)", "race-delete"),
+        (
+            '/usr/lib/python3.12/shutil.py", line 7, in rmtree',
+            "orig_st = os.lstat(p)",
+            "race-delete",
+        ),
+        ('/usr/lib/python3.12/pathlib.py", line 7, in unlink', "os.unlink(self)", "race-delete"),
+        ('/w/t.py", line 3, in remove', "with open(path) as file:", "file-missing"),
+    ],
 )
 def test_what_is_to_be_removed_is_gone_or_never_was(
     tmp_path: Path, frame: str, code: str, name: str

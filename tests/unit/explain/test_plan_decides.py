@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.contract import failure_kinds as kinds
 from runners.core.command_line import CommandLine, Given
 from runners.core.model import BindMount
@@ -16,7 +18,6 @@ from runners.explain.judge import explain
 from runners.injob.rank.problems import Problem
 
 from ..failures import leave, words
-from ..tables import each
 from .test_facts import FAILED, OWN, made, planned
 
 ADDED = ("command", "image", "data", "binds", "env", "sbatch_args")  # to form 5, one by one
@@ -123,12 +124,14 @@ CASES: Mapping[str, tuple[str, Problem | None, dict[str, Any], dict[str, str], s
 }
 
 
-@each(CASES)
+@pytest.mark.parametrize(
+    ("log", "problem", "requested", "typed", "fix", "without"), CASES.values(), ids=CASES
+)
 def test_a_fix_rests_on_the_plan(
     tmp_path: Path,
     log: str,
     problem: Problem | None,
-    request: dict[str, Any],
+    requested: dict[str, Any],
     typed: dict[str, str],
     fix: str,
     without: str,
@@ -145,8 +148,8 @@ def test_a_fix_rests_on_the_plan(
     def told(of_typed: bool) -> str:
         return str(explain(paths, launched if of_typed else otherwise, FAILED).fix)
 
-    request = dict(request)
-    planned(paths, trainer=request.pop("trainer", OWN), request=request)
+    requested = dict(requested)
+    planned(paths, trainer=requested.pop("trainer", OWN), request=requested)
     assert told(False) == fix, "the plan has it, though nobody typed it"
     planned(paths)
     assert told(True) == without, "the plan does not have it, whatever was typed"

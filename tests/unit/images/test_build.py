@@ -21,7 +21,6 @@ from runners.images.build_request import BuildKind, ImageRequest
 from ..core.test_sif import make_sif
 from ..listener import Told
 from ..programs import program
-from ..tables import each
 
 DEFINITION = "Bootstrap: docker\nFrom: x\n"
 PYTHON = json.dumps({"python": "/usr/bin/python3", "pip": "24.0", "packages": {}})
@@ -108,12 +107,15 @@ def test_an_error_of_the_system_names_the_file_and_where_there_is_room(
     assert fault.value.what.startswith("No space left on device: /scratch/x\nFree some, or name")
 
 
-@each(
-    ("cpu", None, {}, BuildKind.PACKAGED),
-    ("my.def", None, {"given": "--build-arg"}, BuildKind.DEFINITION),
-    ("folder/def", None, {}, BuildKind.DEFINITION),
-    (None, "a.sif", {"horovod": "--horovod"}, BuildKind.ADDED),
-    (None, "a.sif", {"def_file": "--def", "given": "--build-arg"}, BuildKind.ON_TOP),
+@pytest.mark.parametrize(
+    ("target", "origin", "given", "kind"),
+    [
+        ("cpu", None, {}, BuildKind.PACKAGED),
+        ("my.def", None, {"given": "--build-arg"}, BuildKind.DEFINITION),
+        ("folder/def", None, {}, BuildKind.DEFINITION),
+        (None, "a.sif", {"horovod": "--horovod"}, BuildKind.ADDED),
+        (None, "a.sif", {"def_file": "--def", "given": "--build-arg"}, BuildKind.ON_TOP),
+    ],
 )
 def test_what_is_built_follows_from_the_options(
     target: str | None, origin: str | None, given: dict[str, str], kind: BuildKind

@@ -15,15 +15,17 @@ from runners.images import inspect
 from runners.images.facts import environment
 
 from ..programs import program
-from ..tables import each
 
 
-@each(
-    (RuntimeName.SHIFTER, "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
-    (RuntimeName.SHIFTER, "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
-    (RuntimeName.PODMAN_HPC, "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
-    (RuntimeName.PODMAN_HPC, "docker://a/b:1", "a/b:1"),
-    (RuntimeName.PODMAN, "docker://login:5000/a/b:1", "login:5000/a/b:1"),
+@pytest.mark.parametrize(
+    ("runtime", "name", "path"),
+    [
+        (RuntimeName.SHIFTER, "docker:nersc/pytorch:1", "docker:nersc/pytorch:1"),
+        (RuntimeName.SHIFTER, "docker://nersc/pytorch:1", "docker:nersc/pytorch:1"),
+        (RuntimeName.PODMAN_HPC, "registry.example.org/a/b:1", "registry.example.org/a/b:1"),
+        (RuntimeName.PODMAN_HPC, "docker://a/b:1", "a/b:1"),
+        (RuntimeName.PODMAN, "docker://login:5000/a/b:1", "login:5000/a/b:1"),
+    ],
 )
 def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
     image = environment.image(name, runtime)
@@ -31,14 +33,14 @@ def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
     assert runtime in image.problem
 
 
-@each("oras://a/b:1", "a b", "https://a/b.sif")
+@pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
 def test_what_is_no_name_in_a_store(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
         environment.image(name, RuntimeName.SHIFTER)
     assert "shifterimg pull" in str(told.value)
 
 
-@each(RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.NONE)
+@pytest.mark.parametrize("runtime", [RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.NONE])
 def test_no_image(runtime: RuntimeName) -> None:
     with pytest.raises(UsageError, match="no image was given"):
         environment.image(None, runtime)

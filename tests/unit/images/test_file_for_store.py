@@ -10,8 +10,6 @@ from runners.core.errors import Refused
 from runners.core.model import RuntimeName
 from runners.images import file_for_store
 
-from ..tables import each
-
 SHIFTER, PODMAN_HPC = RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC
 
 
@@ -49,12 +47,15 @@ def test_the_sites_apptainer_comes_first() -> None:
     assert first.options == (("runtime", "apptainer"),)
 
 
-@each(
-    ("docker:ada/horovod:gpu", SHIFTER),
-    ("localhost/horovod:latest", PODMAN_HPC),
-    ("my.sif", RuntimeName.APPTAINER),
-    ("my.sif", RuntimeName.NONE),
-    (None, SHIFTER),
+@pytest.mark.parametrize(
+    ("name", "runtime"),
+    [
+        ("docker:ada/horovod:gpu", SHIFTER),
+        ("localhost/horovod:latest", PODMAN_HPC),
+        ("my.sif", RuntimeName.APPTAINER),
+        ("my.sif", RuntimeName.NONE),
+        (None, SHIFTER),
+    ],
 )
 def test_what_is_no_such_file(name: str | None, runtime: RuntimeName) -> None:
     file_for_store.check(name, runtime, ())

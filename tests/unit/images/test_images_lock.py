@@ -12,8 +12,6 @@ from runners.core.errors import SystemFault, UsageError
 from runners.images.store import images_lock
 from runners.images.store.images_lock import LockedImage
 
-from ..tables import each
-
 ONE = LockedImage("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026-11-21T10:00:00Z")
 
 
@@ -44,21 +42,24 @@ def test_parallel_writers_lose_nothing(tmp_path: Path) -> None:
     assert list(images_lock.read(path)) == entries
 
 
-@each(
-    ("[[image]\n", "not valid TOML"),
-    ("[launch]\n", "images.lock: unknown key launch; one of: image"),
-    ("image = 1\n", "image must be a list of tables, not 1"),
-    ("[[image]]\nname = 'a'\n", "(?s)image lacks source.*image lacks digest"),
-    (
-        images_lock.text([ONE]).replace("size = 5", 'size = "5"'),
-        "image.size must be a whole number",
-    ),
-    (images_lock.text([ONE]).replace("sha256:0", "sha256:x"), "image.digest must be sha256: "),
-    (
-        images_lock.text([ONE]).replace("a.sif", "../../../home/ada/x.sif"),
-        "image.name must be a file's name that ends in .sif, not '../../../home/ada/x.sif'",
-    ),
-    ("a = " + "[" * 4000, "not valid TOML"),
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[[image]\n", "not valid TOML"),
+        ("[launch]\n", "images.lock: unknown key launch; one of: image"),
+        ("image = 1\n", "image must be a list of tables, not 1"),
+        ("[[image]]\nname = 'a'\n", "(?s)image lacks source.*image lacks digest"),
+        (
+            images_lock.text([ONE]).replace("size = 5", 'size = "5"'),
+            "image.size must be a whole number",
+        ),
+        (images_lock.text([ONE]).replace("sha256:0", "sha256:x"), "image.digest must be sha256: "),
+        (
+            images_lock.text([ONE]).replace("a.sif", "../../../home/ada/x.sif"),
+            "image.name must be a file's name that ends in .sif, not '../../../home/ada/x.sif'",
+        ),
+        ("a = " + "[" * 4000, "not valid TOML"),
+    ],
 )
 def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / images_lock.FILE

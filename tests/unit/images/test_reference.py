@@ -11,23 +11,24 @@ from runners.core.http import is_loopback
 from runners.images import reference
 from runners.images.reference import parse, target
 
-from ..tables import each
-
 DIGEST = "sha256:" + "a1" * 32
 
 
-@each(
-    ("oras://reg.org/team/train:v1", "reg.org", "team/train", "v1", "train_v1.sif"),
-    ("oras://reg.org:5000/train", "reg.org:5000", "train", "latest", "train_latest.sif"),
-    ("oras://localhost/train:1.0-rc", "localhost", "train", "1.0-rc", "train_1.0-rc.sif"),
-    ("oras://[::1]:5000/a/b:c", "[::1]:5000", "a/b", "c", "b_c.sif"),
-    ("docker://debian", "registry-1.docker.io", "library/debian", "latest", ""),
-    ("docker://ada/train:v1", "registry-1.docker.io", "ada/train", "v1", "train_v1.sif"),
-    ("docker://docker.io/debian:12", "registry-1.docker.io", "library/debian", "12", ""),
-    ("docker://index.docker.io/a/b", "registry-1.docker.io", "a/b", "latest", ""),
-    ("docker://nvcr.io/nvidia/pytorch:24.12-py3", "nvcr.io", "nvidia/pytorch", "24.12-py3", ""),
-    (f"oras://r.org/a@{DIGEST}", "r.org", "a", DIGEST, "a_sha256-a1a1a1a1a1a1.sif"),
-    (f"docker://r.org/a:v1@{DIGEST}", "r.org", "a", DIGEST, "a_v1.sif"),
+@pytest.mark.parametrize(
+    ("text", "server", "repository", "place", "name"),
+    [
+        ("oras://reg.org/team/train:v1", "reg.org", "team/train", "v1", "train_v1.sif"),
+        ("oras://reg.org:5000/train", "reg.org:5000", "train", "latest", "train_latest.sif"),
+        ("oras://localhost/train:1.0-rc", "localhost", "train", "1.0-rc", "train_1.0-rc.sif"),
+        ("oras://[::1]:5000/a/b:c", "[::1]:5000", "a/b", "c", "b_c.sif"),
+        ("docker://debian", "registry-1.docker.io", "library/debian", "latest", ""),
+        ("docker://ada/train:v1", "registry-1.docker.io", "ada/train", "v1", "train_v1.sif"),
+        ("docker://docker.io/debian:12", "registry-1.docker.io", "library/debian", "12", ""),
+        ("docker://index.docker.io/a/b", "registry-1.docker.io", "a/b", "latest", ""),
+        ("docker://nvcr.io/nvidia/pytorch:24.12-py3", "nvcr.io", "nvidia/pytorch", "24.12-py3", ""),
+        (f"oras://r.org/a@{DIGEST}", "r.org", "a", DIGEST, "a_sha256-a1a1a1a1a1a1.sif"),
+        (f"docker://r.org/a:v1@{DIGEST}", "r.org", "a", DIGEST, "a_v1.sif"),
+    ],
 )
 def test_registries(text: str, server: str, repository: str, place: str, name: str) -> None:
     found = parse(text)
@@ -42,22 +43,25 @@ def test_the_runtime_is_given_a_tag_or_a_digest_but_not_both() -> None:
     assert parse(f"docker://a/b:c@{DIGEST}").text == f"docker://docker.io/a/b@{DIGEST}"
 
 
-@each(
-    ("oras://train:v1", "names no registry"),
-    ("oras://reg.org", "names no registry"),
-    ("oras://reg.org/Team/train", "is malformed"),
-    ("oras://reg.org/team/train:", "is malformed"),
-    ("oras://reg.org/team//train", "is malformed"),
-    ("oras://reg.org/team/train@sha256:123", "is not a digest"),
-    ("docker://reg.org:port/a", "names no registry"),
-    ("oras://reg.org/a b", "a space or a control character"),
-    ("oras://reg.org/a\nb", "a space or a control character"),
-    ("shub://a/b", "no kind of address"),
-    ("ftp://reg.org/a.sif", "no kind of address"),
-    ("https://reg.org/a.sif", "curl --location --remote-name ADDRESS"),
-    ("library://a/b", "apptainer pull library://a/b"),
-    ("oci-archive:b.tar", "apptainer build NAME.sif oci-archive:b.tar"),
-    ("docker-archive:b.tar", "apptainer build NAME.sif docker-archive:b.tar"),
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("oras://train:v1", "names no registry"),
+        ("oras://reg.org", "names no registry"),
+        ("oras://reg.org/Team/train", "is malformed"),
+        ("oras://reg.org/team/train:", "is malformed"),
+        ("oras://reg.org/team//train", "is malformed"),
+        ("oras://reg.org/team/train@sha256:123", "is not a digest"),
+        ("docker://reg.org:port/a", "names no registry"),
+        ("oras://reg.org/a b", "a space or a control character"),
+        ("oras://reg.org/a\nb", "a space or a control character"),
+        ("shub://a/b", "no kind of address"),
+        ("ftp://reg.org/a.sif", "no kind of address"),
+        ("https://reg.org/a.sif", "curl --location --remote-name ADDRESS"),
+        ("library://a/b", "apptainer pull library://a/b"),
+        ("oci-archive:b.tar", "apptainer build NAME.sif oci-archive:b.tar"),
+        ("docker-archive:b.tar", "apptainer build NAME.sif docker-archive:b.tar"),
+    ],
 )
 def test_what_is_malformed(text: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -65,10 +69,13 @@ def test_what_is_malformed(text: str, words: str) -> None:
     assert words in str(error.value)
 
 
-@each(
-    ("library://a/b", "apptainer push IMAGE library:"),
-    ("docker-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG docker-archive:FILE"),
-    ("oci-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG oci-archive:FILE"),
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("library://a/b", "apptainer push IMAGE library:"),
+        ("docker-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG docker-archive:FILE"),
+        ("oci-archive:b.tar", "skopeo copy docker://REGISTRY/NAME:TAG oci-archive:FILE"),
+    ],
 )
 def test_what_others_push(text: str, words: str) -> None:
     with pytest.raises(UsageError, match="nothing that runner pushes to") as error:
@@ -101,7 +108,7 @@ def test_names() -> None:
             reference.image_name(bad)
 
 
-@each("localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080")
+@pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1:5000", "127.3.2.1:443", "[::1]:8080"])
 def test_loopback(host: str) -> None:
     assert is_loopback(f"http://{host}/v2/")
     assert not is_loopback(f"http://example.org{host[-5:]}/v2/")

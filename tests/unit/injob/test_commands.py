@@ -17,7 +17,6 @@ from runners.core.errors import UsageError
 from runners.settings import profiling
 
 from ..programs import program
-from ..tables import each
 from .shim import TWO, command
 
 HOSTILE = ["a b", "$HOME", "x;y", "'\"", "{output} {rank}", "--", "é"]
@@ -43,27 +42,32 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
     return command(tmp_path, *options, trainer=(str(tmp_path / "train.py"), *arguments))
 
 
-@each(("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7}))
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0", {0}), ("0,2-3", {0, 2, 3}), ("all", None), ("7-7", {7})]
+)
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
     chosen = parse_ranks(text)
     assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
 
 
-@each("", "a", "1-", "-1", "3-1", "0,,1", "0;1")
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "0,,1", "0;1"])
 def test_what_are_no_ranks_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="neither a rank nor a range"):
         profiling.read("tool {output}", text or " ")
 
 
-@each(
-    ("nsys profile", None, "has no {output}"),
-    ("{output}", None, "has no {output}"),
-    ("nsys 'profile {output}", None, "No closing quotation"),
-    ("", None, "no command"),
-    ("nsys {output}\n#SBATCH -n9", None, "visible characters"),
-    ("/etc/passwd {output}", None, "not an executable file"),
-    ("/etc {output}", None, "not an executable file"),
-    (None, "0", "goes with --profile-with"),
+@pytest.mark.parametrize(
+    ("command", "ranks", "says"),
+    [
+        ("nsys profile", None, "has no {output}"),
+        ("{output}", None, "has no {output}"),
+        ("nsys 'profile {output}", None, "No closing quotation"),
+        ("", None, "no command"),
+        ("nsys {output}\n#SBATCH -n9", None, "visible characters"),
+        ("/etc/passwd {output}", None, "not an executable file"),
+        ("/etc {output}", None, "not an executable file"),
+        (None, "0", "goes with --profile-with"),
+    ],
 )
 def test_what_cannot_run_is_refused(command: str | None, ranks: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):

@@ -20,7 +20,6 @@ from runners.contract.exit_codes import EXIT_WORLD_SIZE
 from runners.injob.rank import commands, gate, reports, task
 
 from ..programs import program
-from ..tables import each
 from . import shim
 from .srun_environment import FIRST
 
@@ -216,13 +215,16 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "error: cannot run no-such program; $HOME in the image" in out
 
 
-@each(
-    (1, 1, {}, {1, 2, 4, 8}),
-    (4, 1, {}, {4, 8}),
-    (2, 4, {}, {8}),
-    (4, 1, {"GROUP_WORLD_SIZE": "4"}, {4, 8}),
-    (4, 1, {"GROUP_WORLD_SIZE": "1"}, set()),
-    (1, 1, {"GROUP_WORLD_SIZE": "1"}, {1, 2, 4, 8}),
+@pytest.mark.parametrize(
+    ("tasks", "workers", "variables", "sizes"),
+    [
+        (1, 1, {}, {1, 2, 4, 8}),
+        (4, 1, {}, {4, 8}),
+        (2, 4, {}, {8}),
+        (4, 1, {"GROUP_WORLD_SIZE": "4"}, {4, 8}),
+        (4, 1, {"GROUP_WORLD_SIZE": "1"}, set()),
+        (1, 1, {"GROUP_WORLD_SIZE": "1"}, {1, 2, 4, 8}),
+    ],
 )
 def test_which_sizes_can_be_the_jobs_world(
     tasks: int, workers: int, variables: dict[str, str], sizes: set[int]
@@ -367,13 +369,16 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
 NODE = commands.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
 
 
-@each(
-    ("torchrun", ["/a b/t.py", "$x"], ["--nnodes=2", "--nproc-per-node=4", "/a b/t.py", "$x"]),
-    ("torchrun", ["-m", "recipes.t"], ["--node-rank=1", "-m", "recipes.t"]),
-    ("torchrun", ["bash", "t.sh"], ["--master-port=23456", "--no-python", "bash"]),
-    ("accelerate", ["-m", "pkg"], ["--num_processes=8", "--machine_rank=1", "--module", "pkg"]),
-    ("accelerate", ["bash", "t.sh"], ["--main_process_ip=10.0.0.1", "--no_python", "bash"]),
-    ("deepspeed", ["/t.py"], ["--node_rank=1", "--master_port=23456", "/t.py"]),
+@pytest.mark.parametrize(
+    ("agent", "trainer", "expected"),
+    [
+        ("torchrun", ["/a b/t.py", "$x"], ["--nnodes=2", "--nproc-per-node=4", "/a b/t.py", "$x"]),
+        ("torchrun", ["-m", "recipes.t"], ["--node-rank=1", "-m", "recipes.t"]),
+        ("torchrun", ["bash", "t.sh"], ["--master-port=23456", "--no-python", "bash"]),
+        ("accelerate", ["-m", "pkg"], ["--num_processes=8", "--machine_rank=1", "--module", "pkg"]),
+        ("accelerate", ["bash", "t.sh"], ["--main_process_ip=10.0.0.1", "--no_python", "bash"]),
+        ("deepspeed", ["/t.py"], ["--node_rank=1", "--master_port=23456", "/t.py"]),
+    ],
 )
 def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[str]) -> None:
     found = commands.AGENTS[agent](NODE, trainer)

@@ -23,8 +23,6 @@ from runners.injob.rank import hardware
 from runners.planning import solver
 from runners.planning.case import Case
 
-from ..tables import each
-
 IMAGE = ImageInfo(
     Path("/i.sif"),
     {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "cpu.level": "x86-64-v3"},
@@ -85,11 +83,14 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
     assert (record["kind"], record["exit_code"]) == ("cpu", EXIT_REFUSED)
 
 
-@each(
-    (IMAGE, "gloo", "x86-64-v3"),
-    (IMAGE, "none", ""),  # Horovod is not used
-    (ImageInfo(IMAGE.path, {**IMAGE.labels, "cpu.level": "any"}), "gloo", ""),
-    (ImageInfo(IMAGE.path), "gloo", ""),
+@pytest.mark.parametrize(
+    ("image", "controller", "level"),
+    [
+        (IMAGE, "gloo", "x86-64-v3"),
+        (IMAGE, "none", ""),  # Horovod is not used
+        (ImageInfo(IMAGE.path, {**IMAGE.labels, "cpu.level": "any"}), "gloo", ""),
+        (ImageInfo(IMAGE.path), "gloo", ""),
+    ],
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
     site = Site((SchedulerName.SLURM,), ("pmix",), RuntimeName.APPTAINER)

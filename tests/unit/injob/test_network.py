@@ -18,7 +18,6 @@ from runners.contract.enums import ProcessGroup
 from runners.injob.rank import network, reports
 from tests import ras_server
 
-from ..tables import each
 from . import shim
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -39,7 +38,7 @@ def server(port: int, address: str = "") -> socket.socket:
     return sock
 
 
-@each("", "127.0.0.1", "::1")
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "::1"])
 def test_the_trainers_own_server_may_listen_there(address: str) -> None:
     held = network.hold_port()
     with server(held.getsockname()[1], address):

@@ -16,7 +16,6 @@ import pytest
 
 from runners.injob.rank import rank_environment, startup
 
-from ..tables import each
 from .test_gate import run
 from .test_rendezvous import World, ask, request, together
 
@@ -74,10 +73,13 @@ def test_a_user_whom_the_container_does_not_know_has_a_name(
         pwd.getpwuid(os.getuid() + 1)
 
 
-@each(
-    (512, 1800, 64, 1152),
-    (1024, 1800, 1024, 1800),  # the hard limit is the site's word
-    (1500, 1800, 64, 1500),  # never less than there was
+@pytest.mark.parametrize(
+    ("soft", "hard", "ranks", "after"),
+    [
+        (512, 1800, 64, 1152),
+        (1024, 1800, 1024, 1800),  # the hard limit is the site's word
+        (1500, 1800, 64, 1500),  # never less than there was
+    ],
 )
 def test_the_soft_limit_of_open_files_follows_the_ranks(
     soft: int, hard: int, ranks: int, after: int
@@ -114,11 +116,14 @@ def test_ranks_meet_where_descriptors_are_above_1023() -> None:
     assert ask(stores[1], f"{stores[1].prefix}global/0") == (200, b"\0value")
 
 
-@each(
-    ({}, {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4321"}),
-    ({"MASTER_PORT": "29500"}, {"MASTER_ADDR": "10.0.0.1"}),
-    ({"MASTER_ADDR": "n7"}, {"MASTER_PORT": "4321"}),
-    ({"MASTER_ADDR": "n7", "MASTER_PORT": "29500"}, {}),
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        ({}, {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4321"}),
+        ({"MASTER_PORT": "29500"}, {"MASTER_ADDR": "10.0.0.1"}),
+        ({"MASTER_ADDR": "n7"}, {"MASTER_PORT": "4321"}),
+        ({"MASTER_ADDR": "n7", "MASTER_PORT": "29500"}, {}),
+    ],
 )
 def test_half_of_the_users_master_address_is_filled_in(
     given: dict[str, str], added: dict[str, str]

@@ -41,8 +41,6 @@ from runners.injob.rank.rendezvous.protocol import (
 from runners.injob.rank.rendezvous.proxy import Proxy
 from runners.injob.rank.rendezvous.session import meet
 
-from ..tables import each
-
 SECRET = b"s" * protocol.SECRET_BYTES
 
 
@@ -291,7 +289,7 @@ def test_a_store_answers_only_who_knows_its_path() -> None:
     assert ask(proxy, proxy.prefix.replace(proxy.token, "0" * 32) + "global/0") == (0, b"")
 
 
-@each(b"", b"GET / HTTP/1.0\r\n\r\n" * 4, b"\0" * 48)
+@pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.0\r\n\r\n" * 4, b"\0" * 48])
 def test_the_hub_says_nothing_to_strangers(words: bytes) -> None:
     world = World(2)
     with socket.create_connection(world.places[0]) as sock:
@@ -345,7 +343,7 @@ def test_the_hub_serves_on_after_odd_lists() -> None:
     assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * hub_state.SIZE]
 
 
-@each(b"5", b"{}", b"[" * 100_000)
+@pytest.mark.parametrize("said", [b"5", b"{}", b"[" * 100_000])
 def test_a_rank_that_says_nonsense_ends_alone(said: bytes) -> None:
     world = World(2, seconds=60)
     odd = Client(world.places[0], SECRET, world.job)
@@ -649,17 +647,23 @@ def test_where_rank_0_listens() -> None:
     assert network.listening(OWN, ["127.0.1.1"], [], []) == (usable, [])
 
 
-@each((["ib0"], "eth0", "ib0"), (["ib0", "eth0"], "eth0", "eth0"), (["ib7"], "eth0", ""))
+@pytest.mark.parametrize(
+    ("wanted", "better", "name"),
+    [(["ib0"], "eth0", "ib0"), (["ib0", "eth0"], "eth0", "eth0"), (["ib7"], "eth0", "")],
+)
 def test_which_of_the_wanted_interfaces(wanted: list[str], better: str, name: str) -> None:
     assert network.chosen(OWN, wanted, better) == name
 
 
-@each(
-    ("10.1.0.2", "eth0", False, False),
-    ("10.1.0.2", "ib0", False, True),
-    ("127.0.1.1", "eth0", False, True),
-    ("127.0.1.1", "lo", True, False),
-    ("", "lo", True, True),
+@pytest.mark.parametrize(
+    ("named", "interface", "one_host", "misleading"),
+    [
+        ("10.1.0.2", "eth0", False, False),
+        ("10.1.0.2", "ib0", False, True),
+        ("127.0.1.1", "eth0", False, True),
+        ("127.0.1.1", "lo", True, False),
+        ("", "lo", True, True),
+    ],
 )
 def test_names_that_mislead_gloo(
     named: str, interface: str, one_host: bool, misleading: bool
@@ -667,13 +671,16 @@ def test_names_that_mislead_gloo(
     assert network.misleading(OWN, interface, named, one_host) is misleading
 
 
-@each(
-    ("10.1.0.2", [], False, False),
-    ("10.1.0.2", ["ib0"], False, True),
-    ("10.1.0.2", ["ib0", "eth0"], False, False),
-    ("127.0.1.1", [], False, True),
-    ("", [], False, True),
-    ("127.0.1.1", [], True, False),
+@pytest.mark.parametrize(
+    ("named", "wanted", "one_host", "sure"),
+    [
+        ("10.1.0.2", [], False, False),
+        ("10.1.0.2", ["ib0"], False, True),
+        ("10.1.0.2", ["ib0", "eth0"], False, False),
+        ("127.0.1.1", [], False, True),
+        ("", [], False, True),
+        ("127.0.1.1", [], True, False),
+    ],
 )
 def test_names_that_mislead_whatever_the_way(
     named: str, wanted: list[str], one_host: bool, sure: bool

@@ -16,7 +16,6 @@ import runners.injob.rank
 from runners.contract import failure_kinds as kinds
 from runners.injob.rank import signals
 
-from ..tables import each
 from . import shim
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -87,7 +86,7 @@ def test_a_users_own_trainer_that_knows_no_signals_is_told_so(tmp_path: Path) ->
     assert not (tmp_path / "stopped.json").exists()
 
 
-@each(signal.SIGUSR1, signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 def test_a_recipe_that_has_not_begun_has_nothing_to_lose(tmp_path: Path, number: int) -> None:
     told = interrupted(tmp_path, DOES_NOT + STARTED, number, module=True)
     assert told == "0 "

@@ -17,8 +17,6 @@ from runners import injob
 from runners.contract import parts
 from runners.injob import ssh
 
-from ..tables import each
-
 HOSTILE = ["a b", "it's", "$HOME", "`id`", ";", "new\nline", "ü", "a,b:c"]
 # Leaves out the options, as srun would, and writes them down with the environment.
 SRUN = """\
@@ -29,13 +27,16 @@ exec "$@"
 """
 
 
-@each(
-    (["n2", "true"], "n2", "true"),
-    (["-o", "X=y", "-oX=y", "n2", "-p", "22", "-i", "key", "ls", "-l"], "n2", "ls -l"),
-    (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
-    (["-qp", "22", "n2"], "n2", ""),
-    (["--", "n2", "true"], "n2", "true"),
-    (["-2", "-a", "-x", "-lada", "n2", "true"], "n2", "true"),
+@pytest.mark.parametrize(
+    ("typed", "host", "command"),
+    [
+        (["n2", "true"], "n2", "true"),
+        (["-o", "X=y", "-oX=y", "n2", "-p", "22", "-i", "key", "ls", "-l"], "n2", "ls -l"),
+        (["-xq", "-p22", "ada@n2", "a", "b c"], "n2", "a b c"),
+        (["-qp", "22", "n2"], "n2", ""),
+        (["--", "n2", "true"], "n2", "true"),
+        (["-2", "-a", "-x", "-lada", "n2", "true"], "n2", "true"),
+    ],
 )
 def test_arguments_are_read_as_ssh_does(typed: list[str], host: str, command: str) -> None:
     assert ssh.parse(typed)[:2] == (host, command)
@@ -123,7 +124,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-@each("kill $! && wait", "true")
+@pytest.mark.parametrize("ending", ["kill $! && wait", "true"])
 def test_what_runs_there_ends_with_ssh_and_with_the_shell(tmp_path: Path, ending: str) -> None:
     far = shlex.quote(f"echo $$ > {tmp_path}/pid; exec sleep 600")
     begun = f"until [ -s {tmp_path}/pid ]; do sleep 0.02; done"

@@ -33,8 +33,6 @@ from runners.injob.stage import job_folder, node
 from runners.injob.stage.node import NotStaged
 from runners.script import stage_lines
 
-from ..tables import each
-
 
 def helper(command: str, folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start the helper as a node does."""
@@ -279,7 +277,10 @@ FOLDER = Dataset("a", Path("/d/it's a"))
 FILE = Dataset("b", Path("/d/b.sqsh"), squashfs=True)
 
 
-@each(("slurm", 2, True), ("slurm", 1, False), ("allocation", 2, False), ("local", 1, False))
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "sent"),
+    [("slurm", 2, True), ("slurm", 1, False), ("allocation", 2, False), ("local", 1, False)],
+)
 def test_one_file_for_several_nodes_is_sent(scheduler: str, nodes: int, sent: bool) -> None:
     text = "\n".join(staging(FOLDER, FILE, scheduler=SchedulerName(scheduler), nodes=nodes))
     assert ("sbcast --force /d/b.sqsh" in text) == sent

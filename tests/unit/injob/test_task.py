@@ -10,7 +10,6 @@ import pytest
 from runners.contract import node_lists
 from runners.injob.rank import task
 
-from ..tables import each
 from .srun_environment import SRUN
 
 # As Slurm 24.11 made it: salloc -N4 --ntasks-per-node=3; srun -N2 --relative=2 -n4 -m plane=2
@@ -60,7 +59,10 @@ HOROVODRUN = {
 }
 
 
-@each(("2", (2,)), ("2(x3),1", (2, 2, 2, 1)), ("3,1", (3, 1)), ("1,2(x2)", (1, 2, 2)))
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [("2", (2,)), ("2(x3),1", (2, 2, 2, 1)), ("3,1", (3, 1)), ("1,2(x2)", (1, 2, 2))],
+)
 def test_tasks_per_node(text: str, counts: tuple[int, ...]) -> None:
     assert node_lists.expand_counts(text) == counts
 
@@ -70,30 +72,36 @@ def test_tasks_per_node_in_another_form_is_an_error() -> None:
         task.read("srun", {**SRUN, "SLURM_TASKS_PER_NODE": "2x3"})
 
 
-@each(
-    ("n1", "n1"),
-    ("n[03-05,7],m1", "n03 n04 n05 n7 m1"),
-    ("n[1,3,5-6]", "n1 n3 n5 n6"),
-    ("rack[1-2]node[4-5]x", "rack1node4x rack1node5x rack2node4x rack2node5x"),
-    ("a-1,b-2", "a-1 b-2"),
-    ("nid[000998-001001]", "nid000998 nid000999 nid001000 nid001001"),
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", "n1"),
+        ("n[03-05,7],m1", "n03 n04 n05 n7 m1"),
+        ("n[1,3,5-6]", "n1 n3 n5 n6"),
+        ("rack[1-2]node[4-5]x", "rack1node4x rack1node5x rack2node4x rack2node5x"),
+        ("a-1,b-2", "a-1 b-2"),
+        ("nid[000998-001001]", "nid000998 nid000999 nid001000 nid001001"),
+    ],
 )
 def test_node_lists(text: str, names: str) -> None:
     assert node_lists.expand_nodes(text) == tuple(names.split())
 
 
-@each("", "n[1-x]", "n[]")
+@pytest.mark.parametrize("text", ["", "n[1-x]", "n[]"])
 def test_what_is_no_node_list(text: str) -> None:
     with pytest.raises(ValueError, match=r"node list|range"):
         node_lists.expand_nodes(text)
 
 
-@each(
-    ((3, 1), "block", 1, (0, 0, 0, 1)),
-    ((3, 1), "cyclic", 1, (0, 1, 0, 0)),
-    ((3, 1, 2), "cyclic:block,NoPack", 1, (0, 1, 2, 0, 2, 0)),
-    ((4, 3), "plane", 2, (0, 0, 1, 1, 0, 0, 1)),
-    ((2, 2), "arbitrary", 1, ()),
+@pytest.mark.parametrize(
+    ("counts", "distribution", "plane", "by_rank"),
+    [
+        ((3, 1), "block", 1, (0, 0, 0, 1)),
+        ((3, 1), "cyclic", 1, (0, 1, 0, 0)),
+        ((3, 1, 2), "cyclic:block,NoPack", 1, (0, 1, 2, 0, 2, 0)),
+        ((4, 3), "plane", 2, (0, 0, 1, 1, 0, 0, 1)),
+        ((2, 2), "arbitrary", 1, ()),
+    ],
 )
 def test_which_node_runs_which_rank(
     counts: tuple[int, ...], distribution: str, plane: int, by_rank: tuple[int, ...]
@@ -127,7 +135,7 @@ def test_a_distribution_that_is_not_as_computed_gives_no_hosts() -> None:
     assert (me.hosts, me.first_host) == ((), "n1")
 
 
-@each((3, 1, 2), (1,), (2, 2))
+@pytest.mark.parametrize("counts", [(3, 1, 2), (1,), (2, 2)])
 def test_ranks_form_one_grid(counts: tuple[int, ...]) -> None:
     """Every (cross, local) pair appears once, for any distribution of tasks over nodes."""
     seen = set()
@@ -182,11 +190,14 @@ def test_horovodrun_with_each_controller() -> None:
     assert task.read("horovodrun", MPIRUN) == by_mpi
 
 
-@each(
-    ("srun", "SLURM_TASKS_PER_NODE"),
-    ("mpirun", "OMPI_COMM_WORLD_RANK"),
-    ("mpiexec", "PMI_RANK"),
-    ("horovodrun", "HOROVOD_RANK"),
+@pytest.mark.parametrize(
+    ("launcher", "missing"),
+    [
+        ("srun", "SLURM_TASKS_PER_NODE"),
+        ("mpirun", "OMPI_COMM_WORLD_RANK"),
+        ("mpiexec", "PMI_RANK"),
+        ("horovodrun", "HOROVOD_RANK"),
+    ],
 )
 def test_without_a_launcher_the_missing_variable_is_named(launcher: str, missing: str) -> None:
     with pytest.raises(task.TaskError, match=f"{missing} is not .*: {launcher} did not start"):

@@ -19,7 +19,6 @@ from runners.core.job_record import JobPaths
 from runners.injob import records
 from runners.jobs import resource_use
 
-from ..tables import each
 from . import shim
 from .test_usage_readings import Library
 
@@ -93,14 +92,17 @@ def busy(share: float, memory: int = 70 * GB) -> dict[str, Any]:
 FEWER = {use_summary.IDLE_CPUS: {"cpus-per-task": 2}}
 
 
-@each(
-    ({}, FEWER),
-    ({"seconds": 59.0}, {}),
-    ({"of_ranks": (RankUse(0, 1, 16, 500.0, None),)}, {}),
-    ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
-    ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, FEWER),
-    ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
-    ({"gpus": {"GPU-1": busy(0.07)}}, {use_summary.IDLE_GPU: {}}),  # they could load its data
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ({}, FEWER),
+        ({"seconds": 59.0}, {}),
+        ({"of_ranks": (RankUse(0, 1, 16, 500.0, None),)}, {}),
+        ({"of_ranks": (RankUse(0, 1, 2, 10.0, None),)}, {}),
+        ({"of_ranks": (RankUse(0, 4, 16, 390.0, None),)}, FEWER),
+        ({"of_ranks": (RankUse(0, 1, 16, None, None),)}, {}),
+        ({"gpus": {"GPU-1": busy(0.07)}}, {use_summary.IDLE_GPU: {}}),  # they could load its data
+    ],
 )
 def test_a_rank_with_idle_cpus_is_found(
     seen: dict[str, Any], expected: dict[str, dict[str, int]]
@@ -108,10 +110,13 @@ def test_a_rank_with_idle_cpus_is_found(
     assert {one.id: one.options for one in use_summary.findings([node(**seen)])} == expected
 
 
-@each(
-    ([busy(0.0, 0), busy(0.95)], 1, {"ntasks-per-node": 2}, "1 held no data: 1 ranks"),
-    ([busy(0.0, 0), busy(0.95)], 2, {"gpus-per-node": 1}, "1 held no data: 2 ranks"),
-    ([busy(0.04)], 1, {}, "were idle (use 4 % of the time): they wait for data"),
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "options", "words"),
+    [
+        ([busy(0.0, 0), busy(0.95)], 1, {"ntasks-per-node": 2}, "1 held no data: 1 ranks"),
+        ([busy(0.0, 0), busy(0.95)], 2, {"gpus-per-node": 1}, "1 held no data: 2 ranks"),
+        ([busy(0.04)], 1, {}, "were idle (use 4 % of the time): they wait for data"),
+    ],
 )
 def test_an_idle_gpu_is_found_with_what_fixes_it(
     gpus: list[dict[str, Any]], ranks: int, options: dict[str, int], words: str
@@ -124,12 +129,15 @@ def test_an_idle_gpu_is_found_with_what_fixes_it(
     assert not use_summary.findings([replace(seen, gpus={"GPU-1": {**GPU, "use_mean": None}})])
 
 
-@each(
-    ("slurm", 7.5, None, {"mem": "10G"}),
-    ("cgroup", 1, 7.5, {"mem": "10G"}),
-    ("cgroup", 7.5, 1, None),  # shared pages count once in the group
-    ("node", 7.5, None, {}),
-    ("slurm", 5, None, None),
+@pytest.mark.parametrize(
+    ("limit_of", "peak", "group", "options"),
+    [
+        ("slurm", 7.5, None, {"mem": "10G"}),
+        ("cgroup", 1, 7.5, {"mem": "10G"}),
+        ("cgroup", 7.5, 1, None),  # shared pages count once in the group
+        ("node", 7.5, None, {}),
+        ("slurm", 5, None, None),
+    ],
 )
 def test_memory_near_its_limit_is_found(
     limit_of: str, peak: float, group: float | None, options: dict[str, str] | None

@@ -17,8 +17,6 @@ from runners.injob import processes
 from runners.injob.rank.usage import readings, sampler
 from runners.injob.rank.usage.readings import Nvml
 
-from ..tables import each
-
 STAT = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 1 0 1 1 1"
 
 
@@ -69,44 +67,47 @@ V2 = "0::/slurm/job_1/step_0/task_0\n"
 V1 = "9:name=systemd:/x\n5:cpu,cpuacct:/y\n4:memory:/slurm/job_1/step_0\n0::/\n"
 
 
-@each(
-    # The job's limit, above the step's that has none
-    (
-        V2,
-        {
-            "slurm/job_1/step_0/memory.max": "max",
-            "slurm/job_1/step_0/memory.current": "500",
-            "slurm/job_1/memory.max": "1000",
-            "slurm/job_1/memory.current": "700",
-            "slurm/job_1/memory.stat": "anon 400\ninactive_file 250\n",
-            "slurm/memory.max": "max",
-        },
-        readings.MemoryGroup(1000, 450),
-    ),
-    # The lowest one counts
-    (
-        V2,
-        {
-            "slurm/job_1/memory.max": "1000",
-            "slurm/job_1/memory.current": "10",
-            "slurm/memory.max": "800",
-            "slurm/memory.current": "790",
-        },
-        readings.MemoryGroup(800, 790),
-    ),
-    (
-        V1,
-        {
-            "memory/slurm/job_1/step_0/memory.limit_in_bytes": "9223372036854771712",
-            "memory/slurm/job_1/step_0/memory.usage_in_bytes": "5",
-            "memory/slurm/job_1/memory.limit_in_bytes": "4096",
-            "memory/slurm/job_1/memory.usage_in_bytes": "3000",
-            "memory/slurm/job_1/memory.stat": "total_inactive_file 1000\n",
-        },
-        readings.MemoryGroup(4096, 2000),
-    ),
-    (V2, {"slurm/job_1/memory.max": "max", "slurm/job_1/memory.current": "1"}, None),
-    ("", {}, None),
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        # The job's limit, above the step's that has none
+        (
+            V2,
+            {
+                "slurm/job_1/step_0/memory.max": "max",
+                "slurm/job_1/step_0/memory.current": "500",
+                "slurm/job_1/memory.max": "1000",
+                "slurm/job_1/memory.current": "700",
+                "slurm/job_1/memory.stat": "anon 400\ninactive_file 250\n",
+                "slurm/memory.max": "max",
+            },
+            readings.MemoryGroup(1000, 450),
+        ),
+        # The lowest one counts
+        (
+            V2,
+            {
+                "slurm/job_1/memory.max": "1000",
+                "slurm/job_1/memory.current": "10",
+                "slurm/memory.max": "800",
+                "slurm/memory.current": "790",
+            },
+            readings.MemoryGroup(800, 790),
+        ),
+        (
+            V1,
+            {
+                "memory/slurm/job_1/step_0/memory.limit_in_bytes": "9223372036854771712",
+                "memory/slurm/job_1/step_0/memory.usage_in_bytes": "5",
+                "memory/slurm/job_1/memory.limit_in_bytes": "4096",
+                "memory/slurm/job_1/memory.usage_in_bytes": "3000",
+                "memory/slurm/job_1/memory.stat": "total_inactive_file 1000\n",
+            },
+            readings.MemoryGroup(4096, 2000),
+        ),
+        (V2, {"slurm/job_1/memory.max": "max", "slurm/job_1/memory.current": "1"}, None),
+        ("", {}, None),
+    ],
 )
 def test_the_limit_of_memory_is_the_lowest_cgroups(
     tmp_path: Path, groups: str, files: dict[str, str], expected: readings.MemoryGroup | None
@@ -182,7 +183,10 @@ def test_nvml_tells_use_memory_power_and_clock() -> None:
     assert seen["GPU-2"]["use"] == 0.5
 
 
-@each(("1", {"GPU-2"}), ("GPU-1", {"GPU-1"}), ("0,1", {"GPU-1", "GPU-2"}), ("NoDevFiles", set()))
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [("1", {"GPU-2"}), ("GPU-1", {"GPU-1"}), ("0,1", {"GPU-1", "GPU-2"}), ("NoDevFiles", set())],
+)
 def test_only_visible_gpus_are_the_jobs(visible: str, expected: set[str]) -> None:
     assert set(Nvml({"CUDA_VISIBLE_DEVICES": visible}, Library()).handles) == expected
 
@@ -199,13 +203,16 @@ def test_a_driver_that_does_not_answer_is_no_gpu() -> None:
         Nvml({}, Library(nvmlInit_v2=9))
 
 
-@each(
-    (True, {}, [True, False]),
-    (False, {}, [False, False]),
-    (False, {"CUDA_VISIBLE_DEVICES": "0,1"}, [True, False]),
-    (True, {"CUDA_VISIBLE_DEVICES": "0"}, [True, True]),  # each has its own
-    (True, {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_PER_TASK": "2"}, [True, True]),
-    (False, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, [False, False]),
+@pytest.mark.parametrize(
+    ("gpus", "env", "expected"),
+    [
+        (True, {}, [True, False]),
+        (False, {}, [False, False]),
+        (False, {"CUDA_VISIBLE_DEVICES": "0,1"}, [True, False]),
+        (True, {"CUDA_VISIBLE_DEVICES": "0"}, [True, True]),  # each has its own
+        (True, {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_PER_TASK": "2"}, [True, True]),
+        (False, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, [False, False]),
+    ],
 )
 def test_gpus_are_looked_at_once(gpus: bool, env: dict[str, str], expected: list[bool]) -> None:
     assert [sampler.samples_gpus(gpus, env, first, 2) for first in (True, False)] == expected

@@ -11,7 +11,6 @@ from runners.injob.rank import hardware, startup, visible_gpus
 
 from ..planning.test_gpu import fake_driver
 from ..programs import program
-from ..tables import each
 from . import shim
 
 # As `nvidia-smi -L` prints it (driver 535): the first GPU is divided in two, the second is whole.
@@ -32,22 +31,25 @@ GPU0, GPU1 = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77", "GPU-1f2e3d4c-0000-1111
 ONE, TWO = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", "MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb"
 
 
-@each(
-    (None, LISTED, 3, [ONE, TWO, GPU1]),  # Slurm without a count, or this machine
-    (f"{ONE},{TWO}", "", 2, [ONE, TWO]),  # Slurm and PBS, by UUID
-    (TWO, "", 2, [TWO, TWO]),  # --gpus-per-task: its own already
-    ("0,1", OLD, 2, ["MIG-GPU-5d5b/7/0", "MIG-GPU-5d5b/8/0"]),
-    ("5,6", OLD, 2, ["MIG-GPU-5d5b/7/0", "MIG-GPU-5d5b/8/0"]),  # of 7, the job's two are shown
-    ("0,1", LISTED, 2, [ONE, TWO]),  # all are shown
-    ("1,2", LISTED, 2, [TWO, GPU1]),
-    ("0", LISTED, 2, [ONE, TWO]),  # a whole GPU's number
-    (GPU0, LISTED, 2, [ONE, TWO]),
-    (f"{GPU0},{GPU1}", LISTED, 3, [ONE, TWO, GPU1]),
-    ("", LISTED, 2, []),
-    ("0,1", WHOLE, 2, []),  # nothing is divided: ranks see all, for peer-to-peer
-    (None, WHOLE, 2, []),
-    (None, "", 2, []),  # no nvidia-smi
-    ("0", "GPU 0: A (UUID: GPU-a)\n  MIG 1g.5gb Device 0: (UUID: MIG-a)\n", 2, []),
+@pytest.mark.parametrize(
+    ("visible", "listed", "ranks", "expected"),
+    [
+        (None, LISTED, 3, [ONE, TWO, GPU1]),  # Slurm without a count, or this machine
+        (f"{ONE},{TWO}", "", 2, [ONE, TWO]),  # Slurm and PBS, by UUID
+        (TWO, "", 2, [TWO, TWO]),  # --gpus-per-task: its own already
+        ("0,1", OLD, 2, ["MIG-GPU-5d5b/7/0", "MIG-GPU-5d5b/8/0"]),
+        ("5,6", OLD, 2, ["MIG-GPU-5d5b/7/0", "MIG-GPU-5d5b/8/0"]),  # of 7, the job's two are shown
+        ("0,1", LISTED, 2, [ONE, TWO]),  # all are shown
+        ("1,2", LISTED, 2, [TWO, GPU1]),
+        ("0", LISTED, 2, [ONE, TWO]),  # a whole GPU's number
+        (GPU0, LISTED, 2, [ONE, TWO]),
+        (f"{GPU0},{GPU1}", LISTED, 3, [ONE, TWO, GPU1]),
+        ("", LISTED, 2, []),
+        ("0,1", WHOLE, 2, []),  # nothing is divided: ranks see all, for peer-to-peer
+        (None, WHOLE, 2, []),
+        (None, "", 2, []),  # no nvidia-smi
+        ("0", "GPU 0: A (UUID: GPU-a)\n  MIG 1g.5gb Device 0: (UUID: MIG-a)\n", 2, []),
+    ],
 )
 def test_each_rank_has_its_own(
     visible: str | None, listed: str, ranks: int, expected: list[str]
@@ -61,7 +63,9 @@ def test_each_rank_has_its_own(
     assert bool(expected) is bool(own[0])
 
 
-@each({"SLURM_TRES_BIND": "gres/gpu:per_task:1"}, {"SLURM_GPUS_PER_TASK": "1"})
+@pytest.mark.parametrize(
+    "env", [{"SLURM_TRES_BIND": "gres/gpu:per_task:1"}, {"SLURM_GPUS_PER_TASK": "1"}]
+)
 def test_a_number_that_slurm_gave_to_one_task_is_that_of_an_instance(env: dict[str, str]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(visible_gpus, "_list", lambda: LISTED)
@@ -82,7 +86,10 @@ def test_nvidia_smi_is_not_asked_where_the_driver_has_no_instances(
 
 
 @pytest.mark.skipif(os.path.isdir(visible_gpus.CAPABILITIES), reason="NVIDIA's driver is here")
-@each((None, {"MIG-c", "MIG-d"}), ("MIG-a,MIG-b", {"MIG-a", "MIG-b"}), ("0,1", {"MIG-c", "MIG-d"}))
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [(None, {"MIG-c", "MIG-d"}), ("MIG-a,MIG-b", {"MIG-a", "MIG-b"}), ("0,1", {"MIG-c", "MIG-d"})],
+)
 def test_ranks_that_the_shim_starts_see_one_each(
     tmp_path: Path, visible: str | None, expected: set[str]
 ) -> None:

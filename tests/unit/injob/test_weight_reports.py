@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.contract.run_files import WEIGHTS
 from runners.injob import records
 from runners.injob.rank import weight_reports
@@ -19,8 +21,6 @@ from runners.injob.rank.weights import (
     WeightResult,
     WeightsVerdict,
 )
-
-from ..tables import each
 
 TRACED = [1, *range(4, LAST_TRACED + 1)]
 
@@ -168,7 +168,7 @@ def test_the_verdict_is_kept_beside_the_trainers_result(tmp_path: Path) -> None:
 DIFFERENT = WeightsVerdict(WeightResult.DIFFERENT, parameter="head.bias")
 
 
-@each(
+@pytest.mark.parametrize(("framework", "facts", "verdict", "cause", "remedy"), [
         ("torch.distributed", {}, {}, "not wrapped", "DistributedDataParallel(model)"),
         ("torch.distributed", {"ddp_ours": 1, "ddp_ranks": 1}, {}, "one rank", "without process"),
         (
@@ -206,7 +206,7 @@ DIFFERENT = WeightsVerdict(WeightResult.DIFFERENT, parameter="head.bias")
         ("mpi4py", {}, {}, "mpi4py formed the world", "init_process_group()"),
         ("Horovod", {"library": "keras"}, {}, "neither optimizer nor tape", "DistributedGradient"),
         ("tf.distribute", {"library": "keras"}, {}, "outside of the strategy", "scope()"),
-    )  # fmt: skip
+    ])  # fmt: skip
 def test_likely_cause_and_fix(
     framework: str, facts: dict[str, Any], verdict: dict[str, Any], cause: str, remedy: str
 ) -> None:

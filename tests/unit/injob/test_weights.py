@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from runners.injob.rank.judge_weights import differences, judge
 from runners.injob.rank.weights import (
     END,
@@ -14,8 +16,6 @@ from runners.injob.rank.weights import (
     WeightResult,
     WeightSums,
 )
-
-from ..tables import each
 
 TRACED = [1, *range(FIRST_COMPARED, LAST_TRACED + 1)]
 
@@ -89,19 +89,22 @@ def test_weights_that_never_were_equal_are_different_ones_before_the_end() -> No
     assert judge(never, 2, over=False).result is WeightResult.DIFFERENT
 
 
-@each(
-    pair(SAME),
-    pair(SAME, SAME),
-    pair(SAME, SHORT_OTHER),
-    pair(SAME, AVERAGED),
-    pair(SHORT, SHORT_OTHER),
-    pair(SAME, AVERAGED, every=8),
-    told(pair(SAME, OTHER), layers=(True, True)),
-    # A rank that has warmed up alone, and one that has not: their steps are not the same ones.
-    told(pair(SAME, OTHER), moments=(MOMENTS, LATER)),
-    # Nobody counts what mpi4py exchanges.
-    told(pair(SAME, OTHER), moments=(UNKNOWN, UNKNOWN)),
-    [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
+@pytest.mark.parametrize(
+    "reports",
+    [
+        pair(SAME),
+        pair(SAME, SAME),
+        pair(SAME, SHORT_OTHER),
+        pair(SAME, AVERAGED),
+        pair(SHORT, SHORT_OTHER),
+        pair(SAME, AVERAGED, every=8),
+        told(pair(SAME, OTHER), layers=(True, True)),
+        # A rank that has warmed up alone, and one that has not: their steps are not the same ones.
+        told(pair(SAME, OTHER), moments=(MOMENTS, LATER)),
+        # Nobody counts what mpi4py exchanges.
+        told(pair(SAME, OTHER), moments=(UNKNOWN, UNKNOWN)),
+        [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
+    ],
 )
 def test_nothing_is_said_before_the_end_as_long_as_all_can_be_right(
     reports: list[OptimizerReport],
@@ -227,7 +230,7 @@ CASES = {
 }  # fmt: skip
 
 
-@each(*CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_verdict_at_the_end(name: str) -> None:
     reports, result, text = CASES[name]
     size = 2 if "a rank made no step" in name else len(reports)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runners.injob.rank.worlds import Membership, State, judge
+import pytest
 
-from ..tables import each
+from runners.injob.rank.worlds import Membership, State, judge
 
 RIGHT, WRONG, OPEN = State.RIGHT, State.WRONG, State.OPEN
 CASES = {
@@ -28,7 +28,7 @@ CASES = {
 }  # fmt: skip
 
 
-@each(*CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_verdict_on_worlds(name: str) -> None:
     tasks, members, state, why = CASES[name]
     verdict = judge({Membership(*one) for one in members}, tasks)

@@ -18,8 +18,6 @@ from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
 from runners.jobs import resource_use, script_starts, wording
 
-from ..tables import each
-
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}
 values = st.recursive(
@@ -110,7 +108,7 @@ def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> N
             assert wording.span(start.ended - start.began)
 
 
-@each("", "lsf", "../slurm", "base")
+@pytest.mark.parametrize("name", ["", "lsf", "../slurm", "base"])
 def test_a_scheduler_that_is_none(tmp_path: Path, name: str) -> None:
     paths = JobPaths(tmp_path)
     Job("7", "x", SchedulerName.SLURM, "l", 1.0).save(paths)
@@ -121,7 +119,7 @@ def test_a_scheduler_that_is_none(tmp_path: Path, name: str) -> None:
         job_record.load(paths)
 
 
-@each("--me", "-u ada", "7 8", "", "7\n8", "$(id)")
+@pytest.mark.parametrize("id", ["--me", "-u ada", "7 8", "", "7\n8", "$(id)"])
 def test_a_number_that_is_an_option(tmp_path: Path, id: str) -> None:
     """`scancel --me` would end all jobs of whoever asks for an end of this one."""
     paths = JobPaths(tmp_path)
@@ -130,7 +128,7 @@ def test_a_number_that_is_an_option(tmp_path: Path, id: str) -> None:
         job_record.load(paths)
 
 
-@each("7", "7_4", "7+1", "7[4].server-1.example", "local-12-345_0")
+@pytest.mark.parametrize("id", ["7", "7_4", "7+1", "7[4].server-1.example", "local-12-345_0"])
 def test_a_number_of_each_scheduler(tmp_path: Path, id: str) -> None:
     paths = JobPaths(tmp_path)
     paths.job.write_text(json.dumps({**GOOD, "id": id}))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runners.jobs.logs import PIECE, JobLog, concerns, says_end
+import pytest
 
-from ..tables import each
+from runners.jobs.logs import PIECE, JobLog, concerns, says_end
 
 
 def everything(log: JobLog) -> list[bytes]:
@@ -34,24 +34,30 @@ def test_a_line_without_end_is_not_kept(tmp_path: Path) -> None:
     assert max(map(len, lines)) <= 2 * PIECE
 
 
-@each(
-    (b"3@n2 | x", {1, 3}, True),
-    (b"3@n2 | x", {0}, False),
-    (b"srun: error", {0}, True),
-    (b"3@n2 | x", None, True),
+@pytest.mark.parametrize(
+    ("line", "ranks", "shown"),
+    [
+        (b"3@n2 | x", {1, 3}, True),
+        (b"3@n2 | x", {0}, False),
+        (b"srun: error", {0}, True),
+        (b"3@n2 | x", None, True),
+    ],
 )
 def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> None:
     assert concerns(line, ranks) is shown
 
 
-@each(
-    (b"srun: error: n2: task 1: Exited with exit code 1", True),
-    (b"srun: error: n1: tasks 0,2-3: Bus error", True),
-    (b"srun: Terminating StepId=3000.0", True),
-    (b"slurmstepd-n1: error: *** STEP 3000.0 ON n1 CANCELLED AT 2026-11-22 ***", True),
-    (b"srun: error: Unable to create step for job 3000: Invalid account", False),
-    (b"slurmstepd: error: *** JOB 3000 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", False),
-    (b"0@n1 | srun: error: n2: task 1: of a trainer", False),
+@pytest.mark.parametrize(
+    ("line", "so"),
+    [
+        (b"srun: error: n2: task 1: Exited with exit code 1", True),
+        (b"srun: error: n1: tasks 0,2-3: Bus error", True),
+        (b"srun: Terminating StepId=3000.0", True),
+        (b"slurmstepd-n1: error: *** STEP 3000.0 ON n1 CANCELLED AT 2026-11-22 ***", True),
+        (b"srun: error: Unable to create step for job 3000: Invalid account", False),
+        (b"slurmstepd: error: *** JOB 3000 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", False),
+        (b"0@n1 | srun: error: n2: task 1: of a trainer", False),
+    ],
 )
 def test_what_slurm_says_of_ranks_that_ended(line: bytes, so: bool) -> None:
     assert says_end(line) is so

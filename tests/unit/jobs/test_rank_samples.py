@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from runners.jobs import rank_samples
 from runners.jobs.rank_samples import RankSample, StackFrame
-
-from ..tables import each
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
 MAIN = StackFrame("/work/train.py", 40, "<module>")
@@ -48,75 +48,78 @@ REDUCING = (TRAIN, "12", REDUCE_CALL)
 ALIKE = "no rank differs from the others"
 
 
-@each(
-    (
-        [at(0, REDUCES), at(1, SLEEPS)],
-        "rank 1@n2 did not come to where the others wait",
-        [(True, "1", "n2", "sleeps", *SLEEPING), (False, "0", "n1", "waits", *REDUCING)],
-    ),
-    (
-        [at(0, REDUCES), at(1, REDUCES), at(2, SLEEPS, state="R", busy=1.0)],
-        "rank 2@n3 did not come to where the others wait",
-        [(True, "2", "n3", "runs", *SLEEPING), (False, "0, 1", "n1, n2", "waits", *REDUCING)],
-    ),
-    (
-        [at(0, REDUCES), at(1, BACKWARD), at(2, REDUCES)],
-        "rank 1@n2 did not come to where the others wait",
-        [
-            (True, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
-            (False, "0, 2", "n1, n3", "waits", *REDUCING),
-        ],
-    ),
-    (
-        [at(0, LOADS), at(1, LOADS)],
-        ALIKE,
-        [(False, "0, 1", "n1, n2", "loads data", TRAIN, "10", LOAD_CALL)],
-    ),
-    (
-        [at(0, REDUCES), at(1, LOADS)],
-        "rank 1@n2 did not come to where the others wait",
-        [
-            (True, "1", "n2", "loads data", TRAIN, "10", LOAD_CALL),
-            (False, "0", "n1", "waits", *REDUCING),
-        ],
-    ),
-    (
-        [at(0, SLEEPS), at(1, SLEEPS)],
-        ALIKE,
-        [(False, "0, 1", "n1, n2", "sleeps", *SLEEPING)],
-    ),
-    (
-        [at(0, SLEEPS), at(1, SLEEPS), at(2, STEP[1:])],
-        "rank 2@n3 is not where the others are",
-        [
-            (True, "2", "n3", "sleeps", TRAIN, "9", "step"),
-            (False, "0, 1", "n1, n2", "sleeps", *SLEEPING),
-        ],
-    ),
-    (
-        [at(0, REDUCES), at(1, REDUCES), at(2)],
-        ALIKE,
-        [
-            (False, "0, 1", "n1, n2", "waits", *REDUCING),
-            (False, "2", "n3", "sleeps", "", "", "gave no Python stack"),
-        ],
-    ),
-    (
-        [at(0, REDUCES), at(1, state="T")],
-        "rank 1@n2 did not come to where the others wait",
-        [
-            (True, "1", "n2", "stopped", "", "", "gave no Python stack"),
-            (False, "0", "n1", "waits", *REDUCING),
-        ],
-    ),
-    (
-        [at(0, REDUCES), at(1, BACKWARD)],
-        ALIKE,
-        [
-            (False, "0", "n1", "waits", *REDUCING),
-            (False, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
-        ],
-    ),
+@pytest.mark.parametrize(
+    ("samples", "said", "rows"),
+    [
+        (
+            [at(0, REDUCES), at(1, SLEEPS)],
+            "rank 1@n2 did not come to where the others wait",
+            [(True, "1", "n2", "sleeps", *SLEEPING), (False, "0", "n1", "waits", *REDUCING)],
+        ),
+        (
+            [at(0, REDUCES), at(1, REDUCES), at(2, SLEEPS, state="R", busy=1.0)],
+            "rank 2@n3 did not come to where the others wait",
+            [(True, "2", "n3", "runs", *SLEEPING), (False, "0, 1", "n1, n2", "waits", *REDUCING)],
+        ),
+        (
+            [at(0, REDUCES), at(1, BACKWARD), at(2, REDUCES)],
+            "rank 1@n2 did not come to where the others wait",
+            [
+                (True, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
+                (False, "0, 2", "n1, n3", "waits", *REDUCING),
+            ],
+        ),
+        (
+            [at(0, LOADS), at(1, LOADS)],
+            ALIKE,
+            [(False, "0, 1", "n1, n2", "loads data", TRAIN, "10", LOAD_CALL)],
+        ),
+        (
+            [at(0, REDUCES), at(1, LOADS)],
+            "rank 1@n2 did not come to where the others wait",
+            [
+                (True, "1", "n2", "loads data", TRAIN, "10", LOAD_CALL),
+                (False, "0", "n1", "waits", *REDUCING),
+            ],
+        ),
+        (
+            [at(0, SLEEPS), at(1, SLEEPS)],
+            ALIKE,
+            [(False, "0, 1", "n1, n2", "sleeps", *SLEEPING)],
+        ),
+        (
+            [at(0, SLEEPS), at(1, SLEEPS), at(2, STEP[1:])],
+            "rank 2@n3 is not where the others are",
+            [
+                (True, "2", "n3", "sleeps", TRAIN, "9", "step"),
+                (False, "0, 1", "n1, n2", "sleeps", *SLEEPING),
+            ],
+        ),
+        (
+            [at(0, REDUCES), at(1, REDUCES), at(2)],
+            ALIKE,
+            [
+                (False, "0, 1", "n1, n2", "waits", *REDUCING),
+                (False, "2", "n3", "sleeps", "", "", "gave no Python stack"),
+            ],
+        ),
+        (
+            [at(0, REDUCES), at(1, state="T")],
+            "rank 1@n2 did not come to where the others wait",
+            [
+                (True, "1", "n2", "stopped", "", "", "gave no Python stack"),
+                (False, "0", "n1", "waits", *REDUCING),
+            ],
+        ),
+        (
+            [at(0, REDUCES), at(1, BACKWARD)],
+            ALIKE,
+            [
+                (False, "0", "n1", "waits", *REDUCING),
+                (False, "1", "n2", "waits", TRAIN, "14", BACKWARD_CALL),
+            ],
+        ),
+    ],
 )
 def test_who_is_where(samples: list[RankSample], said: str, rows: list[tuple[object, ...]]) -> None:
     assert rank_samples.verdict(samples) == said
@@ -131,14 +134,17 @@ def test_many_ranks_are_counted_and_not_listed() -> None:
     assert (second.late, second.ranks) == (False, "0")
 
 
-@each(
-    (at(1, SLEEPS), True),
-    (at(1, LOADS), False),  # it is somewhere else
-    (at(1, SLEEPS, LOADS), False),  # it was, within the second
-    (at(1, (SLEEPS[0]._replace(line=9), MAIN)), True),  # `while True:` and its `pass`
-    (at(1, (SLEEPS[0]._replace(line=11), MAIN)), False),  # a loop that does something
-    (at(1, (SLEEPS[0], MAIN._replace(line=41))), False),
-    (replace(at(1, SLEEPS), steps=8), False),  # the same line, one step later
+@pytest.mark.parametrize(
+    ("after", "still"),
+    [
+        (at(1, SLEEPS), True),
+        (at(1, LOADS), False),  # it is somewhere else
+        (at(1, SLEEPS, LOADS), False),  # it was, within the second
+        (at(1, (SLEEPS[0]._replace(line=9), MAIN)), True),  # `while True:` and its `pass`
+        (at(1, (SLEEPS[0]._replace(line=11), MAIN)), False),  # a loop that does something
+        (at(1, (SLEEPS[0], MAIN._replace(line=41))), False),
+        (replace(at(1, SLEEPS), steps=8), False),  # the same line, one step later
+    ],
 )
 def test_a_rank_stands_still_if_neither_its_stack_nor_its_steps_move(
     after: RankSample, still: bool

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.core.job_record import JobPaths
 from runners.jobs import script_starts
-
-from ..tables import each
 
 BEGAN = 1_000_000.0
 STARTS: list[dict[str, Any]] = [
@@ -43,10 +43,13 @@ def test_each_start_has_its_end_and_its_nodes(tmp_path: Path) -> None:
     assert (first.nodes, second.nodes) == ("n[1-2]", "")
 
 
-@each(
-    ([{"began": 100}, *STARTS[2:]], [150, 220, 430], [(100, 220), (400, 600)]),
-    ([{"began": 100}, *STARTS[2:]], [430], [(100, 100), (400, 600)]),
-    ([*STARTS[:3]], [430, 470], [(100, 300), (400, 470)]),
+@pytest.mark.parametrize(
+    ("records", "metrics", "expected"),
+    [
+        ([{"began": 100}, *STARTS[2:]], [150, 220, 430], [(100, 220), (400, 600)]),
+        ([{"began": 100}, *STARTS[2:]], [430], [(100, 100), (400, 600)]),
+        ([*STARTS[:3]], [430, 470], [(100, 300), (400, 470)]),
+    ],
 )
 def test_a_start_that_was_killed_lasted_to_its_last_line(
     tmp_path: Path,

@@ -26,7 +26,6 @@ from runners.launching.stall_notice import Stalls
 from tests import ras_server
 
 from ..injob import shim as real_shim
-from ..tables import each
 
 READING = Reading(step=120, time=1000.0)
 LAST = stalls.LastProgress(120, 0, 1000.0)
@@ -81,11 +80,14 @@ def test_a_table_has_an_end() -> None:
     assert last == "and 12 more places: the run's folder stacks"
 
 
-@each(
-    (RankSample(1, "n2", "T", 0.0, 0), "stopped"),
-    (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk"),
-    (RankSample(1, "n2", "R", 0.97, 2), "runs"),
-    (RankSample(1, "n2", "S", 0.0, 0), "sleeps"),
+@pytest.mark.parametrize(
+    ("sample", "state"),
+    [
+        (RankSample(1, "n2", "T", 0.0, 0), "stopped"),
+        (RankSample(1, "n2", "D", 0.0, 0), "waits for a disk"),
+        (RankSample(1, "n2", "R", 0.97, 2), "runs"),
+        (RankSample(1, "n2", "S", 0.0, 0), "sleeps"),
+    ],
 )
 def test_without_stacks_the_rank_that_does_something_else_lags(
     sample: RankSample, state: str
@@ -102,23 +104,32 @@ def test_a_stall_is_read_back_as_it_was_written() -> None:
     assert stalls.read(json.loads(json.dumps(value))) == stall
 
 
-@each(
-    ("", False),
-    (INSPECTOR, False),
-    ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n0@n1 | Terminated\n", False),
-    ("0@n1 | [rank0]:[E] Watchdog caught collective operation timeout\n0@n1 | more\n", False),
-    ("0@n1 | W1128 api.py:739] Received 15 death signal, shutting down workers\n0@n1 | x\n", False),
-    ("0@n1 | epoch 2\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n", True),
+@pytest.mark.parametrize(
+    ("log", "moved"),
+    [
+        ("", False),
+        (INSPECTOR, False),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n0@n1 | Terminated\n", False),
+        ("0@n1 | [rank0]:[E] Watchdog caught collective operation timeout\n0@n1 | more\n", False),
+        (
+            "0@n1 | W1128 api.py:739] Received 15 death signal, shutting down workers\n0@n1 | x\n",
+            False,
+        ),
+        ("0@n1 | epoch 2\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n", True),
+    ],
 )
 def test_ranks_that_wrote_more_went_on(log: str, moved: bool) -> None:
     assert stalls.went_on(stalls.Stall(60.0, None, ""), log.encode()) is moved
 
 
-@each(
-    (20, 60.0, 3920.0),  # 80 s for 20 steps, and 980 are left
-    (20, 3900.0, None),  # within what the pace of a few steps can tell
-    (5, 60.0, None),
-    (20, None, None),
+@pytest.mark.parametrize(
+    ("step", "left", "needed"),
+    [
+        (20, 60.0, 3920.0),  # 80 s for 20 steps, and 980 are left
+        (20, 3900.0, None),  # within what the pace of a few steps can tell
+        (5, 60.0, None),
+        (20, None, None),
+    ],
 )
 def test_a_limit_that_comes_before_the_end_is_seen(
     step: int, left: float | None, needed: float | None
@@ -178,7 +189,7 @@ TIMEOUT
 LATE = "Communicator ranks have different AllReduce operation counts"
 
 
-@each(
+@pytest.mark.parametrize(("answer", "told"), [
         ("", []),
         ("Communicators...", []),
         ("\nErrors\n======\n\nWarnings\n========\n\n", ["no rank is missing or behind"]),
@@ -190,7 +201,7 @@ LATE = "Communicator ranks have different AllReduce operation counts"
          ["Missing communicator data from 1 job process",
           "Missing communicator data from 1 rank", "Rank 1", "Rank 0", "Rank 2", "Rank 3",
           "Rank 4", "Rank 5", "94 more lines in nccl-ras.txt"]),
-    )  # fmt: skip
+    ])  # fmt: skip
 def test_what_nccl_knows_of_the_ranks_is_told(answer: str, told: list[str]) -> None:
     stall = stalls.of_ranks(400.0, LAST, [], [WAITS], answer)
     assert stalls.table(stall)[2:] == [f"NCCL's RAS: {line}" for line in told]

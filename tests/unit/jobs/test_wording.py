@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from runners.jobs import wording
 from runners.jobs.wording import reason_in_words
 
-from ..tables import each
 
-
-@each(
+@pytest.mark.parametrize(("reason", "words"), [
         ("Priority", "other jobs are before it"),
         ("NonZeroExitCode", ""),
         ("ReqNodeNotAvail,_UnavailableNodes:n[1-2]",
@@ -24,7 +24,7 @@ from ..tables import each
         ("Not Running: no nodes", "Not Running: no nodes"),
         ("SomethingNew", "SomethingNew"),
         ("", ""),
-    )  # fmt: skip
+    ])  # fmt: skip
 def test_reasons_in_words(reason: str, words: str) -> None:
     assert reason_in_words(reason) == words
 

@@ -20,7 +20,6 @@ from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..in_process import runner
 from ..programs import environment, program
-from ..tables import each
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +85,7 @@ def test_a_setting_that_two_steps_read_is_told_once() -> None:
     assert str(error).count("--module-use /nope: there is no folder /nope") == 1
 
 
-@each("gpu", "horovod_gpu")
+@pytest.mark.parametrize("name", ["gpu", "horovod_gpu"])
 def test_a_short_name_is_no_file(name: str) -> None:
     (remedy,) = refused(image=name).remedies
     assert remedy.text == "runner build gpu"
@@ -106,7 +105,10 @@ def test_the_command_that_builds_the_image_stands_before_the_launch() -> None:
     )
 
 
-@each(("horovod_cpu.sif", "runner build cpu"), ("./my/horovod_gpu.sif", "--output ./my/"))
+@pytest.mark.parametrize(
+    ("name", "brings"),
+    [("horovod_cpu.sif", "runner build cpu"), ("./my/horovod_gpu.sif", "--output ./my/")],
+)
 def test_an_image_that_is_not_built_is_planned_from_its_definition_and_lock(
     name: str, brings: str
 ) -> None:
@@ -128,18 +130,21 @@ def test_an_unknown_profile_and_an_unknown_image() -> None:
     assert "zzz.sif does not exist" in error.evidence
 
 
-@each(
-    ("cpu", {"cuda.version": "none", "horovod.operations": "mpi,gloo", "mpi.version": "4.1.4"}),
-    (
-        "gpu",
-        {
-            "horovod.frameworks": "pytorch,tensorflow",
-            "cuda.version": "12.8",
-            "cuda.driver.minimum": "525.60.13",
-            "cuda.capabilities": "7.0,7.5,8.0,8.6,8.9,9.0,9.0+PTX",
-        },
-    ),
-    ("gpu13", {"horovod.frameworks": "pytorch", "tensorflow.version": "none"}),
+@pytest.mark.parametrize(
+    ("name", "some"),
+    [
+        ("cpu", {"cuda.version": "none", "horovod.operations": "mpi,gloo", "mpi.version": "4.1.4"}),
+        (
+            "gpu",
+            {
+                "horovod.frameworks": "pytorch,tensorflow",
+                "cuda.version": "12.8",
+                "cuda.driver.minimum": "525.60.13",
+                "cuda.capabilities": "7.0,7.5,8.0,8.6,8.9,9.0,9.0+PTX",
+            },
+        ),
+        ("gpu13", {"horovod.frameworks": "pytorch", "tensorflow.version": "none"}),
+    ],
 )
 def test_expected_labels(name: str, some: dict[str, str]) -> None:
     labels = expected_labels.of(catalogue.IMAGES[name])
@@ -169,14 +174,21 @@ class Told(Listener):
         self.lines.append(text)
 
 
-@each(
-    ({"torch.version": "none", "tensorflow.version": "2.21.0"}, "tf_mnist"),
-    ({"torch.version": "2.1", "tensorflow.version": "2.21.0"}, "torch_mnist"),
-    (
-        {"torch.version": "2.1", "tensorflow.version": "2.2", "horovod.frameworks": "tensorflow"},
-        "tf_mnist",
-    ),
-    ({}, "torch_mnist"),
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({"torch.version": "none", "tensorflow.version": "2.21.0"}, "tf_mnist"),
+        ({"torch.version": "2.1", "tensorflow.version": "2.21.0"}, "torch_mnist"),
+        (
+            {
+                "torch.version": "2.1",
+                "tensorflow.version": "2.2",
+                "horovod.frameworks": "tensorflow",
+            },
+            "tf_mnist",
+        ),
+        ({}, "torch_mnist"),
+    ],
 )
 def test_the_default_trainer_is_of_the_images_framework(labels: dict[str, str], name: str) -> None:
 
@@ -205,12 +217,12 @@ def test_gather_tells_which_trainer_it_took() -> None:
     assert told.lines[0].startswith("no trainer given: torch_mnist")
 
 
-@each(1, 4)
+@pytest.mark.parametrize("ranks", [1, 4])
 def test_few_ranks_train_with_the_trainers_own_defaults(ranks: int) -> None:
     assert default_trainer.arguments(ranks) == ()
 
 
-@each(5, 16, 64, 512, 4096)
+@pytest.mark.parametrize("ranks", [5, 16, 64, 512, 4096])
 def test_the_rate_and_batch_of_many_ranks_stay_small(ranks: int) -> None:
     """At 16 ranks the trainer's own defaults learn nothing, at 4096 the loss is no number."""
     words = default_trainer.arguments(ranks)

@@ -18,7 +18,6 @@ from runners.launching import end
 from ..failures import leave, words
 from ..in_process import runner
 from ..runs import a_run, ends
-from ..tables import each
 
 DONE = Status(JobState.COMPLETED)
 
@@ -34,15 +33,18 @@ def with_checkpoints(paths: JobPaths, *steps: int) -> None:
         (paths.checkpoints / f"step-{step:08d}.json").touch()
 
 
-@each(
-    (Status(JobState.COMPLETED), None, 0),
-    (Status(JobState.FAILED, "", 143), 7, 7),
-    (Status(JobState.FAILED, "", 143), None, 143),
-    (Status(JobState.FAILED), None, 1),
-    (Status(JobState.TIMEOUT, "", 143), 7, 83),
-    (Status(JobState.CANCELLED, "", 91), None, 86),
-    (Status(JobState.STOPPED, "", 91), None, 91),
-    (Status(JobState.UNKNOWN), None, 88),
+@pytest.mark.parametrize(
+    ("status", "first", "code"),
+    [
+        (Status(JobState.COMPLETED), None, 0),
+        (Status(JobState.FAILED, "", 143), 7, 7),
+        (Status(JobState.FAILED, "", 143), None, 143),
+        (Status(JobState.FAILED), None, 1),
+        (Status(JobState.TIMEOUT, "", 143), 7, 83),
+        (Status(JobState.CANCELLED, "", 91), None, 86),
+        (Status(JobState.STOPPED, "", 91), None, 91),
+        (Status(JobState.UNKNOWN), None, 88),
+    ],
 )
 def test_the_first_ranks_code_comes_before_the_jobs_and_the_states_before_both(
     status: Status, first: int | None, code: int
@@ -111,7 +113,7 @@ def test_only_a_job_that_ended_well_lacks_a_result(tmp_path: Path) -> None:
     assert (ended.result, ended.lacks_result) == ({"accuracy": 0.97}, False)
 
 
-@each("[1, 2]", '{"accuracy": ')
+@pytest.mark.parametrize("text", ["[1, 2]", '{"accuracy": '])
 def test_an_odd_result_is_told_and_changes_no_exit_code(tmp_path: Path, text: str) -> None:
     paths, job = a_run(tmp_path / "train-1")
     paths.result.write_text(text)

@@ -31,7 +31,6 @@ from runners.settings import sweep
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..script.test_render import IMAGE, SITE, SPEC
-from ..tables import each
 
 
 def on(plan: Plan, scheduler: str) -> Plan:
@@ -245,7 +244,9 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
     assert find.number("123[4].pbs-01") == "123"
 
 
-@each(([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9"))
+@pytest.mark.parametrize(
+    ("tasks", "text"), [([0], "0"), ([0, 1, 2], "0-2"), ([1, 3, 4, 9], "1,3-4,9")]
+)
 def test_indices(tasks: list[int], text: str) -> None:
     assert slurm_script.indices(tasks) == text
 

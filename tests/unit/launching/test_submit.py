@@ -17,7 +17,6 @@ from runners.launching.submit import LaunchRequest
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..programs import environment
-from ..tables import each
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
@@ -36,12 +35,15 @@ def accepted(flags: dict[str, Any], trainer: str = "train.py", **more: Any) -> P
     return submit.accepted(LaunchRequest(trainer, (), flags, typed, **more), Listener())
 
 
-@each(
-    ("train.py", "import numpy\n", True, True),
-    ("train.py", 'print(os.environ["OUTPUT_DIR"])\n', True, False),
-    ("train.py", "import numpy\n", False, False),
-    ("train.py", "from recipes import options\n", True, False),
-    ("./train.sh", "#!/bin/sh\n", True, False),
+@pytest.mark.parametrize(
+    ("trainer", "source", "several", "warned"),
+    [
+        ("train.py", "import numpy\n", True, True),
+        ("train.py", 'print(os.environ["OUTPUT_DIR"])\n', True, False),
+        ("train.py", "import numpy\n", False, False),
+        ("train.py", "from recipes import options\n", True, False),
+        ("./train.sh", "#!/bin/sh\n", True, False),
+    ],
 )
 def test_runs_of_a_script_that_share_files_are_warned_of(
     trainer: str, source: str, several: bool, warned: bool
@@ -67,12 +69,15 @@ def test_what_cannot_work_is_accepted_by_force_alone(folder: Path) -> None:
         accepted(HERE, "gone.py", force=True)
 
 
-@each(
-    ("local", False, False, True),
-    ("local", False, True, False),
-    ("local", True, True, True),
-    ("pbs", False, False, False),
-    ("pbs", True, False, True),
+@pytest.mark.parametrize(
+    ("scheduler", "by_option", "by_program", "waits"),
+    [
+        ("local", False, False, True),
+        ("local", False, True, False),
+        ("local", True, True, True),
+        ("pbs", False, False, False),
+        ("pbs", True, False, True),
+    ],
 )
 def test_a_launch_waits_where_its_job_runs_here_unless_a_program_launches_it(
     scheduler: str, by_option: bool, by_program: bool, waits: bool
@@ -104,12 +109,15 @@ def test_what_was_forced_has_the_commands_that_work_instead(folder: Path) -> Non
     )
 
 
-@each(
-    ("import torch\n", True),
-    ("from torch import nn\n", True),
-    ("import tensorflow as tf\n", True),
-    ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", False),
-    ("import torchlight\n", False),
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("import torch\n", True),
+        ("from torch import nn\n", True),
+        ("import tensorflow as tf\n", True),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", False),
+        ("import torchlight\n", False),
+    ],
 )
 def test_a_script_that_imports_what_its_environment_lacks_is_refused(
     source: str, refused: bool

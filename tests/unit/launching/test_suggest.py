@@ -33,7 +33,6 @@ from runners.launching import suggest
 from runners.planning import search
 
 from ..programs import program
-from ..tables import each
 
 
 def typed(*words: str) -> CommandLine:
@@ -47,85 +46,88 @@ def typed(*words: str) -> CommandLine:
     return found[0]
 
 
-@each(
-    (
-        change(mpi="pmix"),
-        ["launch", "--image", "a b.sif", "--mpi=pmi2", "-N", "2", "t", "--", "--mpi", "x"],
-        "runner launch --mpi pmix --image 'a b.sif' --nodes 2 t -- --mpi x",
-    ),
-    (
-        change(nodes=1, ntasks=4),
-        ["plan", "-N", "2", "-np", "4", "t.py"],
-        "runner launch --nodes 1 --ntasks 4 t.py",
-    ),
-    (change(nv=False), ["launch", "--nv", "t"], "runner launch --no-nv t"),
-    (command("make", "build-gpu"), ["launch", "t"], "make build-gpu"),
-    (advice("another image"), ["launch", "t"], "another image"),
-    (
-        change(comment="pytorch", leave_out=["mem"]),
-        ["launch", "--mem", "4G", "-N2", "t"],
-        "runner launch --comment pytorch --nodes 2 t",
-    ),
-    (
-        change(partition="debug", leave_out=["qos", "comment"]),
-        ["launch", "-q", "debug", "--comment", "x", "t"],
-        "runner launch --partition debug t",
-    ),
-    (
-        change(env="A=1", bind="/x"),
-        ["launch", "--env", "A=2", "--env=B=3", "-B", "/y", "--env=A=4", "t"],
-        "runner launch --env A=1 --bind /x --env B=3 --bind /y t",
-    ),
-    (
-        change(nodes=1),
-        ["launch", "--env", "HF_TOKEN=s3cret", "--env=KERAS_HOME=/k", "t"],
-        "runner launch --nodes 1 --env HF_TOKEN --env KERAS_HOME=/k t",
-    ),
-    (
-        change(leave_out=["bind"]),
-        ["launch", "-B", "/y", "--bind=/z", "-B/x", "t"],
-        "runner launch t",
-    ),
-    (
-        change(nodes=1),
-        ["launch", "-N2", "-np", "4", "--wait", "--sweep", "lr=1,2", "t"],
-        "runner launch --nodes 1 --ntasks 4 --wait --sweep lr=1,2 t",
-    ),
-    (
-        change(arguments={"--lr": 0.1, "--x": 2}),
-        ["launch", "-N", "2", "t", "--", "--lr", "9", "--x=1", "-v"],
-        "runner launch --nodes 2 t -- -v --lr 0.1 --x 2",
-    ),
-    (
-        change(leave_out=["force"], srun_arg="--label"),
-        ["launch", "--force", "--cycle-time-ms", "2.50", "--no-requeue", "t"],
-        "runner launch --srun-arg=--label --cycle-time-ms 2.5 --no-requeue t",
-    ),
-    (
-        change(trainer=("train.py", "--lr", "1")),
-        ["launch", "--image", "a.sif", "python3", "train.py", "--", "--lr", "1"],
-        "runner launch --image a.sif train.py -- --lr 1",
-    ),
-    (
-        change(image="b.sif", first="make b"),
-        ["launch", "--image", "a.sif", "t"],
-        "make b && runner launch --image b.sif t",
-    ),
-    (
-        change(controller="gloo"),
-        ["doctor", "--image", "a.sif", "--job", "--mpi", "none"],
-        "runner doctor --controller gloo --image a.sif --mpi none --job",
-    ),
-    (
-        change(controller="gloo"),
-        ["scale", "-N", "1,2", "--weak", "--drop", "0", "--vary", "mpi=a,b", "t"],
-        "runner scale --controller gloo --nodes 1,2 --weak --drop 0 --vary mpi=a,b t",
-    ),
-    (
-        change(time="10"),
-        ["shell", "--image", "a.sif", "-t", "5", "--", "ls", "-l"],
-        "runner shell --time 10 --image a.sif -- ls -l",
-    ),
+@pytest.mark.parametrize(
+    ("remedy", "words", "expected"),
+    [
+        (
+            change(mpi="pmix"),
+            ["launch", "--image", "a b.sif", "--mpi=pmi2", "-N", "2", "t", "--", "--mpi", "x"],
+            "runner launch --mpi pmix --image 'a b.sif' --nodes 2 t -- --mpi x",
+        ),
+        (
+            change(nodes=1, ntasks=4),
+            ["plan", "-N", "2", "-np", "4", "t.py"],
+            "runner launch --nodes 1 --ntasks 4 t.py",
+        ),
+        (change(nv=False), ["launch", "--nv", "t"], "runner launch --no-nv t"),
+        (command("make", "build-gpu"), ["launch", "t"], "make build-gpu"),
+        (advice("another image"), ["launch", "t"], "another image"),
+        (
+            change(comment="pytorch", leave_out=["mem"]),
+            ["launch", "--mem", "4G", "-N2", "t"],
+            "runner launch --comment pytorch --nodes 2 t",
+        ),
+        (
+            change(partition="debug", leave_out=["qos", "comment"]),
+            ["launch", "-q", "debug", "--comment", "x", "t"],
+            "runner launch --partition debug t",
+        ),
+        (
+            change(env="A=1", bind="/x"),
+            ["launch", "--env", "A=2", "--env=B=3", "-B", "/y", "--env=A=4", "t"],
+            "runner launch --env A=1 --bind /x --env B=3 --bind /y t",
+        ),
+        (
+            change(nodes=1),
+            ["launch", "--env", "HF_TOKEN=s3cret", "--env=KERAS_HOME=/k", "t"],
+            "runner launch --nodes 1 --env HF_TOKEN --env KERAS_HOME=/k t",
+        ),
+        (
+            change(leave_out=["bind"]),
+            ["launch", "-B", "/y", "--bind=/z", "-B/x", "t"],
+            "runner launch t",
+        ),
+        (
+            change(nodes=1),
+            ["launch", "-N2", "-np", "4", "--wait", "--sweep", "lr=1,2", "t"],
+            "runner launch --nodes 1 --ntasks 4 --wait --sweep lr=1,2 t",
+        ),
+        (
+            change(arguments={"--lr": 0.1, "--x": 2}),
+            ["launch", "-N", "2", "t", "--", "--lr", "9", "--x=1", "-v"],
+            "runner launch --nodes 2 t -- -v --lr 0.1 --x 2",
+        ),
+        (
+            change(leave_out=["force"], srun_arg="--label"),
+            ["launch", "--force", "--cycle-time-ms", "2.50", "--no-requeue", "t"],
+            "runner launch --srun-arg=--label --cycle-time-ms 2.5 --no-requeue t",
+        ),
+        (
+            change(trainer=("train.py", "--lr", "1")),
+            ["launch", "--image", "a.sif", "python3", "train.py", "--", "--lr", "1"],
+            "runner launch --image a.sif train.py -- --lr 1",
+        ),
+        (
+            change(image="b.sif", first="make b"),
+            ["launch", "--image", "a.sif", "t"],
+            "make b && runner launch --image b.sif t",
+        ),
+        (
+            change(controller="gloo"),
+            ["doctor", "--image", "a.sif", "--job", "--mpi", "none"],
+            "runner doctor --controller gloo --image a.sif --mpi none --job",
+        ),
+        (
+            change(controller="gloo"),
+            ["scale", "-N", "1,2", "--weak", "--drop", "0", "--vary", "mpi=a,b", "t"],
+            "runner scale --controller gloo --nodes 1,2 --weak --drop 0 --vary mpi=a,b t",
+        ),
+        (
+            change(time="10"),
+            ["shell", "--image", "a.sif", "-t", "5", "--", "ls", "-l"],
+            "runner shell --time 10 --image a.sif -- ls -l",
+        ),
+    ],
 )
 def test_a_remedy_changes_what_was_typed(remedy: Remedy, words: list[str], expected: str) -> None:
     assert suggest.text(remedy, typed(*words)) == expected
@@ -221,12 +223,15 @@ def test_a_run_of_another_runner(tmp_path: Path) -> None:
     assert read_versioned(tmp_path / "absent", 1) is None
 
 
-@each(
-    ("HF_TOKEN=a=b\nc", "HF_TOKEN"),
-    ("--env=WANDB_API_KEY=x", "--env=WANDB_API_KEY"),
-    ("TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"),
-    ("KERAS_HOME=/keras", "KERAS_HOME=/keras"),
-    ("HF_TOKEN", "HF_TOKEN"),
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("HF_TOKEN=a=b\nc", "HF_TOKEN"),
+        ("--env=WANDB_API_KEY=x", "--env=WANDB_API_KEY"),
+        ("TOKENIZERS_PARALLELISM=false", "TOKENIZERS_PARALLELISM=false"),
+        ("KERAS_HOME=/keras", "KERAS_HOME=/keras"),
+        ("HF_TOKEN", "HF_TOKEN"),
+    ],
 )
 def test_a_secret_is_shown_by_its_name(word: str, shown: str) -> None:
     assert without_secret(word) == shown

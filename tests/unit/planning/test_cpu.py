@@ -13,7 +13,6 @@ from runners.planning.case import Case
 from runners.schedulers import slurm_script
 from runners.script import launchers
 
-from ..tables import each
 from .slurm_site import IMAGE, SITE, SPEC, inside, solved, values
 
 
@@ -25,16 +24,19 @@ def test_a_rank_has_its_gpus_part_of_the_node() -> None:
     assert values(made)["gpu-of-a-rank"] == "local-rank"
 
 
-@each(
-    (Resources(cpus_per_task=4), {}, "cores"),
-    (Resources(cpus_per_task=1), {}, None),
-    (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
-    (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, "none"),
-    (
-        Resources(cpus_per_task=4),
-        {"environment": {"SLURM_CPU_BIND": "mask_cpu:0x1", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}},
-        "cores",
-    ),
+@pytest.mark.parametrize(
+    ("resources", "changes", "expected"),
+    [
+        (Resources(cpus_per_task=4), {}, "cores"),
+        (Resources(cpus_per_task=1), {}, None),
+        (Resources(cpus_per_task=4), {"task_plugin": "task/none"}, None),
+        (Resources(cpus_per_task=4), {"environment": {"SLURM_CPU_BIND": "none"}}, "none"),
+        (
+            Resources(cpus_per_task=4),
+            {"environment": {"SLURM_CPU_BIND": "mask_cpu:0x1", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}},
+            "cores",
+        ),
+    ],
 )
 def test_binding(resources: Resources, changes: dict[str, object], expected: str | None) -> None:
     site = replace(SITE, **changes)  # type: ignore[arg-type]
@@ -77,10 +79,13 @@ def test_ranks_that_share_a_cpu_and_should_have_more_are_refused() -> None:
     assert solved(replace(wanted, cpus_per_task=1)).refusals == ()
 
 
-@each(
-    (Resources(cpus_per_task=4), "openmpi", True),
-    (Resources(cpus_per_task=4, gpus_per_node="1"), "openmpi", False),
-    (Resources(cpus_per_task=4), "mpich", False),
+@pytest.mark.parametrize(
+    ("asked", "flavour", "expected"),
+    [
+        (Resources(cpus_per_task=4), "openmpi", True),
+        (Resources(cpus_per_task=4, gpus_per_node="1"), "openmpi", False),
+        (Resources(cpus_per_task=4), "mpich", False),
+    ],
 )
 def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     asked: Resources, flavour: str, expected: bool
@@ -93,11 +98,14 @@ def test_on_cpus_a_rank_that_waits_in_mpi_gives_way_to_training(
     assert [bool(decision.evidence) for decision in told] == [True] * expected
 
 
-@each(
-    (Resources(nodes=2, cpus_per_task=2), 1, 1),
-    (Resources(nodes=2, ntasks_per_node=2, cpus_per_task=4), 4, 2),
-    (Resources(nodes=2, cpus_per_task=2), 4, 2),
-    (Resources(nodes=2, cpus_per_task=2), 0, 2),
+@pytest.mark.parametrize(
+    ("asked", "cpus", "each"),
+    [
+        (Resources(nodes=2, cpus_per_task=2), 1, 1),
+        (Resources(nodes=2, ntasks_per_node=2, cpus_per_task=4), 4, 2),
+        (Resources(nodes=2, cpus_per_task=2), 4, 2),
+        (Resources(nodes=2, cpus_per_task=2), 0, 2),
+    ],
 )
 def test_a_preset_gives_way_to_what_the_allocation_has(
     asked: Resources, cpus: int, each: int

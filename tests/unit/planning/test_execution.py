@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from runners.core.model import (
     Dataset,
     ImageInfo,
@@ -20,15 +22,17 @@ from runners.core.trainer import Framework, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
-from ..tables import each
 from .slurm_site import IMAGE, INSIDE, SITE, SPEC, inside
 
 
-@each(
-    (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
-    (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
-    (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
-    (("--bind=/x",), 2, (), ""),
+@pytest.mark.parametrize(
+    ("args", "tasks", "trainer_args", "words"),
+    [
+        (("--contain", "--bind=/x"), 2, (), "the 2 ranks of a node share no memory by it"),
+        (("-C", "--bind=/x"), 1, ("--num-workers", "4"), "data loading workers may fill it"),
+        (("--contain", "--bind=/x"), 1, ("--workers=0",), ""),
+        (("--bind=/x",), 2, (), ""),
+    ],
 )
 def test_a_container_apart_has_its_own_shared_memory(
     args: tuple[str, ...], tasks: int, trainer_args: tuple[str, ...], words: str
@@ -44,11 +48,14 @@ def test_a_container_apart_has_its_own_shared_memory(
         assert remedy == "--apptainer-arg=--bind=/x, leave out --apptainer-arg"
 
 
-@each(
-    (Resources(nodes=2), frozenset(), 4),
-    (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
-    (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
-    (Resources(nodes=2, ntasks=3), frozenset(), 3),
+@pytest.mark.parametrize(
+    ("asked", "unasked", "ranks"),
+    [
+        (Resources(nodes=2), frozenset(), 4),
+        (Resources(nodes=2, ntasks_per_node=4), frozenset({"ntasks-per-node"}), 4),
+        (Resources(nodes=2, ntasks_per_node=1), frozenset(), 2),
+        (Resources(nodes=2, ntasks=3), frozenset(), 3),
+    ],
 )
 def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
     asked: Resources, unasked: frozenset[str], ranks: int
@@ -58,11 +65,14 @@ def test_without_a_number_an_allocation_says_how_many_ranks_a_node_has(
     assert made.resources.tasks == ranks
 
 
-@each(
-    (Resources(), frozenset({"nodes"}), 2),
-    (Resources(), frozenset(), 1),
-    (Resources(ntasks=1), frozenset({"nodes"}), 1),
-    (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
+@pytest.mark.parametrize(
+    ("asked", "unasked", "nodes"),
+    [
+        (Resources(), frozenset({"nodes"}), 2),
+        (Resources(), frozenset(), 1),
+        (Resources(ntasks=1), frozenset({"nodes"}), 1),
+        (Resources(nodelist="n2"), frozenset({"nodes"}), 1),
+    ],
 )
 def test_without_a_number_an_allocation_gives_all_its_nodes(
     asked: Resources, unasked: frozenset[str], nodes: int

@@ -30,7 +30,6 @@ from runners.sites import probe
 
 from ..injob import shim
 from ..programs import program
-from ..tables import each
 from . import slurm_site
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -57,7 +56,9 @@ OPEN = (
 )
 
 
-@each((CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", ""))
+@pytest.mark.parametrize(
+    ("text", "version"), [(CLOSED, "535.129.03"), (OPEN, "550.54.15"), ("something else\n", "")]
+)
 def test_the_drivers_version_is_read(tmp_path: Path, text: str, version: str) -> None:
     (tmp_path / "version").write_text(text)
     assert nvidia.driver_version(str(tmp_path / "version")) == version
@@ -67,12 +68,15 @@ def test_a_machine_without_a_driver_has_no_version(tmp_path: Path) -> None:
     assert nvidia.driver_version(str(tmp_path / "absent")) == ""
 
 
-@each(
-    ("470.223.02", "525.60.13", True),
-    ("525.9.1", "525.60.13", True),
-    ("525.60.13", "525.60.13", False),
-    ("580.65", "525.60.13", False),
-    ("2.9", "2.36", True),
+@pytest.mark.parametrize(
+    ("version", "minimum", "expected"),
+    [
+        ("470.223.02", "525.60.13", True),
+        ("525.9.1", "525.60.13", True),
+        ("525.60.13", "525.60.13", False),
+        ("580.65", "525.60.13", False),
+        ("2.9", "2.36", True),
+    ],
 )
 def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: bool) -> None:
     assert older(version, minimum) is expected
@@ -98,7 +102,10 @@ def test_a_newer_c_library_outside_is_shown() -> None:
     assert "the image's is older" in choices(SPEC, replace(SLURM, glibc="2.42"))["glibc"][1]
 
 
-@each(("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64), ("2", 3, 10), ("8", 8, 8))
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "cpus"),
+    [("4", 4, 16), ("1", 1, 16), ("2", 1, 32), ("4", 1, 64), ("2", 3, 10), ("8", 8, 8)],
+)
 def test_without_a_scheduler_a_rank_has_its_gpus_share_of_this_machines_cpus(
     gpus: str, ranks: int, cpus: int
 ) -> None:
@@ -122,12 +129,15 @@ OWN = replace(
 )
 
 
-@each(
-    ("1.4.5", OWN, "host", False),
-    ("1.5.0", OWN, "image", True),
-    ("1.10.2", OWN, "image", True),
-    ("1.5.0", IMAGE, "image", False),
-    ("", OWN, None, False),
+@pytest.mark.parametrize(
+    ("version", "image", "first", "warned"),
+    [
+        ("1.4.5", OWN, "host", False),
+        ("1.5.0", OWN, "image", True),
+        ("1.10.2", OWN, "image", True),
+        ("1.5.0", IMAGE, "image", False),
+        ("", OWN, None, False),
+    ],
 )
 def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     version: str, image: ImageInfo, first: str | None, warned: bool
@@ -151,13 +161,16 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
         assert warning not in again.warnings, "what the remedy asks for ends the warning"
 
 
-@each(
-    ("none", 2, "4", True),
-    ("librdmacm.so.1", 2, "4", True),
-    ("none", 1, "4", False),
-    ("none", 2, None, False),
-    ("libibverbs.so.1,librdmacm.so.1", 2, "4", False),
-    ("", 2, "4", False),  # not known
+@pytest.mark.parametrize(
+    ("libraries", "nodes", "gpus", "warned"),
+    [
+        ("none", 2, "4", True),
+        ("librdmacm.so.1", 2, "4", True),
+        ("none", 1, "4", False),
+        ("none", 2, None, False),
+        ("libibverbs.so.1,librdmacm.so.1", 2, "4", False),
+        ("", 2, "4", False),  # not known
+    ],
 )
 def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     libraries: str, nodes: int, gpus: str | None, warned: bool
@@ -172,11 +185,14 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
         assert "ibverbs-providers" in str(warning.remedies[0])
 
 
-@each(
-    ("apptainer version 1.4.5", "1.4.5"),
-    ("apptainer version 1.5.0-1.el9", "1.5.0"),
-    ("singularity-ce version 4.3.2", ""),
-    ("", ""),
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("apptainer version 1.4.5", "1.4.5"),
+        ("apptainer version 1.5.0-1.el9", "1.5.0"),
+        ("singularity-ce version 4.3.2", ""),
+        ("", ""),
+    ],
 )
 def test_the_version_of_apptainer_is_read(tmp_path: Path, said: str, version: str) -> None:
     singularity = program(tmp_path / "singularity", f"echo '{said}'")
@@ -359,17 +375,20 @@ def test_one_visible_gpu_for_each_rank() -> None:
     assert not made.refusals
 
 
-@each(
-    ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
-    (
-        "23.11.10",
-        (),
-        [
-            "--gpus-per-node 4, leave out --gpus-per-task",
-            "--srun-arg=--gres-flags=allow-task-sharing",
-        ],
-    ),
-    ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
+@pytest.mark.parametrize(
+    ("version", "args", "offers"),
+    [
+        ("22.05.8", (), ["--gpus-per-node 4, leave out --gpus-per-task"]),
+        (
+            "23.11.10",
+            (),
+            [
+                "--gpus-per-node 4, leave out --gpus-per-task",
+                "--srun-arg=--gres-flags=allow-task-sharing",
+            ],
+        ),
+        ("24.11.5", ("--gres-flags=allow-task-sharing",), None),
+    ],
 )
 def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
     version: str, args: tuple[str, ...], offers: list[str] | None
@@ -383,7 +402,9 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
     assert not solver.solve(Case(one, slurm_site.SITE)).warnings
 
 
-@each(("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo"))
+@pytest.mark.parametrize(
+    ("gpus", "tasks", "plane"), [("4", 4, "nccl"), ("2", 4, "nccl"), (None, 2, "gloo")]
+)
 def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     gpus: str | None, tasks: int, plane: str
 ) -> None:
@@ -426,10 +447,13 @@ def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     assert str(warning.remedies[0]).startswith("--gpus-per-node 1g.10gb:1, leave out --gpus")
 
 
-@each(
-    ("2.27.5", (), "2.27.5 refuses two ranks on MIG instances of one GPU"),
-    ("2.31.2", (), "2.31.2 refuses two ranks on MIG instances of one GPU, unless it is told"),
-    ("2.31.2", (("NCCL_MULTI_RANK_GPU_ENABLE", "1"),), ""),
+@pytest.mark.parametrize(
+    ("version", "env", "told"),
+    [
+        ("2.27.5", (), "2.27.5 refuses two ranks on MIG instances of one GPU"),
+        ("2.31.2", (), "2.31.2 refuses two ranks on MIG instances of one GPU, unless it is told"),
+        ("2.31.2", (("NCCL_MULTI_RANK_GPU_ENABLE", "1"),), ""),
+    ],
 )
 def test_what_the_image_s_nccl_makes_of_mig_instances(
     version: str, env: tuple[tuple[str, str], ...], told: str

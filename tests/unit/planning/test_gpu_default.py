@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.contract.enums import ProcessGroup
 from runners.core.command_line import DEFAULT, FLAG, PRESET, PROJECT
 from runners.core.model import GpuVendor, ImageInfo, RuntimeName, SchedulerName
@@ -17,8 +19,6 @@ from runners.planning.case import Case
 from runners.settings import config, request
 from runners.settings.config import DEFAULTS, ConfigLayer
 from runners.sites import load
-
-from ..tables import each
 
 LABELS = {"horovod.version": "0.28.1", "horovod.operations": "nccl", "horovod.controllers": "gloo"}
 CUDA = ImageInfo(Path("/i/horovod_gpu.sif"), {**LABELS, "cuda.version": "12.8"})
@@ -88,15 +88,18 @@ def test_an_image_for_gpus_gets_those_of_the_nodes_and_the_plan_says_why() -> No
     assert not made.warnings
 
 
-@each(
-    ({"nodes": 1}, OWN, False, 4),
-    ({}, PACKAGED, False, 4),
-    ({}, OWN, False, 1),
-    ({}, SESSION, False, 1),
-    ({"nodes": 2}, SESSION, False, 1),
-    ({}, PACKAGED, True, 1),  # a run of a sweep
-    ({"nodes": 1}, PACKAGED, True, 1),
-    ({"nodes": 2}, PACKAGED, True, 4),  # which cannot be one GPU
+@pytest.mark.parametrize(
+    ("flags", "trainer", "many", "gpus"),
+    [
+        ({"nodes": 1}, OWN, False, 4),
+        ({}, PACKAGED, False, 4),
+        ({}, OWN, False, 1),
+        ({}, SESSION, False, 1),
+        ({"nodes": 2}, SESSION, False, 1),
+        ({}, PACKAGED, True, 1),  # a run of a sweep
+        ({"nodes": 1}, PACKAGED, True, 1),
+        ({"nodes": 2}, PACKAGED, True, 4),  # which cannot be one GPU
+    ],
 )
 def test_how_many(flags: dict[str, Any], trainer: Trainer, many: bool, gpus: int) -> None:
     made = plan(flags, SITE, CUDA, trainer, one_of_many=many)
@@ -104,22 +107,25 @@ def test_how_many(flags: dict[str, Any], trainer: Trainer, many: bool, gpus: int
     assert ("--gpus-per-node 4 for all of a node" in reason(made)) is (gpus == 1)
 
 
-@each(
-    ({"gpus-per-node": "2"}, "2", 2),
-    ({"gpus-per-node": "0"}, None, 1),
-    ({"gpus-per-task": "1", "ntasks-per-node": 2}, None, 2),
-    ({"gres": "gpu:A100:3"}, None, 3),
-    ({"gres": "gpu:0"}, None, 1),
-    ({"nv": False}, None, 1),
-    ({"sbatch-arg": ["--gres=gpu:2"]}, None, 1),
-    ({"sbatch-arg": ["--gres", "gpu:2"]}, None, 1),
-    ({"sbatch-arg": ["-G4"]}, None, 1),
-    ({"sbatch-arg": ["--gpus-per-task=1"]}, None, 1),
-    ({"gres": "nvme:1"}, "4", 4),  # says nothing of GPUs
-    ({"sbatch-arg": ["--gres=nvme:1", "--gpu-bind=none"]}, "4", 4),
-    ({"ntasks-per-node": 2}, "2", 2),
-    ({"ntasks": 4}, "2", 2),
-    ({"nv": True}, "4", 4),
+@pytest.mark.parametrize(
+    ("flags", "gpus", "ranks"),
+    [
+        ({"gpus-per-node": "2"}, "2", 2),
+        ({"gpus-per-node": "0"}, None, 1),
+        ({"gpus-per-task": "1", "ntasks-per-node": 2}, None, 2),
+        ({"gres": "gpu:A100:3"}, None, 3),
+        ({"gres": "gpu:0"}, None, 1),
+        ({"nv": False}, None, 1),
+        ({"sbatch-arg": ["--gres=gpu:2"]}, None, 1),
+        ({"sbatch-arg": ["--gres", "gpu:2"]}, None, 1),
+        ({"sbatch-arg": ["-G4"]}, None, 1),
+        ({"sbatch-arg": ["--gpus-per-task=1"]}, None, 1),
+        ({"gres": "nvme:1"}, "4", 4),  # says nothing of GPUs
+        ({"sbatch-arg": ["--gres=nvme:1", "--gpu-bind=none"]}, "4", 4),
+        ({"ntasks-per-node": 2}, "2", 2),
+        ({"ntasks": 4}, "2", 2),
+        ({"nv": True}, "4", 4),
+    ],
 )
 def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, ranks: int) -> None:
     made = plan({"nodes": 2, **flags})
@@ -128,11 +134,14 @@ def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, r
     assert made.resources.gres == (None if flags.get("gres") == "gpu:0" else flags.get("gres"))
 
 
-@each(
-    ({"gpus-per-node": "0"}, {"gpus-per-task": "1"}, None),
-    ({"gpus-per-node": "0"}, {"gres": "gpu:2,nvme:1"}, None),
-    ({"gpus-per-node": "2"}, {"gpus": "0"}, "2"),
-    ({}, {"gpus-per-node": "0"}, None),
+@pytest.mark.parametrize(
+    ("flags", "file", "gpus"),
+    [
+        ({"gpus-per-node": "0"}, {"gpus-per-task": "1"}, None),
+        ({"gpus-per-node": "0"}, {"gres": "gpu:2,nvme:1"}, None),
+        ({"gpus-per-node": "2"}, {"gpus": "0"}, "2"),
+        ({}, {"gpus-per-node": "0"}, None),
+    ],
 )
 def test_what_is_typed_wins_over_a_file(
     flags: dict[str, Any], file: dict[str, Any], gpus: str | None
@@ -161,9 +170,12 @@ def test_more_ranks_than_gpus_are_refused_with_both_ways_out() -> None:
     assert list(map(str, refusal.remedies)) == ["--ntasks-per-node 4", "--gpus-per-node 0"]
 
 
-@each(
-    ({}, ["--partition gpu", "--gpus-per-node 0"]),
-    ({"nv": True}, ["--partition gpu", "--gpus-per-node 0, leave out --nv"]),
+@pytest.mark.parametrize(
+    ("flags", "lines"),
+    [
+        ({}, ["--partition gpu", "--gpus-per-node 0"]),
+        ({"nv": True}, ["--partition gpu", "--gpus-per-node 0, leave out --nv"]),
+    ],
 )
 def test_where_only_another_partition_has_gpus(flags: dict[str, Any], lines: list[str]) -> None:
     (refusal,) = plan({"nodes": 2, **flags}, ON_CPUS).refusals
@@ -221,11 +233,14 @@ MIXED = replace(
 )
 
 
-@each(
-    ({}, "2", "gpu"),
-    ({"constraint": "rome&gpu"}, "4", "rome&gpu"),
-    ({"constraint": "x86|arm"}, "2", "x86|arm"),
-    ({"constraint": "rome"}, "4", "rome"),  # Slurm's count of GPUs keeps out the others
+@pytest.mark.parametrize(
+    ("flags", "gpus", "constraint"),
+    [
+        ({}, "2", "gpu"),
+        ({"constraint": "rome&gpu"}, "4", "rome&gpu"),
+        ({"constraint": "x86|arm"}, "2", "x86|arm"),
+        ({"constraint": "rome"}, "4", "rome"),  # Slurm's count of GPUs keeps out the others
+    ],
 )
 def test_of_several_kinds_of_nodes_the_least_and_no_nodes_without(
     flags: dict[str, Any], gpus: str, constraint: str
@@ -259,11 +274,14 @@ def test_a_constraint_whose_nodes_have_no_gpus() -> None:
     assert list(map(str, refusal.remedies)) == ["leave out --constraint", "--gpus-per-node 0"]
 
 
-@each(
-    ("neuron", {"comment": "pytorch"}, "gpu:8", 8),
-    ("perlmutter", {"account": "m1"}, "4", 4),
-    ("polaris", {"account": "p"}, "4", 4),
-    ("thetagpu", {"account": "p"}, "8", 8),
+@pytest.mark.parametrize(
+    ("name", "flags", "gpus", "ranks"),
+    [
+        ("neuron", {"comment": "pytorch"}, "gpu:8", 8),
+        ("perlmutter", {"account": "m1"}, "4", 4),
+        ("polaris", {"account": "p"}, "4", 4),
+        ("thetagpu", {"account": "p"}, "8", 8),
+    ],
 )
 def test_by_the_profile_of_a_site_in_its_own_form(
     name: str, flags: dict[str, Any], gpus: str, ranks: int
@@ -317,13 +335,16 @@ def test_within_an_allocation_its_gpus() -> None:
     assert "nodes of job 12 have none: the job runs on CPUs" in warning.what
 
 
-@each(
-    ({}, OWN, {}, ("1", 1)),
-    ({}, PACKAGED, {}, ("3", 3)),
-    ({"nodes": 1}, OWN, {}, ("3", 3)),
-    ({}, OWN, {"CUDA_VISIBLE_DEVICES": "0,2"}, ("2", 2)),
-    ({}, OWN, {"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, ("2", 2)),
-    ({}, PACKAGED, {"CUDA_VISIBLE_DEVICES": ""}, (None, 1)),
+@pytest.mark.parametrize(
+    ("flags", "trainer", "env", "found"),
+    [
+        ({}, OWN, {}, ("1", 1)),
+        ({}, PACKAGED, {}, ("3", 3)),
+        ({"nodes": 1}, OWN, {}, ("3", 3)),
+        ({}, OWN, {"CUDA_VISIBLE_DEVICES": "0,2"}, ("2", 2)),
+        ({}, OWN, {"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, ("2", 2)),
+        ({}, PACKAGED, {"CUDA_VISIBLE_DEVICES": ""}, (None, 1)),
+    ],
 )
 def test_on_this_machine_its_own_or_those_that_a_variable_names(
     flags: dict[str, Any], trainer: Trainer, env: dict[str, str], found: tuple[str | None, int]
@@ -333,9 +354,12 @@ def test_on_this_machine_its_own_or_those_that_a_variable_names(
     assert requested(made) == found
 
 
-@each(
-    ("2.27.5", 2, "1g.10gb:1", "28; NCCL before 2.31 uses one MIG instance of a GPU"),
-    ("2.31.2", 2, "1g.10gb:28", "28"),
+@pytest.mark.parametrize(
+    ("nccl", "nodes", "gpus", "words"),
+    [
+        ("2.27.5", 2, "1g.10gb:1", "28; NCCL before 2.31 uses one MIG instance of a GPU"),
+        ("2.31.2", 2, "1g.10gb:28", "28"),
+    ],
 )
 def test_mig_instances_are_named_and_as_many_as_nccl_can_use(
     nccl: str, nodes: int, gpus: str, words: str
@@ -366,10 +390,17 @@ def test_an_image_for_amd_gpus() -> None:
     assert refusal is None, "the A100 of partition gpu are not AMD's"
 
 
-@each(
-    ({"nv": True}, "--nv is for GPUs", "leave out --nv"),
-    ({"nv": True, "gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node, lea"),
-    ({"gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node"),
+@pytest.mark.parametrize(
+    ("flags", "why", "on_cpus"),
+    [
+        ({"nv": True}, "--nv is for GPUs", "leave out --nv"),
+        (
+            {"nv": True, "gpus-per-node": "2"},
+            "the job requests GPUs",
+            "leave out --gpus-per-node, lea",
+        ),
+        ({"gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node"),
+    ],
 )
 def test_a_cpu_image_with_gpus_is_refused(flags: dict[str, Any], why: str, on_cpus: str) -> None:
     (refusal,) = plan(flags, SITE, CPU).refusals

@@ -18,8 +18,6 @@ from runners.planning import gpu_image, solver
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13
 
-from ..tables import each
-
 CODE = "cuda.capabilities"
 GPU = ImageInfo(
     Path("/i/horovod_gpu.sif"),
@@ -54,42 +52,48 @@ SITE = Site(
 )
 
 
-@each(
-    ("v100", "7.0"),
-    ("Tesla V100-PCIE-16GB", "7.0"),
-    ("Tesla T4", "7.5"),
-    ("Quadro RTX 6000", "7.5"),
-    ("A100", "8.0"),
-    ("a100_2g.10gb", "8.0"),
-    ("NVIDIA RTX A6000", "8.6"),
-    ("NVIDIA RTX 6000 Ada Generation", "8.9"),
-    ("l40s", "8.9"),
-    ("NVIDIA H200", "9.0"),
-    ("gh200_1", "9.0"),
-    ("GB200", "10.0"),
-    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"),
-    ("rtx5090", "12.0"),
-    ("1g.10gb", ""),
-    ("mi250", ""),
-    ("", ""),
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("v100", "7.0"),
+        ("Tesla V100-PCIE-16GB", "7.0"),
+        ("Tesla T4", "7.5"),
+        ("Quadro RTX 6000", "7.5"),
+        ("A100", "8.0"),
+        ("a100_2g.10gb", "8.0"),
+        ("NVIDIA RTX A6000", "8.6"),
+        ("NVIDIA RTX 6000 Ada Generation", "8.9"),
+        ("l40s", "8.9"),
+        ("NVIDIA H200", "9.0"),
+        ("gh200_1", "9.0"),
+        ("GB200", "10.0"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"),
+        ("rtx5090", "12.0"),
+        ("1g.10gb", ""),
+        ("mi250", ""),
+        ("", ""),
+    ],
 )
 def test_the_compute_capability_of_a_gpus_name(name: str, number: str) -> None:
     assert gpu_image.capability(name) == number
 
 
-@each(
-    ("V100", "", None, CUDA12),
-    ("V100", "580.159", None, CUDA12),
-    ("B200", "", None, CUDA13),
-    ("H100", "580.65.06", None, CUDA13),
-    ("H100", "550.54.15", None, CUDA12),
-    ("B200", "570.86", None, CUDA12),
-    ("H100", "580.159", Framework.TENSORFLOW, CUDA12),
-    ("", "580.159", None, CUDA13),
-    ("H100", "", None, None),
-    ("P100", "580.159", None, None),
-    ("H100", "470.57.02", None, None),
-    ("", "", None, None),
+@pytest.mark.parametrize(
+    ("kind", "driver", "framework", "image"),
+    [
+        ("V100", "", None, CUDA12),
+        ("V100", "580.159", None, CUDA12),
+        ("B200", "", None, CUDA13),
+        ("H100", "580.65.06", None, CUDA13),
+        ("H100", "550.54.15", None, CUDA12),
+        ("B200", "570.86", None, CUDA12),
+        ("H100", "580.159", Framework.TENSORFLOW, CUDA12),
+        ("", "580.159", None, CUDA13),
+        ("H100", "", None, None),
+        ("P100", "580.159", None, None),
+        ("H100", "470.57.02", None, None),
+        ("", "", None, None),
+    ],
 )
 def test_the_image_for_a_gpu_and_a_driver(
     kind: str, driver: str, framework: Framework | None, image: str | None
@@ -100,14 +104,17 @@ def test_the_image_for_a_gpu_and_a_driver(
     assert (for_arm and for_arm.image) == (CUDA13 if image == CUDA13 else None)
 
 
-@each(
-    ("7.0", GPU13, ""),
-    ("8.6", GPU13, "native"),  # 8.0's
-    ("10.3", GPU13, "native"),
-    ("11.0", GPU13, "PTX"),
-    ("12.0", GPU13, "native"),
-    ("10.0", GPU, "PTX"),
-    ("6.0", GPU, ""),
+@pytest.mark.parametrize(
+    ("number", "image", "runs"),
+    [
+        ("7.0", GPU13, ""),
+        ("8.6", GPU13, "native"),  # 8.0's
+        ("10.3", GPU13, "native"),
+        ("11.0", GPU13, "PTX"),
+        ("12.0", GPU13, "native"),
+        ("10.0", GPU, "PTX"),
+        ("6.0", GPU, ""),
+    ],
 )
 def test_what_of_an_image_runs_on_a_gpu(number: str, image: ImageInfo, runs: str) -> None:
     assert gpu_image.runs(number, image.listed(CODE)) == runs

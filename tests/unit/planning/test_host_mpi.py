@@ -24,8 +24,6 @@ from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import host_mpi
 
-from ..tables import each
-
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
 	libopen-pal.so.40 => /lib/x86_64-linux-gnu/libopen-pal.so.40 (0x00007f01)
@@ -81,16 +79,19 @@ def test_no_mpirun_is_no_host_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert host_mpi.libraries() is None
 
 
-@each(
-    ("", "", "is not found in the image"),
-    ("/lib/libmpi.so.40", "", "finds the image's own MPI, /lib/libmpi.so.40"),
-    ("/host/libmpi.so.40", LDD, "lacks libhwloc.so.15 in the image"),
-    (
-        "/host/libmpi.so.40",
-        "/host/x.so: /lib/libc.so.6: version `GLIBC_2.38' not found (required by /host/x.so)",
-        "too old for the host's MPI: /host/x.so needs GLIBC_2.38",
-    ),
-    ("/host/libmpi.so.40", LDD.replace("not found", "/host/libhwloc.so.15 (0x1)"), ""),
+@pytest.mark.parametrize(
+    ("where", "answer", "told"),
+    [
+        ("", "", "is not found in the image"),
+        ("/lib/libmpi.so.40", "", "finds the image's own MPI, /lib/libmpi.so.40"),
+        ("/host/libmpi.so.40", LDD, "lacks libhwloc.so.15 in the image"),
+        (
+            "/host/libmpi.so.40",
+            "/host/x.so: /lib/libc.so.6: version `GLIBC_2.38' not found (required by /host/x.so)",
+            "too old for the host's MPI: /host/x.so needs GLIBC_2.38",
+        ),
+        ("/host/libmpi.so.40", LDD.replace("not found", "/host/libhwloc.so.15 (0x1)"), ""),
+    ],
 )
 def test_what_the_check_says_of_libraries(where: str, answer: str, told: str) -> None:
     said = mpi_check.problem_of(where, answer, "/none:/host")

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.contract.enums import Controller
 from runners.core.job_record import JobPaths
 from runners.core.model import (
@@ -24,8 +26,6 @@ from runners.core.trainer import Profiling, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
-
-from ..tables import each
 
 NSYS = Profiling(
     "nsys profile -o {output}", "0", "/opt/nsight/1/bin/nsys", ("/opt/nsight/1", "/usr/bin")
@@ -59,14 +59,21 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
     assert words[place : place + 6] == options
 
 
-@each(
-    ({"launcher": LauncherName.TORCHRUN}, "torchrun starts the trainers", "leave out --launcher"),
-    ({"profiling": replace(NSYS, ranks="0,2-9")}, "there is no rank 9", "--profile-ranks all"),
-    (
-        {"profiling": replace(NSYS, tool=""), "runtime": RuntimeName.NONE},
-        "there is no nsys on this machine",
-        "--module NAME",
-    ),
+@pytest.mark.parametrize(
+    ("changes", "says", "remedy"),
+    [
+        (
+            {"launcher": LauncherName.TORCHRUN},
+            "torchrun starts the trainers",
+            "leave out --launcher",
+        ),
+        ({"profiling": replace(NSYS, ranks="0,2-9")}, "there is no rank 9", "--profile-ranks all"),
+        (
+            {"profiling": replace(NSYS, tool=""), "runtime": RuntimeName.NONE},
+            "there is no nsys on this machine",
+            "--module NAME",
+        ),
+    ],
 )
 def test_what_cannot_be_profiled_is_refused(
     changes: dict[str, Any], says: str, remedy: str

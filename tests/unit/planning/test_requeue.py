@@ -25,7 +25,6 @@ from runners.script import render
 from ..programs import program
 from ..script.test_render import IMAGE, SITE, SPEC
 from ..settings.test_request import spec as request_spec
-from ..tables import each
 
 NEW = replace(SITE, slurm_version="24.11.5")
 
@@ -37,12 +36,15 @@ def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     )
 
 
-@each(("USR1", 60), ("B:USR1@90", 90), ("SIGUSR1@5", 5), ("b:usr1@0", 0), ("10@7", 7))
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("USR1", 60), ("B:USR1@90", 90), ("SIGUSR1@5", 5), ("b:usr1@0", 0), ("10@7", 7)],
+)
 def test_signals_in_sbatchs_form(text: str, seconds: int) -> None:
     assert request_spec(signal=text).signal == seconds
 
 
-@each("TERM@60", "USR2", "USR1@", "R:USR1@60", "USR1@1m", "X:USR1")
+@pytest.mark.parametrize("text", ["TERM@60", "USR2", "USR1@", "R:USR1@60", "USR1@1m", "X:USR1"])
 def test_signals_that_trainers_do_not_know(text: str) -> None:
     with pytest.raises(UsageError, match="--sbatch-arg=--signal="):
         request_spec(signal=text)
@@ -55,7 +57,7 @@ def test_a_limit_without_requeue_is_a_mistake() -> None:
         request_spec(requeue=True, requeue_limit=0)
 
 
-@each((None, 120), ("1:00:00", 120), ("2", 60))
+@pytest.mark.parametrize(("limit", "seconds"), [(None, 120), ("1:00:00", 120), ("2", 60)])
 def test_the_warning_leaves_half_of_a_short_time_limit(limit: str | None, seconds: int) -> None:
     assert made(resources=Resources(time=limit)).interruption.signal == seconds
 
@@ -70,20 +72,29 @@ def test_a_requeued_job_goes_on_and_a_plain_one_does_not_begin_anew() -> None:
         assert "RESUME" not in plain
 
 
-@each(
-    ({"scheduler": SchedulerName.LOCAL}, "--requeue is Slurm only: this machine has no queue"),
-    ({"scheduler": SchedulerName.ALLOCATION}, "--requeue is Slurm only"),
-    ({"scheduler": SchedulerName.COBALT}, "--requeue is Slurm only: Cobalt does not support it"),
-    (
-        {"scheduler": SchedulerName.PBS, "requeue": None, "signal": 60},
-        "--signal is Slurm only: PBS does not support it",
-    ),
-    (
-        {"scheduler": SchedulerName.PBS, "requeue_limit": 2},
-        "--requeue-limit is Slurm only: PBS does not support it",
-    ),
-    ({"launcher": LauncherName.MPIRUN}, "--requeue does not work with --launcher mpirun"),
-    ({"launcher": LauncherName.HOROVODRUN}, "--requeue does not work with --launcher horovodrun"),
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scheduler": SchedulerName.LOCAL}, "--requeue is Slurm only: this machine has no queue"),
+        ({"scheduler": SchedulerName.ALLOCATION}, "--requeue is Slurm only"),
+        (
+            {"scheduler": SchedulerName.COBALT},
+            "--requeue is Slurm only: Cobalt does not support it",
+        ),
+        (
+            {"scheduler": SchedulerName.PBS, "requeue": None, "signal": 60},
+            "--signal is Slurm only: PBS does not support it",
+        ),
+        (
+            {"scheduler": SchedulerName.PBS, "requeue_limit": 2},
+            "--requeue-limit is Slurm only: PBS does not support it",
+        ),
+        ({"launcher": LauncherName.MPIRUN}, "--requeue does not work with --launcher mpirun"),
+        (
+            {"launcher": LauncherName.HOROVODRUN},
+            "--requeue does not work with --launcher horovodrun",
+        ),
+    ],
 )
 def test_what_nobody_would_do(changes: dict[str, Any], words: str) -> None:
     told = [refusal.what for refusal in made(**changes).refusals]
@@ -163,7 +174,7 @@ def recorded(folder: Path) -> int | None:
     return json.loads(path.read_text())["exit_code"] if path.exists() else None
 
 
-@each("", "1")
+@pytest.mark.parametrize("restarts", ["", "1"])
 def test_a_warned_job_comes_back_and_claims_no_end(tmp_path: Path, restarts: str) -> None:
     assert interrupted(tmp_path, signal.SIGUSR1, restarts) == 91
     assert (tmp_path / "requeued").read_text() == "requeue 42\n"
@@ -184,7 +195,7 @@ def test_a_job_that_slurm_ends_is_not_brought_back(tmp_path: Path) -> None:
     assert recorded(tmp_path) == 91
 
 
-@each(("24.11.5", False), ("22.05.8", True), ("", True))
+@pytest.mark.parametrize(("slurm", "asked"), [("24.11.5", False), ("22.05.8", True), ("", True)])
 def test_a_preempted_job_is_brought_back_once(tmp_path: Path, slurm: str, asked: bool) -> None:
     job = "PreemptEligibleTime=2026-11-21T17:00:00 PreemptTime=2026-11-21T17:01:00"
     assert interrupted(tmp_path, signal.SIGUSR1, job=job, slurm=slurm) == 91

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.core.model import ImageInfo, JobSpec, SchedulerName
 from runners.core.plan import Refusal, Variable
 from runners.core.site import Profile, Site
@@ -14,7 +16,6 @@ from runners.planning import site_limits, site_rules
 from runners.planning.case import DecisionLog, JobResources, RankResources
 
 from ..sites.profiles import job, shipped
-from ..tables import each
 
 HOME = {"USER": "ada", "HOME": "/home/ada"}
 HERE = "/scratch/ada/job"
@@ -145,7 +146,7 @@ def checked(
     return tuple(log.refusals), tuple(warning.what for warning in log.warnings)
 
 
-@each(*REFUSED)
+@pytest.mark.parametrize(("name", "asked", "what", "remedies"), REFUSED)
 def test_refused(name: str, asked: dict[str, Any], what: str, remedies: tuple[str, ...]) -> None:
     profile = shipped(name)
     refusals, _ = checked(profile, job(profile, **asked))
@@ -175,20 +176,23 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@each(*ACCEPTED)
+@pytest.mark.parametrize(("name", "asked"), ACCEPTED)
 def test_accepted(name: str, asked: dict[str, Any]) -> None:
     profile = shipped(name)
     assert checked(profile, job(profile, **asked))[0] == ()
 
 
-@each(
-    ("/scratch/ada", {}, None),
-    ("/scratch/ada/a/b", {}, None),
-    ("/home/ada", {}, "cd /scratch/ada && the same command once more"),
-    ("/scratch/adam", {}, "cd /scratch/ada && the same command once more"),
-    ("/scratch", {}, "cd /scratch/ada && the same command once more"),
-    ("/scratch/ada/../bob", {}, "cd /scratch/ada && the same command once more"),
-    ("/lustre/u17/ada", {"PWD": "/scratch/ada/link"}, None),
+@pytest.mark.parametrize(
+    ("cwd", "env", "remedy"),
+    [
+        ("/scratch/ada", {}, None),
+        ("/scratch/ada/a/b", {}, None),
+        ("/home/ada", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/adam", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch", {}, "cd /scratch/ada && the same command once more"),
+        ("/scratch/ada/../bob", {}, "cd /scratch/ada && the same command once more"),
+        ("/lustre/u17/ada", {"PWD": "/scratch/ada/link"}, None),
+    ],
 )
 def test_neuron_takes_jobs_from_scratch_only(
     cwd: str, env: dict[str, str], remedy: str | None
@@ -211,7 +215,7 @@ WARNED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@each(*WARNED)
+@pytest.mark.parametrize(("name", "asked", "text"), WARNED)
 def test_warned(name: str, asked: dict[str, Any], text: str) -> None:
     profile = shipped(name)
     _, warnings = checked(profile, job(profile, **asked))
@@ -234,7 +238,7 @@ FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@each(*FORMS)
+@pytest.mark.parametrize(("name", "asked", "wanted"), FORMS)
 def test_gpus_are_asked_for_in_the_sites_way(
     name: str, asked: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
@@ -268,16 +272,19 @@ def test_the_sites_variables() -> None:
         assert "CUDA_VISIBLE_DEVICES" not in names
 
 
-@each(
-    ("neuron", {"partition": "gh200_1"}, ["gh200_1"]),
-    ("neuron", {"partition": "cas_v100_2", "gres": "gpu:V100:2"}, ["cas_v100_2"]),
-    ("neuron", {"partition": "new"}, []),
-    ("alvis", {"gpus_per_node": "V100:2"}, ["V100-2", "V100-4"]),
-    ("alvis", {"gpus_per_node": "a100FAT:2"}, ["A100fat"]),
-    ("alvis", {}, []),
-    ("perlmutter", {"constraint": "gpu&hbm80g"}, ["gpu"]),
-    ("perlmutter", {"constraint": "cpu"}, ["cpu"]),
-    ("polaris", {}, ["node"]),
+@pytest.mark.parametrize(
+    ("name", "asked", "kinds"),
+    [
+        ("neuron", {"partition": "gh200_1"}, ["gh200_1"]),
+        ("neuron", {"partition": "cas_v100_2", "gres": "gpu:V100:2"}, ["cas_v100_2"]),
+        ("neuron", {"partition": "new"}, []),
+        ("alvis", {"gpus_per_node": "V100:2"}, ["V100-2", "V100-4"]),
+        ("alvis", {"gpus_per_node": "a100FAT:2"}, ["A100fat"]),
+        ("alvis", {}, []),
+        ("perlmutter", {"constraint": "gpu&hbm80g"}, ["gpu"]),
+        ("perlmutter", {"constraint": "cpu"}, ["cpu"]),
+        ("polaris", {}, ["node"]),
+    ],
 )
 def test_kinds_of_nodes_that_a_job_can_get(
     name: str, asked: dict[str, Any], kinds: list[str]
@@ -287,30 +294,33 @@ def test_kinds_of_nodes_that_a_job_can_get(
     ] == kinds
 
 
-@each(
-    (
-        "neuron",
-        {"partition": "gh200_1"},
-        "amd64",
-        ("--partition amd_a100nv_8", "runner pull --arch arm64 IMAGE"),
-    ),
-    ("neuron", {"partition": "gh200_1"}, "arm64", None),
-    ("neuron", {"partition": "gh200_1"}, "", None),
-    ("neuron", {"partition": "new"}, "arm64", None),
-    (
-        "alvis",
-        {"account": "a", "gpus_per_node": "A100:4"},
-        "arm64",
-        ("runner pull --arch amd64 IMAGE",),
-    ),
-    ("tuhpc", {}, "arm64", None),
-    (
-        "neuron",
-        {"partition": "gh200_1,cas_v100_4"},
-        "amd64",
-        ("--partition cas_v100_4", "--partition gh200_1"),
-    ),
-    ("neuron", {"partition": "cas_v100_2,cas_v100_4"}, "amd64", None),
+@pytest.mark.parametrize(
+    ("name", "asked", "architecture", "remedies"),
+    [
+        (
+            "neuron",
+            {"partition": "gh200_1"},
+            "amd64",
+            ("--partition amd_a100nv_8", "runner pull --arch arm64 IMAGE"),
+        ),
+        ("neuron", {"partition": "gh200_1"}, "arm64", None),
+        ("neuron", {"partition": "gh200_1"}, "", None),
+        ("neuron", {"partition": "new"}, "arm64", None),
+        (
+            "alvis",
+            {"account": "a", "gpus_per_node": "A100:4"},
+            "arm64",
+            ("runner pull --arch amd64 IMAGE",),
+        ),
+        ("tuhpc", {}, "arm64", None),
+        (
+            "neuron",
+            {"partition": "gh200_1,cas_v100_4"},
+            "amd64",
+            ("--partition cas_v100_4", "--partition gh200_1"),
+        ),
+        ("neuron", {"partition": "cas_v100_2,cas_v100_4"}, "amd64", None),
+    ],
 )
 def test_an_image_for_other_machines(
     name: str, asked: dict[str, Any], architecture: str, remedies: tuple[str, ...] | None

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.contract.enums import Controller
 from runners.core.model import (
     BindMount,
@@ -22,8 +24,6 @@ from runners.core.site import Profile, Site
 from runners.core.trainer import Framework, Trainer
 from runners.planning import execution, solver
 from runners.planning.case import Case
-
-from ..tables import each
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), Framework.PYTORCH)
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
@@ -51,30 +51,33 @@ def labels(**changes: str) -> ImageInfo:
 NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
 
 
-@each(
-    ({}, SLURM, OURS, ("slurm", "srun", "mpi", "pmix")),
-    ({"controller": Controller.GLOO}, SLURM, OURS, ("slurm", "srun", "gloo", "none")),
-    ({}, NO_PMIX, OURS, ("slurm", "srun", "gloo", "none")),
-    ({}, SLURM, labels(pmix_version="none"), ("slurm", "srun", "gloo", "none")),
-    ({}, SLURM, labels(horovod_controllers="gloo"), ("slurm", "srun", "gloo", "none")),
-    ({}, SLURM, labels(horovod_controllers="mpi"), ("slurm", "srun", "mpi", "pmix")),
-    ({}, SLURM, FOREIGN, ("slurm", "srun", "gloo", "none")),
-    ({"controller": Controller.MPI}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmix")),
-    (
-        {"controller": Controller.MPI, "mpi": "pmi2"},
-        SLURM,
-        FOREIGN,
-        ("slurm", "srun", "mpi", "pmi2"),
-    ),
-    (
-        {"controller": Controller.MPI},
-        SLURM,
-        labels(mpi_flavour="mpich"),
-        ("slurm", "srun", "mpi", "pmi2"),
-    ),
-    ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
-    ({"scheduler": SchedulerName.LOCAL}, SLURM, OURS, ("local", "local", "gloo", None)),
-    ({"controller": Controller.MPI}, LAPTOP, OURS, ("local", "local", "mpi", None)),
+@pytest.mark.parametrize(
+    ("spec", "site", "image", "expected"),
+    [
+        ({}, SLURM, OURS, ("slurm", "srun", "mpi", "pmix")),
+        ({"controller": Controller.GLOO}, SLURM, OURS, ("slurm", "srun", "gloo", "none")),
+        ({}, NO_PMIX, OURS, ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(pmix_version="none"), ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(horovod_controllers="gloo"), ("slurm", "srun", "gloo", "none")),
+        ({}, SLURM, labels(horovod_controllers="mpi"), ("slurm", "srun", "mpi", "pmix")),
+        ({}, SLURM, FOREIGN, ("slurm", "srun", "gloo", "none")),
+        ({"controller": Controller.MPI}, SLURM, FOREIGN, ("slurm", "srun", "mpi", "pmix")),
+        (
+            {"controller": Controller.MPI, "mpi": "pmi2"},
+            SLURM,
+            FOREIGN,
+            ("slurm", "srun", "mpi", "pmi2"),
+        ),
+        (
+            {"controller": Controller.MPI},
+            SLURM,
+            labels(mpi_flavour="mpich"),
+            ("slurm", "srun", "mpi", "pmi2"),
+        ),
+        ({}, LAPTOP, OURS, ("local", "local", "gloo", None)),
+        ({"scheduler": SchedulerName.LOCAL}, SLURM, OURS, ("local", "local", "gloo", None)),
+        ({"controller": Controller.MPI}, LAPTOP, OURS, ("local", "local", "mpi", None)),
+    ],
 )
 def test_choices(
     spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
@@ -89,32 +92,35 @@ def test_choices(
     assert all(choice.reason for choice in made.choices)
 
 
-@each(
-    ({"scheduler": SchedulerName.SLURM}, LAPTOP, OURS, "no Slurm on this machine"),
-    ({"resources": Resources(nodes=2)}, LAPTOP, OURS, "--nodes 2 needs a scheduler"),
-    ({}, replace(LAPTOP, runtime=None), OURS, "no container runtime"),
-    (
-        {"controller": Controller.MPI},
-        SLURM,
-        labels(horovod_controllers="gloo"),
-        "--controller gloo",
-    ),
-    ({"controller": Controller.MPI}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
-    ({"mpi": "pmix_v9"}, SLURM, OURS, "no --mpi=pmix_v9"),
-    (
-        {"controller": Controller.MPI, "mpi": "pmi2"},
-        SLURM,
-        OURS,
-        "every rank would be alone (world size 1)",
-    ),
-    ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
-    ({"output": "%j.out"}, LAPTOP, OURS, "this machine fills in no patterns such as %j"),
-    (
-        {"output": "%j.out"},
-        replace(LAPTOP, schedulers=(SchedulerName.PBS,)),
-        OURS,
-        "leave out --output",
-    ),
+@pytest.mark.parametrize(
+    ("spec", "site", "image", "words"),
+    [
+        ({"scheduler": SchedulerName.SLURM}, LAPTOP, OURS, "no Slurm on this machine"),
+        ({"resources": Resources(nodes=2)}, LAPTOP, OURS, "--nodes 2 needs a scheduler"),
+        ({}, replace(LAPTOP, runtime=None), OURS, "no container runtime"),
+        (
+            {"controller": Controller.MPI},
+            SLURM,
+            labels(horovod_controllers="gloo"),
+            "--controller gloo",
+        ),
+        ({"controller": Controller.MPI}, NO_PMIX, OURS, "srun --mpi=list: none, pmi2"),
+        ({"mpi": "pmix_v9"}, SLURM, OURS, "no --mpi=pmix_v9"),
+        (
+            {"controller": Controller.MPI, "mpi": "pmi2"},
+            SLURM,
+            OURS,
+            "every rank would be alone (world size 1)",
+        ),
+        ({}, SLURM, labels(horovod_frameworks="tensorflow"), "needs pytorch"),
+        ({"output": "%j.out"}, LAPTOP, OURS, "this machine fills in no patterns such as %j"),
+        (
+            {"output": "%j.out"},
+            replace(LAPTOP, schedulers=(SchedulerName.PBS,)),
+            OURS,
+            "leave out --output",
+        ),
+    ],
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
     refusals = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
@@ -134,26 +140,32 @@ def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
     assert any("assumed" in choice.reason for choice in made.choices)
 
 
-@each(
-    (Resources(), None, False),
-    (Resources(gpus="2"), None, True),
-    (Resources(gres="gpu:1"), None, True),
-    (Resources(gres="craynetwork:1"), None, False),
-    (Resources(gpus_per_node="4"), False, False),
-    (Resources(), True, True),
+@pytest.mark.parametrize(
+    ("resources", "nv", "expected"),
+    [
+        (Resources(), None, False),
+        (Resources(gpus="2"), None, True),
+        (Resources(gres="gpu:1"), None, True),
+        (Resources(gres="craynetwork:1"), None, False),
+        (Resources(gpus_per_node="4"), False, False),
+        (Resources(), True, True),
+    ],
 )
 def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
     made = solver.solve(Case(replace(SPEC, resources=resources, nv=nv, image=OURS), SLURM))
     assert made.gpus.vendor is (GpuVendor.NVIDIA if expected else None)
 
 
-@each(
-    ("/usr/bin/env", ()),  # the image's: with the host's folder in its place nothing runs
-    ("/bin/bash", ()),
-    ("/usr/local/lib/python3/x.py", ("/usr/local/lib/python3/x.py",)),
-    ("/train.py", ("/train.py",)),
-    ("/opt/mine/train.py", ("/opt/mine",)),
-    ("/home/ada/train.py", ("/home/ada",)),
+@pytest.mark.parametrize(
+    ("file", "binds"),
+    [
+        ("/usr/bin/env", ()),  # the image's: with the host's folder in its place nothing runs
+        ("/bin/bash", ()),
+        ("/usr/local/lib/python3/x.py", ("/usr/local/lib/python3/x.py",)),
+        ("/train.py", ("/train.py",)),
+        ("/opt/mine/train.py", ("/opt/mine",)),
+        ("/home/ada/train.py", ("/home/ada",)),
+    ],
 )
 def test_no_trainer_brings_a_system_folder_of_the_host(file: str, binds: tuple[str, ...]) -> None:
     trainer = Trainer("t", None, Path(file))

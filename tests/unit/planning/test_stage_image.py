@@ -36,7 +36,6 @@ from runners.planning.case import Case
 from runners.script import render
 
 from ..programs import program
-from ..tables import each
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
 FILE = ImageInfo(Path("/i/a.sif"), FACTS, size=10**9, offset=49152, filesystem="nfs4")
@@ -68,20 +67,35 @@ def said(made: Plan) -> str:
     return " ".join(f"{c.value}: {c.reason}" for c in made.choices if c.id == "stage-image")
 
 
-@each(
-    (17, FILE, SITE, "none", "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server"),
-    (18, FILE, SITE, "node-local", "30 s at 200 MB/s; copied once: 1.0 GB, about 28 s"),
-    (18, replace(FILE, filesystem="lustre"), SITE, "none", "18 nodes on lustre"),
-    (131, replace(FILE, filesystem="lustre"), SITE, "node-local", "131 nodes on lustre"),
-    (400, replace(FILE, filesystem="ext4"), SITE, "none", "ext4, not known as a shared file"),
-    (400, replace(FILE, filesystem=""), SITE, "none", "a file system of an unknown kind"),
-    (400, FOLDER, SITE, "none", "tree is a folder; only a file can be copied"),
-    (18, FILE, SMALL, "none", "1.0 GB is more than a node's disk"),
-    (18, replace(FILE, size=10**11), SITE, "none", "100.0 GB is more than every node has room"),
-    (2, FILE, UNPACKS, "unpack", "neither a setuid part nor squashfuse: each rank would"),
-    (2, replace(FILE, size=10**10), UNPACKS, "none", "50.0 GB is more than every node has room"),
-    (2, replace(FILE, offset=0), UNPACKS, "none", "2 nodes on nfs4"),
-    (2, FILE, FUSE, "none", "2 nodes on nfs4"),
+@pytest.mark.parametrize(
+    ("nodes", "image", "site", "form", "why"),
+    [
+        (
+            17,
+            FILE,
+            SITE,
+            "none",
+            "17 nodes on nfs4: 332.6 MB each in place, 5.7 GB from the server",
+        ),
+        (18, FILE, SITE, "node-local", "30 s at 200 MB/s; copied once: 1.0 GB, about 28 s"),
+        (18, replace(FILE, filesystem="lustre"), SITE, "none", "18 nodes on lustre"),
+        (131, replace(FILE, filesystem="lustre"), SITE, "node-local", "131 nodes on lustre"),
+        (400, replace(FILE, filesystem="ext4"), SITE, "none", "ext4, not known as a shared file"),
+        (400, replace(FILE, filesystem=""), SITE, "none", "a file system of an unknown kind"),
+        (400, FOLDER, SITE, "none", "tree is a folder; only a file can be copied"),
+        (18, FILE, SMALL, "none", "1.0 GB is more than a node's disk"),
+        (18, replace(FILE, size=10**11), SITE, "none", "100.0 GB is more than every node has room"),
+        (2, FILE, UNPACKS, "unpack", "neither a setuid part nor squashfuse: each rank would"),
+        (
+            2,
+            replace(FILE, size=10**10),
+            UNPACKS,
+            "none",
+            "50.0 GB is more than every node has room",
+        ),
+        (2, replace(FILE, offset=0), UNPACKS, "none", "2 nodes on nfs4"),
+        (2, FILE, FUSE, "none", "2 nodes on nfs4"),
+    ],
 )
 def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> None:
     made = solved("auto", nodes, image, site)
@@ -89,14 +103,17 @@ def test_auto(nodes: int, image: ImageInfo, site: Site, form: str, why: str) -> 
     assert why in said(made)
 
 
-@each(
-    (2, 7, FILE, FUSE, "mount"),
-    (1, 4, replace(FILE, filesystem="ext4"), FUSE, "mount"),
-    (2, 6, FILE, FUSE, "none"),
-    (2, 8, FILE, SITE, "none"),  # root mounts it, or nobody knows
-    (2, 8, replace(FILE, offset=0), FUSE, "none"),
-    (2, 8, FOLDER, FUSE, "none"),
-    (18, 72, FILE, FUSE, "node-local"),
+@pytest.mark.parametrize(
+    ("nodes", "ranks", "image", "site", "form"),
+    [
+        (2, 7, FILE, FUSE, "mount"),
+        (1, 4, replace(FILE, filesystem="ext4"), FUSE, "mount"),
+        (2, 6, FILE, FUSE, "none"),
+        (2, 8, FILE, SITE, "none"),  # root mounts it, or nobody knows
+        (2, 8, replace(FILE, offset=0), FUSE, "none"),
+        (2, 8, FOLDER, FUSE, "none"),
+        (18, 72, FILE, FUSE, "node-local"),
+    ],
 )
 def test_auto_shares_a_mount(
     nodes: int, ranks: int, image: ImageInfo, site: Site, form: str

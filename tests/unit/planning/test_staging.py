@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from runners.core.model import SchedulerName
 from runners.core.remedy import change
 from runners.planning import solver
 from runners.planning.case import Case
 
-from ..tables import each
 from .slurm_site import IMAGE, SITE, SPEC
 
 
-@each(
-    ("/tmp/ada/runs", "", False),
-    ("/tmp/ada/runs", "nfs4", True),
-    ("/home/ada/runs", "tmpfs", False),
-    ("/home/ada/runs", "ext4", True),
-    ("/tmpfiles/runs", "", True),
+@pytest.mark.parametrize(
+    ("path", "kind", "seen"),
+    [
+        ("/tmp/ada/runs", "", False),
+        ("/tmp/ada/runs", "nfs4", True),
+        ("/home/ada/runs", "tmpfs", False),
+        ("/home/ada/runs", "ext4", True),
+        ("/tmpfiles/runs", "", True),
+    ],
 )
 def test_folders_of_this_machine_alone(path: str, kind: str, seen: bool) -> None:
     spec, kinds = replace(SPEC, runs_dir=Path(path)), {Path(path): kind}

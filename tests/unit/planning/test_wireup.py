@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners.cli.train import plan_view
 from runners.contract.enums import Controller, ProcessGroup
 from runners.core.model import (
@@ -22,8 +24,6 @@ from runners.core.site import Mpirun, Site
 from runners.core.trainer import Trainer
 from runners.planning import solver
 from runners.planning.case import Case
-
-from ..tables import each
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec(
@@ -56,24 +56,27 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
     return solver.solve(Case(replace(spec, image=image), SITE))
 
 
-@each(
-    (OPENMPI, "mpi", "pmix", "srun", True),
-    (OPENMPI, "mpi", "pmix_v5", "srun", True),
-    (OPENMPI, "mpi", "pmi2", "srun", False),
-    (OPENMPI, "mpi", "none", "srun", False),
-    (OPENMPI, "mpi", None, "mpirun", True),
-    (OPENMPI, "mpi", None, "horovodrun", True),
-    (OPENMPI, "gloo", "pmi2", "srun", True),
-    (OPENMPI, "gloo", None, "mpirun", True),
-    (MPICH, "mpi", "pmi2", "srun", True),
-    (MPICH, "mpi", "pmix", "srun", False),
-    (MPICH, "mpi", "none", "srun", False),
-    (MPICH, "mpi", None, "mpirun", False),
-    (MPICH, "gloo", "pmix", "srun", True),
-    (NO_MPI, "mpi", "pmix", "srun", False),
-    (NO_MPI, "gloo", "none", "srun", True),
-    (NO_MPI, "gloo", None, "mpirun", True),
-    (NO_MPI, "gloo", None, "horovodrun", True),
+@pytest.mark.parametrize(
+    ("image", "controller", "mpi", "launcher", "works"),
+    [
+        (OPENMPI, "mpi", "pmix", "srun", True),
+        (OPENMPI, "mpi", "pmix_v5", "srun", True),
+        (OPENMPI, "mpi", "pmi2", "srun", False),
+        (OPENMPI, "mpi", "none", "srun", False),
+        (OPENMPI, "mpi", None, "mpirun", True),
+        (OPENMPI, "mpi", None, "horovodrun", True),
+        (OPENMPI, "gloo", "pmi2", "srun", True),
+        (OPENMPI, "gloo", None, "mpirun", True),
+        (MPICH, "mpi", "pmi2", "srun", True),
+        (MPICH, "mpi", "pmix", "srun", False),
+        (MPICH, "mpi", "none", "srun", False),
+        (MPICH, "mpi", None, "mpirun", False),
+        (MPICH, "gloo", "pmix", "srun", True),
+        (NO_MPI, "mpi", "pmix", "srun", False),
+        (NO_MPI, "gloo", "none", "srun", True),
+        (NO_MPI, "gloo", None, "mpirun", True),
+        (NO_MPI, "gloo", None, "horovodrun", True),
+    ],
 )
 def test_two_nodes(
     image: ImageInfo, controller: str, mpi: str | None, launcher: str, works: bool
@@ -83,20 +86,23 @@ def test_two_nodes(
     assert works or made.refusals[0].remedies
 
 
-@each((OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix"))
+@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
     made = solver.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
     assert made.wireup.mpi == mpi
     assert not made.refusals
 
 
-@each(
-    (ProcessGroup.HOROVOD, {"launcher": LauncherName.TORCHRUN}, False),
-    (ProcessGroup.TENSORFLOW, {"launcher": LauncherName.TORCHRUN}, False),
-    (ProcessGroup.TORCH, {"launcher": LauncherName.TORCHRUN}, True),
-    (ProcessGroup.HOROVOD, {"controller": Controller.NONE}, False),
-    (ProcessGroup.TORCH, {"controller": Controller.NONE}, True),
-    (None, {"launcher": LauncherName.TORCHRUN}, True),
+@pytest.mark.parametrize(
+    ("world", "options", "works"),
+    [
+        (ProcessGroup.HOROVOD, {"launcher": LauncherName.TORCHRUN}, False),
+        (ProcessGroup.TENSORFLOW, {"launcher": LauncherName.TORCHRUN}, False),
+        (ProcessGroup.TORCH, {"launcher": LauncherName.TORCHRUN}, True),
+        (ProcessGroup.HOROVOD, {"controller": Controller.NONE}, False),
+        (ProcessGroup.TORCH, {"controller": Controller.NONE}, True),
+        (None, {"launcher": LauncherName.TORCHRUN}, True),
+    ],
 )
 def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: ProcessGroup | None, options: dict[str, Any], works: bool
@@ -113,7 +119,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
         assert gone in options
 
 
-@each((1, True), (2, False))
+@pytest.mark.parametrize(("ranks", "works"), [(1, True), (2, False)])
 def test_a_recipe_of_one_process_has_one_rank(ranks: int, works: bool) -> None:
     trainer = Trainer("tokenize", "recipes.tokenize", None, world=ProcessGroup.NONE)
     spec = replace(SPEC, trainer=trainer, resources=Resources(nodes=ranks))
@@ -173,11 +179,14 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
     assert not made.ssh
 
 
-@each(
-    ({"controller": Controller.GLOO}, Resources(nodes=2), "leave out --controller"),
-    ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
-    ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
-    ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
+@pytest.mark.parametrize(
+    ("changes", "resources", "remedy"),
+    [
+        ({"controller": Controller.GLOO}, Resources(nodes=2), "leave out --controller"),
+        ({}, Resources(nodes=2, ntasks=3), "--ntasks 4"),
+        ({}, Resources(nodes=2, gpus_per_task="1"), "leave out --gpus-per-task"),
+        ({"requeue": True}, Resources(nodes=2, time="10"), "leave out --launcher"),
+    ],
 )
 def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
@@ -206,14 +215,17 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     assert "no mpirun" in solver.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
 
 
-@each(
-    ("4.1.4", "4.1.4", True),
-    ("4.1.4", "5.0.7", False),
-    ("5.0.7", "4.1.4", True),
-    ("5.0.7", "5.0.7", True),
-    ("5.0.7", "6.0.0rc2", True),
-    ("4.1.4", "6.0.0rc2", True),
-    ("5.0.7", "7.0.0", False),
+@pytest.mark.parametrize(
+    ("image", "host", "works"),
+    [
+        ("4.1.4", "4.1.4", True),
+        ("4.1.4", "5.0.7", False),
+        ("5.0.7", "4.1.4", True),
+        ("5.0.7", "5.0.7", True),
+        ("5.0.7", "6.0.0rc2", True),
+        ("4.1.4", "6.0.0rc2", True),
+        ("5.0.7", "7.0.0", False),
+    ],
 )
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
@@ -230,26 +242,29 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
         )
 
 
-@each(
-    (
-        OPENMPI,
-        {
-            "OMPI_MCA_btl_vader_single_copy_mechanism",
-            "OMPI_MCA_mpi_abort_delay",
-            "OMPI_MCA_mpi_yield_when_idle",
-            "PMIX_MCA_gds",
-        },
-    ),
-    (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
-    (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
-    (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
+@pytest.mark.parametrize(
+    ("image", "names"),
+    [
+        (
+            OPENMPI,
+            {
+                "OMPI_MCA_btl_vader_single_copy_mechanism",
+                "OMPI_MCA_mpi_abort_delay",
+                "OMPI_MCA_mpi_yield_when_idle",
+                "PMIX_MCA_gds",
+            },
+        ),
+        (MPICH, {"UCX_TLS", "MPIR_CVAR_CH4_NETMOD"}),
+        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ucx"), {"UCX_TLS"}),
+        (foreign("mpi", mpi_flavour="mpich", mpi_device="ch4:ofi"), {"MPIR_CVAR_CH4_NETMOD"}),
+    ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
     made = solver.solve(Case(replace(replace(SPEC, controller=Controller.MPI), image=image), SITE))
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
-@each(RuntimeName.APPTAINER, RuntimeName.NONE)
+@pytest.mark.parametrize("runtime", [RuntimeName.APPTAINER, RuntimeName.NONE])
 def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
@@ -267,7 +282,7 @@ def test_an_image_without_horovod_has_no_controller() -> None:
     assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
-@each((OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none"))
+@pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (NO_MPI, "none")])
 def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:

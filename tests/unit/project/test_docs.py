@@ -18,8 +18,6 @@ from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
 
-from ..tables import each
-
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -66,7 +64,7 @@ def parse(words: list[str]) -> dict[str, object]:
     return values
 
 
-@each(*reference.PAGES)
+@pytest.mark.parametrize("name", reference.PAGES)
 def test_reference_is_current(name: str) -> None:
     there = (documents.REFERENCE / name).read_text(encoding="utf-8")
     assert there == reference.PAGES[name](), "run: make reference"

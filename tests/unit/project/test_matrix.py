@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from containers import lockfile
 from tests.matrix import cells, outcome, verdict
 from tests.matrix.cells import Cell
 from tests.matrix.images import kinds
 from tests.matrix.outcome import Outcome
 from tests.matrix.verdict import Verdict
-
-from ..tables import each
 
 CELL = Cell("trixie", "mpich", "mpi", "pmi2", "srun")
 WORKS = Verdict(True, (), (), ("MPIR_CVAR_CH4_NETMOD=ofi",))
@@ -41,21 +41,24 @@ def test_a_cell_is_asked_for_with_options() -> None:
     assert {"--nodes=2", "--ntasks-per-node=2", "--mpi=pmi2", "--launcher=srun"} <= set(options)
 
 
-@each(
-    (0, world("n1 n1 n2 n2"), outcome.WORLD),
-    (0, world("n1 n1 n1 n1"), outcome.ONE_NODE),
-    (0, world("n1 n1 n2 n2", size=1, total=1), outcome.SILENT),
-    (0, world("n1 n1 n2"), outcome.SILENT),
-    (0, world("n1 n1 n2 n2", total=9), outcome.SILENT),
-    (0, "", outcome.SILENT),
-    (82, "runner: world-size mismatch on rank 0@n1: 4 tasks", outcome.ALONE),
-    (82, "runner: no process group on rank 2@n2: it exited in hvd.init()", outcome.NO_WORLD),
-    (1, "srun: error: Invalid MPI type 'pmix', --mpi=list for types", outcome.NO_TYPE),
-    (1, "ValueError: MPI support has not been built.", outcome.NO_MPI),
-    (1, "Unknown MPI implementation given in output of mpirun", outcome.UNKNOWN_MPI),
-    (1, "Traceback", outcome.OTHER),
-    (124, world("n1 n1 n2 n2"), outcome.HANG),
-    (83, "", outcome.HANG),
+@pytest.mark.parametrize(
+    ("code", "log", "kind"),
+    [
+        (0, world("n1 n1 n2 n2"), outcome.WORLD),
+        (0, world("n1 n1 n1 n1"), outcome.ONE_NODE),
+        (0, world("n1 n1 n2 n2", size=1, total=1), outcome.SILENT),
+        (0, world("n1 n1 n2"), outcome.SILENT),
+        (0, world("n1 n1 n2 n2", total=9), outcome.SILENT),
+        (0, "", outcome.SILENT),
+        (82, "runner: world-size mismatch on rank 0@n1: 4 tasks", outcome.ALONE),
+        (82, "runner: no process group on rank 2@n2: it exited in hvd.init()", outcome.NO_WORLD),
+        (1, "srun: error: Invalid MPI type 'pmix', --mpi=list for types", outcome.NO_TYPE),
+        (1, "ValueError: MPI support has not been built.", outcome.NO_MPI),
+        (1, "Unknown MPI implementation given in output of mpirun", outcome.UNKNOWN_MPI),
+        (1, "Traceback", outcome.OTHER),
+        (124, world("n1 n1 n2 n2"), outcome.HANG),
+        (83, "", outcome.HANG),
+    ],
 )
 def test_what_a_job_was(code: int, log: str, kind: str) -> None:
     assert outcome.classify(code, log, 1.0).kind == kind
@@ -73,17 +76,20 @@ def test_a_verdict_is_read_from_the_plan() -> None:
     assert verdict.read(plan) == Verdict(False, (ALONE,), ("--mpi pmix",), ("A=1",))
 
 
-@each(
-    (WORKS, outcome.WORLD, True),
-    (WORKS, outcome.ALONE, False),
-    (WORKS, outcome.HANG, False),
-    (REFUSED, outcome.ALONE, True),
-    (REFUSED, outcome.NO_WORLD, True),
-    (REFUSED, outcome.WORLD, False),
-    (REFUSED, outcome.SILENT, False),
-    (REFUSED, outcome.HANG, False),
-    (REFUSED, outcome.OTHER, False),
-    (Verdict(False, ("a reason nobody foresaw",), (), ()), outcome.ALONE, False),
+@pytest.mark.parametrize(
+    ("said", "kind", "agrees"),
+    [
+        (WORKS, outcome.WORLD, True),
+        (WORKS, outcome.ALONE, False),
+        (WORKS, outcome.HANG, False),
+        (REFUSED, outcome.ALONE, True),
+        (REFUSED, outcome.NO_WORLD, True),
+        (REFUSED, outcome.WORLD, False),
+        (REFUSED, outcome.SILENT, False),
+        (REFUSED, outcome.HANG, False),
+        (REFUSED, outcome.OTHER, False),
+        (Verdict(False, ("a reason nobody foresaw",), (), ()), outcome.ALONE, False),
+    ],
 )
 def test_when_a_verdict_is_right(said: Verdict, kind: str, agrees: bool) -> None:
     assert (verdict.disagreement(said, Outcome(kind, "", 1.0)) == "") is agrees

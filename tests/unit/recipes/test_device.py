@@ -12,7 +12,6 @@ from recipes import device
 from recipes.device import Device
 from recipes.distributed import UserError
 
-from ..tables import each
 from .one_rank import one_rank
 
 CODE = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120")
@@ -35,13 +34,16 @@ def test_a_gpu_that_the_image_has_no_code_for_is_refused() -> None:
     assert settled(replace(V100, code=())) == "fp32", "where the framework does not say"
 
 
-@each(
-    ((8, 6), ("sm_80",), True),
-    ((8, 0), ("sm_86",), False),
-    ((9, 0), ("sm_80",), False),
-    ((9, 0), ("sm_90a",), True),
-    ((12, 0), ("sm_90", "compute_90"), True),
-    ((7, 0), ("sm_75", "compute_75"), False),
+@pytest.mark.parametrize(
+    ("capability", "code", "runs"),
+    [
+        ((8, 6), ("sm_80",), True),
+        ((8, 0), ("sm_86",), False),
+        ((9, 0), ("sm_80",), False),
+        ((9, 0), ("sm_90a",), True),
+        ((12, 0), ("sm_90", "compute_90"), True),
+        ((7, 0), ("sm_75", "compute_75"), False),
+    ],
 )
 def test_what_code_a_gpu_runs(
     capability: tuple[int, int], code: tuple[str, ...], runs: bool

@@ -17,8 +17,6 @@ from recipes import digits
 from recipes.distributed import UserError
 from runners.data import synth
 
-from ..tables import each
-
 GENERATOR = np.random.default_rng(1)
 PARTS = {
     "x_train": GENERATOR.integers(0, 256, (12, 5, 4), np.uint8),
@@ -57,12 +55,15 @@ def assert_is_the_data(data: digits.Digits) -> None:
 # Good folders
 
 
-@each(
-    ("", str, bytes),
-    ("", lambda name: f"{name}.gz", gzip.compress),
-    ("", lambda name: name.replace("-idx", ".idx"), bytes),
-    ("", lambda name: f"{name}.gz", bytes),  # unpacked by hand
-    ("MNIST/raw", str, bytes),  # where torchvision puts it
+@pytest.mark.parametrize(
+    ("below", "rename", "pack"),
+    [
+        ("", str, bytes),
+        ("", lambda name: f"{name}.gz", gzip.compress),
+        ("", lambda name: name.replace("-idx", ".idx"), bytes),
+        ("", lambda name: f"{name}.gz", bytes),  # unpacked by hand
+        ("MNIST/raw", str, bytes),  # where torchvision puts it
+    ],
 )
 def test_idx_by_any_name(tmp_path: Path, below: str, rename: Any, pack: Any) -> None:
     write_idx(tmp_path / below, rename, pack)
@@ -103,22 +104,25 @@ def test_one_file_missing(tmp_path: Path) -> None:
 IMAGES = idx(PARTS["x_train"])
 
 
-@each(
-    (IMAGES[:-1], "its header promises 12 x 5 x 4 bytes, 239 follow"),
-    (IMAGES + b"x", "its header promises 12 x 5 x 4 bytes, 241 follow"),
-    (IMAGES[:10], "is damaged"),
-    (IMAGES[:3], "it starts with 000008, not with 00000803"),
-    (b"", "it starts with an empty file"),
-    (idx(PARTS["y_train"]), "it starts with 00000801, not with 00000803"),
-    (b"<!DOCTYPE html><html>Sign in</html>", "it starts with 3c21444f"),
-    (IMAGES[:4] + b"\xff" * 12, "promises 4294967295 x 4294967295 x 4294967295 bytes, 0"),
-    (gzip.compress(IMAGES, mtime=0)[:-9], "cannot read the data"),
-    (gzip.compress(IMAGES, mtime=0)[:40], "cannot read the data"),
-    (b"\x1f\x8b" + b"\x00" * 40, "cannot read the data"),
-    (gzip.compress(IMAGES, mtime=0)[:12] + b"\xff" * 90, "cannot read the data"),
-    (idx(PARTS["x_train"][:11]), "the train part in"),
-    (idx(PARTS["x_train"][:, :4]), "differ in size"),
-    (idx(PARTS["x_train"][:0]), "the train part in"),
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (IMAGES[:-1], "its header promises 12 x 5 x 4 bytes, 239 follow"),
+        (IMAGES + b"x", "its header promises 12 x 5 x 4 bytes, 241 follow"),
+        (IMAGES[:10], "is damaged"),
+        (IMAGES[:3], "it starts with 000008, not with 00000803"),
+        (b"", "it starts with an empty file"),
+        (idx(PARTS["y_train"]), "it starts with 00000801, not with 00000803"),
+        (b"<!DOCTYPE html><html>Sign in</html>", "it starts with 3c21444f"),
+        (IMAGES[:4] + b"\xff" * 12, "promises 4294967295 x 4294967295 x 4294967295 bytes, 0"),
+        (gzip.compress(IMAGES, mtime=0)[:-9], "cannot read the data"),
+        (gzip.compress(IMAGES, mtime=0)[:40], "cannot read the data"),
+        (b"\x1f\x8b" + b"\x00" * 40, "cannot read the data"),
+        (gzip.compress(IMAGES, mtime=0)[:12] + b"\xff" * 90, "cannot read the data"),
+        (idx(PARTS["x_train"][:11]), "the train part in"),
+        (idx(PARTS["x_train"][:, :4]), "differ in size"),
+        (idx(PARTS["x_train"][:0]), "the train part in"),
+    ],
 )
 def test_bad_idx_file(tmp_path: Path, content: bytes, fault: str) -> None:
     write_idx(tmp_path)
@@ -148,21 +152,24 @@ def zipped(name: str, content: bytes) -> bytes:
     return stream.getvalue()
 
 
-@each(
-    (npz()[:300], "is no npz file of plain arrays, or is damaged"),
-    (npz()[:-1], "is no npz file of plain arrays, or is damaged"),
-    (b"", "or is damaged"),
-    (b"not a zip", "or is damaged"),
-    (zipped("x_train.npy", b"no array"), "y_train is not a file in the archive"),
-    (npz(y_train=np.array(b"text")), "labels () |S4"),
-    (zipped("other.npy", b""), "x_train is not a file in the archive; needed: x_train, y_tr"),
-    (npz(y_test=np.array([object()] * 6)), "or is damaged"),  # would be a pickle
-    (npz(x_train=PARTS["x_train"].astype(np.float64)), "images (12, 5, 4) float64"),
-    (npz(y_train=PARTS["y_train"].astype(np.float32)), "labels (12,) float32"),
-    (npz(y_train=PARTS["y_train"][:5]), "labels (5,) uint8"),
-    (npz(x_test=PARTS["x_test"][0]), "the test part in"),
-    (npz(y_test=np.full(6, -1)), "labels in"),
-    (npz(y_test=np.full(6, 10**9)), "labels in"),
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (npz()[:300], "is no npz file of plain arrays, or is damaged"),
+        (npz()[:-1], "is no npz file of plain arrays, or is damaged"),
+        (b"", "or is damaged"),
+        (b"not a zip", "or is damaged"),
+        (zipped("x_train.npy", b"no array"), "y_train is not a file in the archive"),
+        (npz(y_train=np.array(b"text")), "labels () |S4"),
+        (zipped("other.npy", b""), "x_train is not a file in the archive; needed: x_train, y_tr"),
+        (npz(y_test=np.array([object()] * 6)), "or is damaged"),  # would be a pickle
+        (npz(x_train=PARTS["x_train"].astype(np.float64)), "images (12, 5, 4) float64"),
+        (npz(y_train=PARTS["y_train"].astype(np.float32)), "labels (12,) float32"),
+        (npz(y_train=PARTS["y_train"][:5]), "labels (5,) uint8"),
+        (npz(x_test=PARTS["x_test"][0]), "the test part in"),
+        (npz(y_test=np.full(6, -1)), "labels in"),
+        (npz(y_test=np.full(6, 10**9)), "labels in"),
+    ],
 )
 def test_bad_npz(tmp_path: Path, content: bytes, fault: str) -> None:
     (tmp_path / "mnist.npz").write_bytes(content)

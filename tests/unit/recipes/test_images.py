@@ -12,8 +12,6 @@ from recipes import images
 from recipes.distributed import UserError
 from runners.data.synth import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
 
-from ..tables import each
-
 EACH = 4  # pictures in a file
 
 
@@ -125,12 +123,15 @@ def test_a_listing_has_sorted_classes_and_files(tmp_path: Path) -> None:
     assert (found.test.names, found.test.labels.tolist()) == (["val/b/v.jpeg"], [1])
 
 
-@each(
-    (("train/a/x.jpg",), "no folder val in"),
-    (("train/x.jpg", "val/a/x.jpg"), "train has no folders: each class needs its own"),
-    (("train/a/x.txt", "val/a/x.jpg"), "train/a has no images"),
-    (("train/a/x.jpg", "val/a/x.txt"), "val has no images"),
-    (("train/a/x.jpg", "val/c/x.jpg"), "val has classes that train has not: c"),
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train/a/x.jpg",), "no folder val in"),
+        (("train/x.jpg", "val/a/x.jpg"), "train has no folders: each class needs its own"),
+        (("train/a/x.txt", "val/a/x.jpg"), "train/a has no images"),
+        (("train/a/x.jpg", "val/a/x.txt"), "val has no images"),
+        (("train/a/x.jpg", "val/c/x.jpg"), "val has classes that train has not: c"),
+    ],
 )
 def test_a_folder_that_is_no_image_folder(
     tmp_path: Path, names: tuple[str, ...], message: str

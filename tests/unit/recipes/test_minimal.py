@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import recipes
+import pytest
 
-from ..tables import each
+import recipes
 
 TRAINERS = sorted((Path(recipes.__file__).parent / "minimal").glob("minimal_*.py"))
 
@@ -17,7 +17,7 @@ def test_there_is_one_for_each_way() -> None:
     assert [path.stem for path in TRAINERS] == names
 
 
-@each(*TRAINERS)
+@pytest.mark.parametrize("path", TRAINERS)
 def test_it_has_at_most_100_lines_and_imports_nothing_of_ours(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 100
@@ -30,7 +30,7 @@ def test_it_has_at_most_100_lines_and_imports_nothing_of_ours(path: Path) -> Non
     assert not imported & {"recipes", "runners", "containers", ""}
 
 
-@each(*TRAINERS)
+@pytest.mark.parametrize("path", TRAINERS)
 def test_it_marks_what_is_distributed_and_writes_its_result(path: Path) -> None:
     text = path.read_text()
     assert text.count("# Horovod:") + text.count("# DDP:") >= 4

@@ -9,19 +9,20 @@ import pytest
 from recipes import options
 from recipes.distributed import UserError
 
-from ..tables import each
 
-
-@each(
-    (["--epochs", "0"], "argument --epochs: must be at least 1, not 0"),
-    (["--epochs", "two"], "argument --epochs: 'two' is not a whole number"),
-    (["--epochs", "1.5"], "argument --epochs: '1.5' is not a whole number"),
-    (["--rate", "-1"], "argument --rate: must be at least 0, not -1"),
-    (["--rate", "1"], "argument --rate: must be less than 1, not 1"),
-    (["--rate", "nan"], "argument --rate: must be at least 0, not nan"),
-    (["--rate", "inf"], "argument --rate: must be at least 0, not inf"),
-    (["--epoch", "3"], "unrecognized arguments: --epoch 3"),
-    (["--epochs"], "argument --epochs: expected one argument"),
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epochs", "0"], "argument --epochs: must be at least 1, not 0"),
+        (["--epochs", "two"], "argument --epochs: 'two' is not a whole number"),
+        (["--epochs", "1.5"], "argument --epochs: '1.5' is not a whole number"),
+        (["--rate", "-1"], "argument --rate: must be at least 0, not -1"),
+        (["--rate", "1"], "argument --rate: must be less than 1, not 1"),
+        (["--rate", "nan"], "argument --rate: must be at least 0, not nan"),
+        (["--rate", "inf"], "argument --rate: must be at least 0, not inf"),
+        (["--epoch", "3"], "unrecognized arguments: --epoch 3"),
+        (["--epochs"], "argument --epochs: expected one argument"),
+    ],
 )
 def test_bad_setting(words: list[str], message: str) -> None:
     parser = options.BareParser("some_trainer", "what it does")

@@ -18,7 +18,6 @@ from recipes import run as recipes_run
 from recipes.distributed import Ranks, UserError
 from recipes.run import Framework, Run
 
-from ..tables import each
 from .one_rank import one_rank
 
 
@@ -420,8 +419,13 @@ def flip(path: Path) -> None:
     path.write_bytes(b"x" + path.read_bytes()[1:])
 
 
-@each(
-    (cut, "is truncated: it has 0 of 1 bytes"), (flip, "is damaged"), (os.unlink, "cannot be read")
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (cut, "is truncated: it has 0 of 1 bytes"),
+        (flip, "is damaged"),
+        (os.unlink, "cannot be read"),
+    ],
 )
 def test_a_spoilt_checkpoint_is_named_and_the_one_before_used(
     tmp_path: Path, spoil: Any, fault: str
@@ -442,7 +446,9 @@ def test_a_manifest_that_is_not_one_is_named(tmp_path: Path) -> None:
     assert "step-00000008.json is not a checkpoint's manifest" in said
 
 
-@each((None, "older trainers, which saved other things"), (3, "newer trainers"))
+@pytest.mark.parametrize(
+    ("form", "who"), [(None, "older trainers, which saved other things"), (3, "newer trainers")]
+)
 def test_checkpoints_of_other_forms_are_refused_with_the_reason(
     tmp_path: Path, form: int | None, who: str
 ) -> None:
@@ -455,9 +461,12 @@ def test_checkpoints_of_other_forms_are_refused_with_the_reason(
     assert f"step-00000008.ckpt is of {who}" in said
 
 
-@each(
-    ("another", "w", "is a checkpoint of some_trainer, not of another"),
-    ("some_trainer", "v", "is of another model: its weights have other names or shapes"),
+@pytest.mark.parametrize(
+    ("trainer", "name", "fault"),
+    [
+        ("another", "w", "is a checkpoint of some_trainer, not of another"),
+        ("some_trainer", "v", "is of another model: its weights have other names or shapes"),
+    ],
 )
 def test_a_foreign_checkpoint_is_refused_and_nothing_begins_again(
     tmp_path: Path, trainer: str, name: str, fault: str
@@ -475,7 +484,9 @@ def test_auto_without_checkpoints_begins(tmp_path: Path) -> None:
     assert run.step == 0
 
 
-@each("", "checkpoints", "checkpoints/step-00000004.ckpt", "checkpoints/step-00000004.json")
+@pytest.mark.parametrize(
+    "word", ["", "checkpoints", "checkpoints/step-00000004.ckpt", "checkpoints/step-00000004.json"]
+)
 def test_resume_from_a_path(tmp_path: Path, word: str) -> None:
     two_checkpoints(tmp_path / "old")
     own = tmp_path / "new" / "checkpoints"

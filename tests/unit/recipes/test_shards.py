@@ -12,7 +12,6 @@ import pytest
 
 from recipes.distributed import Batch, Shards, UserError, check, learning_rate, threads
 
-from ..tables import each
 from .one_rank import one_rank
 
 WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
@@ -32,7 +31,7 @@ def in_step(batches: list[list[Batch]], step: int) -> list[int]:
     return sorted(np.concatenate(parts).tolist())
 
 
-@each(*WORLDS)
+@pytest.mark.parametrize(("count", "size"), WORLDS)
 def test_every_sample_is_seen_exactly_once_in_equally_many_steps(count: int, size: int) -> None:
     found = ranks(count, size, batch_size=3)
     assert len({len(batches) for batches in found}) == 1
@@ -40,7 +39,7 @@ def test_every_sample_is_seen_exactly_once_in_equally_many_steps(count: int, siz
     assert sorted(seen) == list(range(count))
 
 
-@each((2, 6, 1), (4, 3, 1), (2, 3, 2))
+@pytest.mark.parametrize(("size", "batch_size", "passes"), [(2, 6, 1), (4, 3, 1), (2, 3, 2)])
 def test_many_ranks_see_in_each_step_what_one_with_their_batches_together_sees(
     size: int, batch_size: int, passes: int
 ) -> None:
@@ -107,13 +106,19 @@ def asked(**changed: object) -> Namespace:
     return Namespace(**{**defaults, **changed})
 
 
-@each(
-    *[({}, 4, progress, rate) for progress, rate in ((0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4))],
-    ({}, 4, 50, 0.4),
-    ({}, 1, 0, 0.1),
-    ({"warmup_epochs": 0}, 4, 0, 0.4),
-    ({"batches_per_allreduce": 3, "base_lr": 1.0}, 4, 9, 12),
-    ({"batches_per_allreduce": 3, "base_lr": 1.0, "adasum": True}, 4, 9, 3),
+@pytest.mark.parametrize(
+    ("changed", "size", "progress", "expected"),
+    [
+        *[
+            ({}, 4, progress, rate)
+            for progress, rate in ((0, 0.1), (1, 0.2), (1.5, 0.25), (3, 0.4))
+        ],
+        ({}, 4, 50, 0.4),
+        ({}, 1, 0, 0.1),
+        ({"warmup_epochs": 0}, 4, 0, 0.4),
+        ({"batches_per_allreduce": 3, "base_lr": 1.0}, 4, 9, 12),
+        ({"batches_per_allreduce": 3, "base_lr": 1.0, "adasum": True}, 4, 9, 3),
+    ],
 )
 def test_rate_grows_to_that_of_all_ranks_and_passes_but_not_of_adasums(
     changed: dict[str, Any], size: int, progress: float, expected: float
@@ -152,12 +157,12 @@ def test_threads(
 # Adasum, where Horovod would break off
 
 
-@each(1, 2, 4, 16)
+@pytest.mark.parametrize("size", [1, 2, 4, 16])
 def test_adasum_takes_powers_of_two_with_mpi(size: int) -> None:
     check(asked(adasum=True), replace(one_rank(size=size), controller="mpi"))
 
 
-@each(3, 6, 12)
+@pytest.mark.parametrize("size", [3, 6, 12])
 def test_adasum_refuses_other_numbers_of_ranks(size: int) -> None:
     with pytest.raises(UserError, match=rf"--adasum needs 2, 4, .* ranks, not {size}"):
         check(asked(adasum=True), one_rank(size=size))

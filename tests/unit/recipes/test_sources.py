@@ -12,8 +12,6 @@ import pytest
 import recipes
 import runners
 
-from ..tables import each
-
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -25,7 +23,7 @@ RECIPES = [FOLDER / f"{path.stem}.py" for path in PRESETS]
 TRAINERS = [path for path in RECIPES if path.stem not in ("tokenize", "torch_predict")]
 
 
-@each(*PRESETS)
+@pytest.mark.parametrize("path", PRESETS)
 def test_preset_names_a_trainer_and_resources(path: Path) -> None:
     preset = tomllib.loads(path.read_text())
     assert set(preset) == {"description", "framework", "world", "resources"}
@@ -49,7 +47,7 @@ def test_every_distributed_statement_is_marked(path: Path) -> None:
             assert any("# Horovod:" in line for line in near), f"{path.name}:{node.lineno}"
 
 
-@each(*TRAINERS)
+@pytest.mark.parametrize("path", TRAINERS)
 def test_header_has_the_commands(path: Path) -> None:
     header = ast.get_docstring(ast.parse(path.read_text())) or ""
     name = path.stem
@@ -70,7 +68,7 @@ def imports(path: Path) -> set[str]:
     return whole | parts
 
 
-@each(*TRAINERS)
+@pytest.mark.parametrize("path", TRAINERS)
 def test_a_trainer_stands_alone(path: Path) -> None:
     """It imports no other trainer, and one reader of data."""
     shared = {"options", "distributed", "results", "run", "run_torch", "run_tf", "run_fsdp"}
@@ -80,7 +78,7 @@ def test_a_trainer_stands_alone(path: Path) -> None:
     assert len(imports(path) & readers) == 1
 
 
-@each("digits", "images", "tokens", "texts", "options", "device")
+@pytest.mark.parametrize("name", ["digits", "images", "tokens", "texts", "options", "device"])
 def test_a_reader_imports_no_framework_and_nothing_of_a_run(name: str) -> None:
     path = FOLDER / f"{name}.py"
     assert imports(path) <= {"distributed"}

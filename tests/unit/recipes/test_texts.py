@@ -9,8 +9,6 @@ import pytest
 from recipes import texts
 from recipes.distributed import UserError
 
-from ..tables import each
-
 TSV = "text\tlabel\ngood\t1\nbad\t0\n"
 
 
@@ -38,7 +36,7 @@ FORMS: list[dict[str, str | bytes]] = [
 ]
 
 
-@each(*FORMS)
+@pytest.mark.parametrize("files", FORMS)
 def test_forms(tmp_path: Path, files: dict[str, str | bytes]) -> None:
     data = texts.load(str(folder(tmp_path, **files)))
     assert data.classes == 2
@@ -93,7 +91,7 @@ BAD: list[tuple[dict[str, str | bytes], str]] = [
 ]
 
 
-@each(*BAD)
+@pytest.mark.parametrize(("files", "message"), BAD)
 def test_bad_files_are_named(tmp_path: Path, files: dict[str, str | bytes], message: str) -> None:
     with pytest.raises(UserError, match=message):
         texts.load(str(folder(tmp_path, **files)))

@@ -15,14 +15,15 @@ import pytest
 from recipes import tokenize
 from recipes.distributed import UserError
 
-from ..tables import each
 
-
-@each(
-    (b"a\n" * 10, 18),  # at nine tenths
-    (b"a\n" * 9 + b"a long last line", 18),  # the last line at least
-    ("क्षत्रिय\r\n".encode() * 100 + "अन्त".encode(), 2366),  # bytes, never within a character
-    (b"\n" * 50 + b"end", 48),
+@pytest.mark.parametrize(
+    ("content", "split"),
+    [
+        (b"a\n" * 10, 18),  # at nine tenths
+        (b"a\n" * 9 + b"a long last line", 18),  # the last line at least
+        ("क्षत्रिय\r\n".encode() * 100 + "अन्त".encode(), 2366),  # bytes, never within a character
+        (b"\n" * 50 + b"end", 48),
+    ],
 )
 def test_a_text_is_split_at_a_line_end(tmp_path: Path, content: bytes, split: int) -> None:
     path = tmp_path / "text"
@@ -36,13 +37,16 @@ def test_a_text_is_split_at_a_line_end(tmp_path: Path, content: bytes, split: in
     assert (train + validation).encode() == content
 
 
-@each(
-    (b"", "the text {} is empty"),
-    (b" \n\t\n\n", "the text {} is empty"),
-    (b"all in one line", "the text {} is one line"),
-    (b"one\ntwo \xe9\nthree\n", "{}, line 2: not UTF-8: invalid continuation byte"),
-    ("text".encode("utf-16"), "{}, line 1: not UTF-8: invalid start byte"),
-    (None, "cannot read the text {}: No such file or directory"),
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the text {} is empty"),
+        (b" \n\t\n\n", "the text {} is empty"),
+        (b"all in one line", "the text {} is one line"),
+        (b"one\ntwo \xe9\nthree\n", "{}, line 2: not UTF-8: invalid continuation byte"),
+        ("text".encode("utf-16"), "{}, line 1: not UTF-8: invalid start byte"),
+        (None, "cannot read the text {}: No such file or directory"),
+    ],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "text"
@@ -53,7 +57,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes | None, words
     assert str(caught.value).startswith(words.format(path))
 
 
-@each("new", "empty", "new/below")
+@pytest.mark.parametrize("name", ["new", "empty", "new/below"])
 def test_a_folder_gets_all_or_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     into = tmp_path / name

@@ -12,8 +12,6 @@ import pytest
 from recipes import tokens
 from recipes.distributed import UserError
 
-from ..tables import each
-
 CONTEXT = 8
 
 
@@ -26,7 +24,7 @@ def folder(path: Path, count: int = 100, dtype: str = "uint16", meta: bool = Tru
     return path
 
 
-@each("uint16", "uint32")
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
 def test_every_token_but_the_first_is_guessed_once(tmp_path: Path, dtype: str) -> None:
     data = tokens.load(str(folder(tmp_path, 97, dtype)), CONTEXT, None)
     assert (len(data.train), len(data.test), data.vocabulary) == (12, 2, 50)
@@ -56,14 +54,17 @@ def test_a_token_above_the_vocabulary_is_named_with_its_position(tmp_path: Path)
         data.train[np.array([1, 5])]
 
 
-@each(
-    ("train.bin", b"abc", "train.bin is truncated or no file of uint16 tokens: its 3 bytes"),
-    ("val.bin", b"ab" * 8, "val.bin is too short: it has 8 tokens, and one sequence needs 9"),
-    ("val.bin", b"", "val.bin is too short: it has 0 tokens"),
-    ("meta.json", b"{", "meta.json must say something like"),
-    ("meta.json", b"[]", "meta.json must say something like"),
-    ("meta.json", b'{"vocabulary": "x"}', "meta.json must say something like"),
-    ("meta.json", b'{"vocabulary": 5, "dtype": "int8"}', "possible types: uint16, uint32"),
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("train.bin", b"abc", "train.bin is truncated or no file of uint16 tokens: its 3 bytes"),
+        ("val.bin", b"ab" * 8, "val.bin is too short: it has 8 tokens, and one sequence needs 9"),
+        ("val.bin", b"", "val.bin is too short: it has 0 tokens"),
+        ("meta.json", b"{", "meta.json must say something like"),
+        ("meta.json", b"[]", "meta.json must say something like"),
+        ("meta.json", b'{"vocabulary": "x"}', "meta.json must say something like"),
+        ("meta.json", b'{"vocabulary": 5, "dtype": "int8"}', "possible types: uint16, uint32"),
+    ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (folder(tmp_path) / name).write_bytes(content)

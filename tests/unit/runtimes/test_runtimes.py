@@ -28,7 +28,6 @@ from runners.script import environment, render
 from .. import scripts
 from ..programs import program
 from ..script.test_render import HOSTILE
-from ..tables import each
 
 # Writes what it was called with, and the environment; Python starts without what it does not need.
 FAKE = """#!{python} -SE
@@ -114,7 +113,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
     assert done.stdout.startswith('/a"b`id`$(id)\\$')
 
 
-@each(True, False)
+@pytest.mark.parametrize("forced", [True, False])
 def test_values_of_variables_stay_as_they_are(forced: bool) -> None:
     values = {f"V{number}": text for number, text in enumerate(HOSTILE)}
     variables = tuple(Variable(*each, "", Where.JOB, forced) for each in values.items())

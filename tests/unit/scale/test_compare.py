@@ -15,7 +15,6 @@ from runners.core.job_record import JobState, Status
 from runners.scale import compare, ranking
 
 from ..runs import a_run
-from ..tables import each
 
 
 def test_runs_side_by_side(tmp_path: Path) -> None:
@@ -44,10 +43,13 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     assert compare.differing([cut, whole]) == ["arguments as typed"], "no result tells the others"
 
 
-@each(
-    (("-m", "recipes.torch_mnist", "--lr", "1"), "torch_mnist", ("--lr", "1"), "--lr 1"),
-    (("/w/t.py", "--lr", "1"), "t.py", ("--lr", "1"), "--lr 1"),
-    (("python3", "-m", "p", "x"), "python3", ("-m", "p", "x"), "-m p x"),
+@pytest.mark.parametrize(
+    ("command", "trainer", "args", "shown"),
+    [
+        (("-m", "recipes.torch_mnist", "--lr", "1"), "torch_mnist", ("--lr", "1"), "--lr 1"),
+        (("/w/t.py", "--lr", "1"), "t.py", ("--lr", "1"), "--lr 1"),
+        (("python3", "-m", "p", "x"), "python3", ("-m", "p", "x"), "-m p x"),
+    ],
 )
 def test_a_run_without_a_result_has_the_arguments_of_its_command(
     tmp_path: Path, command: tuple[str, ...], trainer: str, args: tuple[str, ...], shown: str
@@ -72,29 +74,35 @@ def test_a_run_whose_image_cannot_be_read_is_compared_all_the_same(
     assert "image digest" not in compare.of_run(paths, job, done).settings
 
 
-@each(
-    ("rate", 112.0, 100.0, "+12 %"),
-    ("rate", 50.0, 100.0, "-50 %"),
-    ("rate", 100.1, 100.0, ""),
-    ("loss", 482.0, 0.0585, "8,239 times"),
-    ("loss", 0.0585, 482.0, "-100 %"),
-    ("loss", -1.0, 0.001, ""),
-    ("accuracy", 0.8, 0.97, "-17.0 points"),
-    ("accuracy", 0.9701, 0.97, ""),
-    ("accuracy", 80.0, 97.0, "-18 %"),
-    ("gpu_use_percent", 45.0, 90.0, "-45.0 points"),
-    ("loss", 1.0, 0.0, ""),
-    ("steps", 8, 4, ""),
-    ("loss", "a", 1.0, ""),
+@pytest.mark.parametrize(
+    ("name", "value", "first", "shown"),
+    [
+        ("rate", 112.0, 100.0, "+12 %"),
+        ("rate", 50.0, 100.0, "-50 %"),
+        ("rate", 100.1, 100.0, ""),
+        ("loss", 482.0, 0.0585, "8,239 times"),
+        ("loss", 0.0585, 482.0, "-100 %"),
+        ("loss", -1.0, 0.001, ""),
+        ("accuracy", 0.8, 0.97, "-17.0 points"),
+        ("accuracy", 0.9701, 0.97, ""),
+        ("accuracy", 80.0, 97.0, "-18 %"),
+        ("gpu_use_percent", 45.0, 90.0, "-45.0 points"),
+        ("loss", 1.0, 0.0, ""),
+        ("steps", 8, 4, ""),
+        ("loss", "a", 1.0, ""),
+    ],
 )
 def test_changes(name: str, value: object, first: object, shown: str) -> None:
     assert compare.change(name, value, first) == shown
 
 
-@each(
-    ("mpi", {}, True),
-    ("mpi", {"controller": "none"}, False),  # a trainer of DDP's
-    ("none", {}, False),
+@pytest.mark.parametrize(
+    ("controller", "result", "told"),
+    [
+        ("mpi", {}, True),
+        ("mpi", {"controller": "none"}, False),  # a trainer of DDP's
+        ("none", {}, False),
+    ],
 )
 def test_the_pmi_is_told_of_ranks_of_mpi_alone(
     tmp_path: Path, controller: str, result: dict[str, str], told: bool

@@ -17,7 +17,6 @@ from runners.scale import compare, measure, ranking
 
 from .. import scripts
 from ..runs import a_run
-from ..tables import each
 from .scaled import leave
 
 RESULTS: list[dict[str, Any]] = [
@@ -40,7 +39,7 @@ def test_the_best_is_first_and_what_has_no_number_last() -> None:
     assert ranking.best_first(RESULTS, "samples_per_s") == [0, 3, 1, 2]
 
 
-@each("val_loss", "error_rate", "perplexity", "epoch_seconds")
+@pytest.mark.parametrize("name", ["val_loss", "error_rate", "perplexity", "epoch_seconds"])
 def test_less_of_some_is_better(name: str) -> None:
     assert ranking.less_is_better(name)
 

@@ -7,18 +7,20 @@ import pytest
 from runners.scale import confidence
 from runners.scale.summary import comparisons, summaries
 
-from ..tables import each
 from .scaled import run
 
 
-@each(
-    (1, 12.7062),
-    (1.5, 6.0167),
-    (2, 4.3027),
-    (20, 2.0860),
-    (21, 2.0796),
-    (60, 2.0003),
-    (1000, 1.9623),
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    [
+        (1, 12.7062),
+        (1.5, 6.0167),
+        (2, 4.3027),
+        (20, 2.0860),
+        (21, 2.0796),
+        (60, 2.0003),
+        (1000, 1.9623),
+    ],
 )
 def test_students_quantile(freedom: float, expected: float) -> None:
     assert confidence.quantile(freedom) == pytest.approx(expected, abs=1e-4)

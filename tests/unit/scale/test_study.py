@@ -16,7 +16,6 @@ from runners.scale import measure, study
 from runners.scale.study import PointState, StudyPaths, StudyRecord
 from runners.scale.study_request import Size, StudyRequest
 
-from ..tables import each
 from .scaled import GLOO, leave, question
 
 ASKED = StudyRecord(question(variants=(GLOO,)), ("scale", "torch_mnist"), "/scratch/ada")
@@ -61,7 +60,10 @@ def test_a_trainer_of_ones_own_needs_a_rate_in_its_result_only(tmp_path: Path) -
     assert (found.unit, found.rate, found.ranks, found.epoch_seconds) == ("tokens", 5000, 4, None)
 
 
-@each((1, {"samples_per_s": None}, "nothing is left of 1 epoch after"), (3, None, "no result.json"))
+@pytest.mark.parametrize(
+    ("epochs", "result", "told"),
+    [(1, {"samples_per_s": None}, "nothing is left of 1 epoch after"), (3, None, "no result.json")],
+)
 def test_what_tells_no_speed_says_why(
     tmp_path: Path, epochs: int, result: dict[str, None] | None, told: str
 ) -> None:

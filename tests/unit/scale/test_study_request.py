@@ -10,7 +10,6 @@ from runners.core.errors import UsageError
 from runners.scale import study_request
 from runners.scale.study_request import Point, Size, as_json, from_json, sizes, variants
 
-from ..tables import each
 from .scaled import GLOO, question
 
 ONE = Point(Size(1), GLOO, 1)
@@ -21,7 +20,7 @@ def test_sizes_are_nodes_or_nodes_and_ranks() -> None:
     assert sizes("1x1,2x4") == (Size(1, 1), Size(2, 4))
 
 
-@each("", "0", "1,,2", "a", "1x0", "2,2", "1;2")
+@pytest.mark.parametrize("text", ["", "0", "1,,2", "a", "1x0", "2,2", "1;2"])
 def test_other_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--nodes"):
         sizes(text)
@@ -56,14 +55,17 @@ def test_values_have_the_kinds_of_their_settings() -> None:
     assert dict(one.settings) == {"cpus-per-task": 1}
 
 
-@each(
-    ("controler=gloo,mpi", "did you mean controller"),
-    ("controller=gloo,mpl", "must be one of"),
-    ("nodes=1,2", "cannot vary"),
-    ("controller", "not NAME=VALUE"),
-    ("controller=gloo,gloo", "the value 'gloo' twice"),
-    ("image=a/x.sif,b/x.sif", "two values of the same name"),
-    ("cpus-per-task=many,1", "must be a whole number"),
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("controler=gloo,mpi", "did you mean controller"),
+        ("controller=gloo,mpl", "must be one of"),
+        ("nodes=1,2", "cannot vary"),
+        ("controller", "not NAME=VALUE"),
+        ("controller=gloo,gloo", "the value 'gloo' twice"),
+        ("image=a/x.sif,b/x.sif", "two values of the same name"),
+        ("cpus-per-task=many,1", "must be a whole number"),
+    ],
 )
 def test_what_cannot_vary_is_refused(text: str, told: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -95,7 +97,7 @@ def test_a_size_with_ranks_has_a_gpu_for_each() -> None:
     assert on_cpus.settings(Point(Size(2, 4), asked.variants[0], 1))["gpus-per-node"] == "0"
 
 
-@each(("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",))
+@pytest.mark.parametrize("args", [("--batch-size", "64", "--epochs", "2"), ("--batch-size=64",)])
 def test_strong_scaling_shares_the_batch(args: tuple[str, ...]) -> None:
     shared = question(strong=True, args=args).args_of(ONE, 4)
     assert "16" in " ".join(shared)

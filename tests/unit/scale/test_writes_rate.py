@@ -10,8 +10,6 @@ from runners.core.trainer import Trainer
 from runners.scale.writes_rate import warnings
 from tests.unit.in_process import runner
 
-from ..tables import each
-
 ALONE = "import torch\nprint('loss 0.1')\n"
 HERE = 'json.dump({"samples_per_s": 81.0}, file)\n'
 
@@ -23,15 +21,18 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder / "t.py"
 
 
-@each(
-    ({"t.py": ALONE}, True),
-    ({"t.py": ALONE + HERE}, False),
-    ({"t.py": 'result[f"{unit}_per_s"] = rate\n'}, False),
-    ({"t.py": "from helpers import write\n", "helpers.py": HERE}, False),
-    ({"t.py": "import ours.log\n", "ours/__init__.py": "", "ours/log.py": HERE}, False),
-    ({"t.py": "import helpers\n", "helpers.py": ALONE}, True),
-    ({"t.py": ALONE, "unrelated.py": HERE}, True),
-    ({"t.py": ALONE, "torch/data.py": HERE}, True),  # a folder, and no package
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"t.py": ALONE}, True),
+        ({"t.py": ALONE + HERE}, False),
+        ({"t.py": 'result[f"{unit}_per_s"] = rate\n'}, False),
+        ({"t.py": "from helpers import write\n", "helpers.py": HERE}, False),
+        ({"t.py": "import ours.log\n", "ours/__init__.py": "", "ours/log.py": HERE}, False),
+        ({"t.py": "import helpers\n", "helpers.py": ALONE}, True),
+        ({"t.py": ALONE, "unrelated.py": HERE}, True),
+        ({"t.py": ALONE, "torch/data.py": HERE}, True),  # a folder, and no package
+    ],
 )
 def test_a_script_without_a_rate_is_told(tmp_path: Path, files: dict[str, str], told: bool) -> None:
     trainer = Trainer("t", None, write(tmp_path, files))

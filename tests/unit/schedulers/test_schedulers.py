@@ -26,7 +26,6 @@ from runners.schedulers.base import clock, limit_seconds
 
 from .. import scripts
 from ..programs import program
-from ..tables import each
 
 PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
 POLARIS = scripts.jobs()["polaris"]
@@ -38,15 +37,18 @@ def refused(module: SchedulerName, **asked: object) -> tuple[Refusal, ...]:
     return found
 
 
-@each(
-    ("30", 1800),
-    ("30:15", 1815),
-    ("1:30:00", 5400),
-    ("2-12", 216000),
-    ("2-12:30", 217800),
-    ("2-12:30:05", 217805),
-    ("UNLIMITED", None),
-    ("two-12", None),
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800),
+        ("30:15", 1815),
+        ("1:30:00", 5400),
+        ("2-12", 216000),
+        ("2-12:30", 217800),
+        ("2-12:30:05", 217805),
+        ("UNLIMITED", None),
+        ("two-12", None),
+    ],
 )
 def test_slurms_times(text: str, seconds: int | None) -> None:
     assert limit_seconds(text) == seconds
@@ -114,17 +116,20 @@ def test_more_that_pbs_cannot_read() -> None:
     assert "time limit" in PBS.refusals(endless, Resources())[0].what
 
 
-@each(
-    (Resources(nodes=2, exclusive=True), "2"),
-    (Resources(nodes=2, ntasks_per_node=4, cpus_per_task=8), "2:ncpus=32:mpiprocs=4"),
-    (Resources(ntasks=2, gres="gpu:2", mem="16G"), "1:ncpus=2:mpiprocs=2:ngpus=2:mem=16gb"),
-    (Resources(constraint="a=b", mem="512"), "1:a=b:ncpus=1:mpiprocs=1:mem=512mb"),
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Resources(nodes=2, exclusive=True), "2"),
+        (Resources(nodes=2, ntasks_per_node=4, cpus_per_task=8), "2:ncpus=32:mpiprocs=4"),
+        (Resources(ntasks=2, gres="gpu:2", mem="16G"), "1:ncpus=2:mpiprocs=2:ngpus=2:mem=16gb"),
+        (Resources(constraint="a=b", mem="512"), "1:a=b:ncpus=1:mpiprocs=1:mem=512mb"),
+    ],
 )
 def test_chunks_of_pbs(asked: Resources, text: str) -> None:
     assert pbs.select(asked) == text
 
 
-@each("a b", "it's", "$(id)", "x;y", "é☃", "-x", "1,2:3", "new\nline")
+@pytest.mark.parametrize("name", ["a b", "it's", "$(id)", "x;y", "é☃", "-x", "1,2:3", "new\nline"])
 def test_names_that_pbs_takes(name: str) -> None:
     plain = qsub.job_name(name)
     assert plain.isascii()
@@ -146,20 +151,23 @@ def qstat(**job: object) -> Result:
     return Result(0, json.dumps({"timestamp": 1, "Jobs": {"123.pbs-01": job}}), "")
 
 
-@each(
-    ({"job_state": "Q", "comment": "Not Running: no nodes"}, JobState.PENDING),
-    ({"job_state": "H"}, JobState.PENDING),
-    ({"job_state": "R"}, JobState.RUNNING),
-    ({"job_state": "E"}, JobState.RUNNING),
-    ({"job_state": "?"}, JobState.UNKNOWN),
-    ({"job_state": "F", "Exit_status": 0}, JobState.COMPLETED),
-    ({"job_state": "F", "Exit_status": 3}, JobState.FAILED),
-    ({"job_state": "F", "Exit_status": 271}, JobState.FAILED),
-    ({"job_state": "F", "Exit_status": 271, "substate": 91}, JobState.CANCELLED),
-    ({"job_state": "F"}, JobState.CANCELLED),
-    ({"job_state": "F", "Exit_status": -29}, JobState.TIMEOUT),
-    ({"job_state": "F", "Exit_status": -27}, JobState.OUT_OF_MEMORY),
-    ({"job_state": "F", "Exit_status": -3}, JobState.NODE_FAIL),
+@pytest.mark.parametrize(
+    ("job", "state"),
+    [
+        ({"job_state": "Q", "comment": "Not Running: no nodes"}, JobState.PENDING),
+        ({"job_state": "H"}, JobState.PENDING),
+        ({"job_state": "R"}, JobState.RUNNING),
+        ({"job_state": "E"}, JobState.RUNNING),
+        ({"job_state": "?"}, JobState.UNKNOWN),
+        ({"job_state": "F", "Exit_status": 0}, JobState.COMPLETED),
+        ({"job_state": "F", "Exit_status": 3}, JobState.FAILED),
+        ({"job_state": "F", "Exit_status": 271}, JobState.FAILED),
+        ({"job_state": "F", "Exit_status": 271, "substate": 91}, JobState.CANCELLED),
+        ({"job_state": "F"}, JobState.CANCELLED),
+        ({"job_state": "F", "Exit_status": -29}, JobState.TIMEOUT),
+        ({"job_state": "F", "Exit_status": -27}, JobState.OUT_OF_MEMORY),
+        ({"job_state": "F", "Exit_status": -3}, JobState.NODE_FAIL),
+    ],
 )
 def test_states_of_pbs(job: dict[str, object], state: JobState) -> None:
     assert PBS.parse_states(qstat(**job))["123"][0] == state

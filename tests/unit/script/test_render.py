@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runners import runtimes
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_NO_MODULE
@@ -42,7 +44,6 @@ from runners.script.launchers import LAUNCHERS
 
 from .. import scripts
 from ..programs import program
-from ..tables import each
 
 SITE = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 IMAGE = ImageInfo(Path("/images/a.sif"), {"horovod.controllers": "gloo", "recipes": "torch_mnist"})
@@ -60,7 +61,7 @@ def made(**changes: object) -> Plan:
     return solver.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
 
 
-@each(*sorted(scripts.jobs()))
+@pytest.mark.parametrize("name", [*sorted(scripts.jobs())])
 def test_whole_text(name: str) -> None:
     made = scripts.jobs()[name]
     assert made.refusals == ()
@@ -80,21 +81,27 @@ def test_rendering_twice_gives_the_same() -> None:
     assert render.render(one, PATHS, "/w") == render.render(one, PATHS, "/w")
 
 
-@each(
-    ("--qos=high", "--qos=high"),
-    ("--comment=a b", '"--comment=a b"'),
-    ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
-    ("--comment=a\\b", '"--comment=a\\\\b"'),
-    ("--comment=#1", '"--comment=#1"'),
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("--qos=high", "--qos=high"),
+        ("--comment=a b", '"--comment=a b"'),
+        ('--comment=say "hi"', '"--comment=say \\"hi\\""'),
+        ("--comment=a\\b", '"--comment=a\\\\b"'),
+        ("--comment=#1", '"--comment=#1"'),
+    ],
 )
 def test_directives_are_quoted(option: str, line: str) -> None:
     assert slurm_script.directive(option) == line
 
 
-@each(
-    ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
-    # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
-    ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
+@pytest.mark.parametrize(
+    ("folder", "option"),
+    [
+        ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
+        # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
+        ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
+    ],
 )
 def test_a_log_is_found_in_folders_with_odd_names(folder: str, option: str) -> None:
     assert f"#SBATCH {option}\n" in render.render(made(), JobPaths(Path(folder)), "/w")
@@ -108,10 +115,13 @@ def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
     assert lines[-1] == f"exec bash {run}/job.sbatch >> {run}/logs/job.log 2>&1"
 
 
-@each(
-    (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
-    (BindMount("/a,b", "/c", True), ["--mount", 'type=bind,"source=/a,b",destination=/c,ro']),
-    (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
+@pytest.mark.parametrize(
+    ("bind", "argv"),
+    [
+        (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
+        (BindMount("/a,b", "/c", True), ["--mount", 'type=bind,"source=/a,b",destination=/c,ro']),
+        (BindMount("/a:b", "/c"), ["--mount", "type=bind,source=/a:b,destination=/c"]),
+    ],
 )
 def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str]) -> None:
     assert command_lines.bind_option(bind) == argv
@@ -276,7 +286,7 @@ def test_valves_land_where_they_belong() -> None:
     assert "--no-home /images/a.sif" in text
 
 
-@each((("a b", "c"), "a b"), (("c",), "c"), ((), None))
+@pytest.mark.parametrize(("there", "loaded"), [(("a b", "c"), "a b"), (("c",), "c"), ((), None)])
 def test_the_first_module_that_is_there_is_loaded(
     tmp_path: Path, there: tuple[str, ...], loaded: str | None
 ) -> None:
@@ -345,10 +355,13 @@ def test_each_name_has_its_row_in_a_table() -> None:
     assert set(commands.AGENTS) == set(AGENTS)
 
 
-@each(
-    ({}, " --ntasks=2 "),
-    ({"resources": Resources(nodes=2, ntasks_per_node=2, cpus_per_task=2)}, ""),
-    ({"sbatch_args": ("--ntasks-per-node=4",)}, ""),
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({}, " --ntasks=2 "),
+        ({"resources": Resources(nodes=2, ntasks_per_node=2, cpus_per_task=2)}, ""),
+        ({"sbatch_args": ("--ntasks-per-node=4",)}, ""),
+    ],
 )
 def test_srun_is_told_how_many_ranks_there_are(changes: dict[str, Any], option: str) -> None:
     """Of a job with whole nodes --cpus-per-task alone would make a rank of each of its CPUs."""

@@ -10,8 +10,6 @@ from runners.core.command_line import FLAG, SITE
 from runners.core.errors import UsageError
 from runners.settings import config
 
-from ..tables import each
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -59,15 +57,18 @@ def test_lists_add_up_in_order() -> None:
     assert merged.origins("bind") == "runner.toml, command line"
 
 
-@each(
-    (["singularity/4.1.0"], ["gcc/10", "singularity/4.1.0", "cuda"]),
-    (["apptainer"], ["gcc/10", "apptainer", "cuda"]),
-    (
-        ["gcc", "cmake", "gcc/12"],
-        ["gcc", "singularity/3.11.0|apptainer", "cuda", "cmake", "gcc/12"],
-    ),
-    (["cuda|apptainer/1"], ["gcc/10", "cuda|apptainer/1"]),
-    (["gcc-libs"], ["gcc/10", "singularity/3.11.0|apptainer", "cuda", "gcc-libs"]),
+@pytest.mark.parametrize(
+    ("mine", "loaded"),
+    [
+        (["singularity/4.1.0"], ["gcc/10", "singularity/4.1.0", "cuda"]),
+        (["apptainer"], ["gcc/10", "apptainer", "cuda"]),
+        (
+            ["gcc", "cmake", "gcc/12"],
+            ["gcc", "singularity/3.11.0|apptainer", "cuda", "cmake", "gcc/12"],
+        ),
+        (["cuda|apptainer/1"], ["gcc/10", "cuda|apptainer/1"]),
+        (["gcc-libs"], ["gcc/10", "singularity/3.11.0|apptainer", "cuda", "gcc-libs"]),
+    ],
 )
 def test_a_module_takes_the_place_of_a_sites_of_its_name(
     mine: list[str], loaded: list[str]
@@ -83,16 +84,19 @@ def test_a_module_takes_the_place_of_a_sites_of_its_name(
     assert [each.value for each in merged.given if each.origin == FLAG] == mine
 
 
-@each(
-    ("[launch]\npartitoin = 'x'\n", "did you mean partition"),
-    ("[lunch]\n", "table [launch]"),
-    ("nodes = 2\n", "table [launch]"),
-    ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
-    ("[launch]\nnodes = true\n", "nodes must be a whole number"),
-    ("[launch]\nexclusive = 1\n", "exclusive must be true or false"),
-    ("[launch]\nbind = '/a'\n", "bind must be a list of strings"),
-    ("[launch]\ncontroller = 'mpich'\n", "must be one of auto, mpi, gloo, none, not 'mpich'"),
-    ("[launch\n", "not valid TOML"),
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[launch]\npartitoin = 'x'\n", "did you mean partition"),
+        ("[lunch]\n", "table [launch]"),
+        ("nodes = 2\n", "table [launch]"),
+        ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
+        ("[launch]\nnodes = true\n", "nodes must be a whole number"),
+        ("[launch]\nexclusive = 1\n", "exclusive must be true or false"),
+        ("[launch]\nbind = '/a'\n", "bind must be a list of strings"),
+        ("[launch]\ncontroller = 'mpich'\n", "must be one of auto, mpi, gloo, none, not 'mpich'"),
+        ("[launch\n", "not valid TOML"),
+    ],
 )
 def test_a_faulty_file_is_refused(text: str, words: str) -> None:
     write("runner.toml", text)

@@ -15,8 +15,6 @@ from runners.core.trainer import Trainer
 from runners.settings import config, request
 from runners.settings.table import SETTINGS
 
-from ..tables import each
-
 TRAINER = Trainer("torch_mnist", "recipes.torch_mnist", None)
 
 
@@ -33,47 +31,53 @@ def of_settings(merged: config.Config, trainer: Trainer = TRAINER) -> JobSpec:
     return request.job_spec(merged, resources, ImageInfo(Path("/images/a.sif")), trainer)
 
 
-@each(
-    ({}, 1),
-    ({"nodes": 2}, 2),
-    ({"nodes": 2, "ntasks-per-node": 4}, 8),
-    ({"nodes": 2, "ntasks": 3}, 3),
-    ({"nodes": 2, "ntasks": 8, "ntasks-per-node": 4}, 8),
-    ({"nodes": 3, "gpus-per-node": "A100:4"}, 12),
-    ({"gpus-per-node": "2", "ntasks": 1}, 1),
-    ({"nodes": 2, "gres": "gpu:A100:2"}, 4),
-    ({"nodes": 2, "gpus": "8"}, 8),
+@pytest.mark.parametrize(
+    ("asked", "tasks"),
+    [
+        ({}, 1),
+        ({"nodes": 2}, 2),
+        ({"nodes": 2, "ntasks-per-node": 4}, 8),
+        ({"nodes": 2, "ntasks": 3}, 3),
+        ({"nodes": 2, "ntasks": 8, "ntasks-per-node": 4}, 8),
+        ({"nodes": 3, "gpus-per-node": "A100:4"}, 12),
+        ({"gpus-per-node": "2", "ntasks": 1}, 1),
+        ({"nodes": 2, "gres": "gpu:A100:2"}, 4),
+        ({"nodes": 2, "gpus": "8"}, 8),
+    ],
 )
 def test_number_of_ranks(asked: dict[str, Any], tasks: int) -> None:
     assert spec(**asked).resources.tasks == tasks
 
 
-@each(
-    ({"nodes": 0}, "--nodes 0 must be 1 or more"),
-    ({"ntasks": -1}, "--ntasks -1 must be 1 or more"),
-    ({"cpus-per-task": 0}, "--cpus-per-task 0"),
-    ({"nodes": 4, "ntasks": 2}, "without a task"),
-    ({"nodes": 2, "ntasks": 3, "ntasks-per-node": 2}, "--ntasks 4"),
-    ({"gpus-per-node": "A100"}, "not [TYPE:]N"),
-    ({"gpus-per-node": "A100:0"}, "not [TYPE:]N"),
-    ({"gpus-per-node": "1g.10gb"}, "not [TYPE:]N"),
-    ({"gpus-per-node": "0", "gpus": "2"}, "ask for GPUs and for none"),
-    ({"gpus-per-node": "0", "gres": "gpu:2"}, "ask for GPUs and for none"),
-    ({"gpus-per-node": "2", "gres": "gpu:1"}, "ask for different GPUs"),
-    ({"nodes": 2, "gpus": "3"}, "cannot be shared evenly"),
-    ({"time": "1h"}, "not a time"),
-    ({"time": "1:2:3:4"}, "not a time"),
-    ({"job-name": "a\nb"}, "one line"),
-    ({"partition": ""}, "one line"),
-    ({"env": ["1A=2"]}, "not NAME=VALUE"),
-    ({"env": ["NOT_SET_HERE"]}, "--env NOT_SET_HERE: it is not set here"),
-    ({"bind": ["/no/such/folder"]}, "does not exist"),
-    ({"bind": ["/tmp:relative"]}, "absolute path"),
-    ({"bind": ["/tmp:/a:rx"]}, "malformed"),
-    ({"bind": [":/a"]}, "malformed"),
-    ({"bind": ["/tmp:/a:ro:x"]}, "malformed"),
-    ({"module": ["apptainer|"]}, "--module 'apptainer|' names no module on one side of |"),
-    ({"module": ["a\nrm -r b"]}, "must be one line"),
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"nodes": 0}, "--nodes 0 must be 1 or more"),
+        ({"ntasks": -1}, "--ntasks -1 must be 1 or more"),
+        ({"cpus-per-task": 0}, "--cpus-per-task 0"),
+        ({"nodes": 4, "ntasks": 2}, "without a task"),
+        ({"nodes": 2, "ntasks": 3, "ntasks-per-node": 2}, "--ntasks 4"),
+        ({"gpus-per-node": "A100"}, "not [TYPE:]N"),
+        ({"gpus-per-node": "A100:0"}, "not [TYPE:]N"),
+        ({"gpus-per-node": "1g.10gb"}, "not [TYPE:]N"),
+        ({"gpus-per-node": "0", "gpus": "2"}, "ask for GPUs and for none"),
+        ({"gpus-per-node": "0", "gres": "gpu:2"}, "ask for GPUs and for none"),
+        ({"gpus-per-node": "2", "gres": "gpu:1"}, "ask for different GPUs"),
+        ({"nodes": 2, "gpus": "3"}, "cannot be shared evenly"),
+        ({"time": "1h"}, "not a time"),
+        ({"time": "1:2:3:4"}, "not a time"),
+        ({"job-name": "a\nb"}, "one line"),
+        ({"partition": ""}, "one line"),
+        ({"env": ["1A=2"]}, "not NAME=VALUE"),
+        ({"env": ["NOT_SET_HERE"]}, "--env NOT_SET_HERE: it is not set here"),
+        ({"bind": ["/no/such/folder"]}, "does not exist"),
+        ({"bind": ["/tmp:relative"]}, "absolute path"),
+        ({"bind": ["/tmp:/a:rx"]}, "malformed"),
+        ({"bind": [":/a"]}, "malformed"),
+        ({"bind": ["/tmp:/a:ro:x"]}, "malformed"),
+        ({"module": ["apptainer|"]}, "--module 'apptainer|' names no module on one side of |"),
+        ({"module": ["a\nrm -r b"]}, "must be one line"),
+    ],
 )
 def test_bad_requests(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -81,7 +85,9 @@ def test_bad_requests(asked: dict[str, Any], words: str) -> None:
     assert words in str(error.value)
 
 
-@each({"gpus-per-node": "0", "gres": "gpu:2"}, {"gpus-per-node": "2", "gres": "gpu:0"})
+@pytest.mark.parametrize(
+    "asked", [{"gpus-per-node": "0", "gres": "gpu:2"}, {"gpus-per-node": "2", "gres": "gpu:0"}]
+)
 def test_gpus_and_none_are_one_problem(asked: dict[str, Any]) -> None:
     merged = config.merge([config.ConfigLayer(FLAG, asked)])
     problems = Problems()
@@ -89,7 +95,7 @@ def test_gpus_and_none_are_one_problem(asked: dict[str, Any]) -> None:
     assert ["ask for GPUs and for none" in error.what for error in problems.found] == [True]
 
 
-@each("30", "30:00", "01:30:00", "2-12", "2-12:30", "2-12:30:15")
+@pytest.mark.parametrize("time", ["30", "30:00", "01:30:00", "2-12", "2-12:30", "2-12:30:15"])
 def test_slurms_forms_of_time(time: str) -> None:
     assert spec(time=time).resources.time == time
 
@@ -114,7 +120,7 @@ def test_a_request_is_a_value() -> None:
     assert replace(spec(), name="x") != spec()
 
 
-@each((None, 2), ("4", None))
+@pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
 def test_a_recipes_cpus_are_for_jobs_without_gpus(gpus: str | None, expected: int | None) -> None:
     recipe = config.ConfigLayer(PRESET, {"cpus-per-task": 2}, "recipe torch_mnist")
     flags = config.ConfigLayer(FLAG, {"gpus-per-node": gpus} if gpus else {})

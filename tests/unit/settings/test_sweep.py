@@ -8,15 +8,16 @@ from runners.core.errors import UsageError
 from runners.settings import sweep
 from runners.settings.sweep import SweepRun
 
-from ..tables import each
-
 
 def numbers(array: str) -> list[int | None]:
     asked = sweep.variants(array, ())
     return [variant.task for variant in asked.variants]
 
 
-@each(("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3]))
+@pytest.mark.parametrize(
+    ("array", "tasks"),
+    [("0-3", [0, 1, 2, 3]), ("7,1,5", [1, 5, 7]), ("0-9:4,4", [0, 4, 8]), ("3%1", [3])],
+)
 def test_arrays_in_sbatchs_form(array: str, tasks: list[int]) -> None:
     assert numbers(array) == tasks
 
@@ -27,7 +28,9 @@ def test_the_throttle() -> None:
     assert (len(asked.variants), asked.at_once) == (3, 2)
 
 
-@each("", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2")
+@pytest.mark.parametrize(
+    "array", ["", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2"]
+)
 def test_arrays_that_are_none(array: str) -> None:
     with pytest.raises(UsageError, match="--array"):
         sweep.variants(array, ())
@@ -43,27 +46,33 @@ def test_sweeps_make_all_combinations_the_last_changing_first() -> None:
     ]
 
 
-@each(
-    ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
-    (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
-    ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
-    ("--x=-1,--,=", ["-1", "--", "="]),
-    ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("x=a b,'q',\"d\"", ["a b", "'q'", '"d"']),
+        (r"x=a\,b,c\\,\n,\\\,", ["a,b", "c\\", r"\n", "\\,"]),
+        ("x=$HOME,`id`,;rm -rf /,|,&&", ["$HOME", "`id`", ";rm -rf /", "|", "&&"]),
+        ("--x=-1,--,=", ["-1", "--", "="]),
+        ("x=日本,a\nb,\t", ["日本", "a\nb", "\t"]),
+    ],
 )
 def test_values_of_any_kind(text: str, values: list[str]) -> None:
     asked = sweep.variants(None, (text,))
     assert [variant.varied["x"] for variant in asked.variants] == values
 
 
-@each(
-    (("lr",), "is not NAME=VALUE"),
-    (("=1",), "is not NAME=VALUE"),
-    (("l r=1",), "is not NAME=VALUE"),
-    (("lr=",), "an empty value"),
-    (("lr=1,,2",), "an empty value"),
-    (("lr=1,2,1",), "the value '1' twice"),
-    (("lr=1", "lr=2"), "is there twice"),
-    (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
+@pytest.mark.parametrize(
+    ("sweeps", "words"),
+    [
+        (("lr",), "is not NAME=VALUE"),
+        (("=1",), "is not NAME=VALUE"),
+        (("l r=1",), "is not NAME=VALUE"),
+        (("lr=",), "an empty value"),
+        (("lr=1,,2",), "an empty value"),
+        (("lr=1,2,1",), "the value '1' twice"),
+        (("lr=1", "lr=2"), "is there twice"),
+        (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
+    ],
 )
 def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> None:
     with pytest.raises(UsageError, match=words):

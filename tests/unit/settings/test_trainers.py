@@ -16,8 +16,6 @@ from runners.cli.train.recipes import recipes_command
 from runners.core.errors import NotFound, UsageError
 from runners.settings import recipe_copy, trainers
 
-from ..tables import each
-
 
 def recipes(*words: str) -> Result:
     return CliRunner().invoke(recipes_command, words, catch_exceptions=False)
@@ -77,13 +75,16 @@ def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) 
     assert not (tmp_path / "torch_resnet.py").exists()
 
 
-@each(
-    ("torch_lm", (), "Horovod"),
-    ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
-    ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
-    ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
-    ("torch_mnist", ("--exchange", "ddp"), "torch.distributed"),
-    ("tf_mnist", ("--exchange", "mirrored"), "tf.distribute"),
+@pytest.mark.parametrize(
+    ("name", "words", "world"),
+    [
+        ("torch_lm", (), "Horovod"),
+        ("torch_lm", ("--exchange", "fsdp"), "torch.distributed"),
+        ("torch_resnet", ("--epochs", "2", "--exchange=ddp"), "torch.distributed"),
+        ("lightning_mnist", ("--exchange", "horovod"), "Horovod"),
+        ("torch_mnist", ("--exchange", "ddp"), "torch.distributed"),
+        ("tf_mnist", ("--exchange", "mirrored"), "tf.distribute"),
+    ],
 )
 def test_what_forms_the_process_group_depends_on_the_exchange(
     name: str, words: tuple[str, ...], world: str
@@ -91,7 +92,7 @@ def test_what_forms_the_process_group_depends_on_the_exchange(
     assert trainers.find(name, words)[0].world == world
 
 
-@each("torch_mnist", "torch_lm", "torch_resnet", "lightning_mnist")
+@pytest.mark.parametrize("name", ["torch_mnist", "torch_lm", "torch_resnet", "lightning_mnist"])
 def test_so_it_does_for_a_copy_and_its_edited_default(tmp_path: Path, name: str) -> None:
     """As the plan then starts no Horovod, and asks for no MPI."""
     recipe_copy.copy(name, tmp_path, force=False)
@@ -116,7 +117,7 @@ def test_a_minimal_one_is_launched_by_its_name() -> None:
     assert preset is not None
 
 
-@each(*trainers.presets())
+@pytest.mark.parametrize("name", [*trainers.presets()])
 def test_options_are_shown_without_the_framework(name: str) -> None:
     shown = recipes("show", name).output
     special = {"tokenize": ["TEXT", "--into"], "torch_predict": ["--checkpoint", "--data"]}
@@ -125,18 +126,31 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
     assert f"runner launch --image IMAGE {nodes}{name} -- OPTIONS" in shown
 
 
-@each(
-    ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
-    ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
-    ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
-    ("tf_mnist", ["5"], "there is no argument 5", ""),
-    ("tokenize", [], "the following arguments are required: TEXT, --into", ""),
-    ("tokenize", ["--into", "x"], "the following arguments are required: TEXT", ""),
-    ("tokenize", ["a", "--into", "x", "--vocabulary", "9"], "argument --vocabulary: must be", ""),
-    ("torch_predict", ["--data", "x"], "the following arguments are required: --checkpoint", ""),
-    ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
-    ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
-    ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
+@pytest.mark.parametrize(
+    ("trainer", "words", "message", "near"),
+    [
+        ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
+        ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
+        ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
+        ("tf_mnist", ["5"], "there is no argument 5", ""),
+        ("tokenize", [], "the following arguments are required: TEXT, --into", ""),
+        ("tokenize", ["--into", "x"], "the following arguments are required: TEXT", ""),
+        (
+            "tokenize",
+            ["a", "--into", "x", "--vocabulary", "9"],
+            "argument --vocabulary: must be",
+            "",
+        ),
+        (
+            "torch_predict",
+            ["--data", "x"],
+            "the following arguments are required: --checkpoint",
+            "",
+        ),
+        ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
+        ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
+        ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
+    ],
 )
 def test_a_wrong_option_is_refused_before_there_is_a_job(
     trainer: str, words: list[str], message: str, near: str

@@ -30,7 +30,6 @@ from runners.script.environment import exports
 from runners.settings import config, tuning
 
 from ..scripts import OURS
-from ..tables import each
 
 SPEC = JobSpec(
     "t", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t/t.py")), Resources(), Path("/r")
@@ -102,17 +101,20 @@ def test_a_start_timeout_reaches_who_waits() -> None:
     assert not any("no effect" in one.what for one in made.warnings)
 
 
-@each(
-    ("cycle-time-ms", -1),
-    ("cycle-time-ms", float("nan")),
-    ("cycle-time-ms", 2000),
-    ("fusion-threshold-mb", -1),
-    ("fusion-threshold-mb", 5000),
-    ("start-timeout", 0),
-    ("timeline-filename", "some/where.json"),
-    ("timeline-filename", ""),
-    ("timeline-filename", ".."),
-    ("timeline-filename", "$(date).json"),
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cycle-time-ms", -1),
+        ("cycle-time-ms", float("nan")),
+        ("cycle-time-ms", 2000),
+        ("fusion-threshold-mb", -1),
+        ("fusion-threshold-mb", 5000),
+        ("start-timeout", 0),
+        ("timeline-filename", "some/where.json"),
+        ("timeline-filename", ""),
+        ("timeline-filename", ".."),
+        ("timeline-filename", "$(date).json"),
+    ],
 )
 def test_what_cannot_be_is_refused(name: str, value: object) -> None:
     with pytest.raises(UsageError, match=name):

@@ -18,7 +18,6 @@ from runners.sites import create_profile, load
 from runners.sites.create_profile import ProfileFact
 
 from ..programs import program
-from ..tables import each
 from .profiles import SHIPPED, environment
 from .profiles import write as write_file
 
@@ -50,7 +49,7 @@ MACHINES = {
 }
 
 
-@each(*MACHINES)
+@pytest.mark.parametrize("name", MACHINES)
 def test_what_a_machine_tells_passes_lint(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
     text = create_profile.text("a title", machine, TODAY)
@@ -90,7 +89,10 @@ def test_without_a_default_partition_one_is_required() -> None:
     assert ("rules", "require", "partition", "remedy") in required
 
 
-@each("plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True)
+@pytest.mark.parametrize(
+    "value",
+    ["plain", 'quote " and \\', "tab\tline\n", "한글 é", "\x7f", ["a", "b'"], ("t",), 3, True],
+)
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
     text = create_profile.tables([ProfileFact(("env", "a key"), value, "s")], TODAY)
     table = config.read_toml(write_file(tmp_path, "p", text))

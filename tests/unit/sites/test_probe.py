@@ -15,8 +15,6 @@ from runners.core.site import Mpirun, NodeGroup, Partition
 from runners.schedulers import slurm
 from runners.sites import probe, slurm_nodes
 
-from ..tables import each
-
 SINFO = """\
 cpu*|2|32|(null)|1-00:00:00|0|(null)
 gpu|3|64|gpu:A100:4(S:0-1)|2-00:00:00|960000|x86_64,gpu
@@ -45,7 +43,7 @@ def test_partitions() -> None:
     )
 
 
-@each("slurm is down for maintenance", "a|b|c|d|e|f", "a|1")
+@pytest.mark.parametrize("text", ["slurm is down for maintenance", "a|b|c|d|e|f", "a|1"])
 def test_partitions_in_another_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         slurm_nodes.parse_partitions(text)
@@ -63,18 +61,21 @@ def test_settings() -> None:
     assert found["TaskPlugin"] == "affinity,cgroup"
 
 
-@each(
-    ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7")),
-    ("mpirun (Open MPI) 5.0.7rc2", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7rc2")),
-    ("Open MPI v4.1.4\n", Mpirun(MpiFlavour.OPEN_MPI, "4.1.4")),
-    ("HYDRA build details:\n    Version:          4.0.2\n", Mpirun(MpiFlavour.MPICH, "4.0.2")),
-    ("MPICH Version:      4.2.1\n", Mpirun(MpiFlavour.MPICH, "4.2.1")),
-    ("sh: 1: mpirun: not found", None),
-    (
-        "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1",
-        Mpirun(MpiFlavour.INTEL_MPI, "2021.10"),
-    ),
-    ("mpirun: no idea", None),
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to ...", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7")),
+        ("mpirun (Open MPI) 5.0.7rc2", Mpirun(MpiFlavour.OPEN_MPI, "5.0.7rc2")),
+        ("Open MPI v4.1.4\n", Mpirun(MpiFlavour.OPEN_MPI, "4.1.4")),
+        ("HYDRA build details:\n    Version:          4.0.2\n", Mpirun(MpiFlavour.MPICH, "4.0.2")),
+        ("MPICH Version:      4.2.1\n", Mpirun(MpiFlavour.MPICH, "4.2.1")),
+        ("sh: 1: mpirun: not found", None),
+        (
+            "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 1",
+            Mpirun(MpiFlavour.INTEL_MPI, "2021.10"),
+        ),
+        ("mpirun: no idea", None),
+    ],
 )
 def test_mpirun(text: str, expected: Mpirun | None) -> None:
     assert probe.parse_mpirun(text) == expected
@@ -96,12 +97,15 @@ def test_only_variables_that_matter_are_kept() -> None:
     assert probe.that_matters(env) == {"NCCL_DEBUG": "INFO", "USER": "ada", "OMP_X": "1"}
 
 
-@each(
-    ({}, 0),
-    ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
-    ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
-    ({"SLURM_CPUS_ON_NODE": "8"}, 8),
-    ({"SLURM_CPUS_ON_NODE": "8", "SLURM_OVERCOMMIT": "1"}, 0),
+@pytest.mark.parametrize(
+    ("variables", "cpus"),
+    [
+        ({}, 0),
+        ({"SLURM_JOB_CPUS_PER_NODE": "4(x2),2"}, 2),
+        ({"SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURM_CPUS_ON_NODE": "8"}, 1),
+        ({"SLURM_CPUS_ON_NODE": "8"}, 8),
+        ({"SLURM_CPUS_ON_NODE": "8", "SLURM_OVERCOMMIT": "1"}, 0),
+    ],
 )
 def test_the_cpus_of_the_surrounding_job(variables: dict[str, str], cpus: int) -> None:
     assert probe.allocated_cpus(variables) == cpus

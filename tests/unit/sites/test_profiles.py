@@ -16,16 +16,15 @@ from runners.images import local_image
 from runners.settings import config
 from runners.sites import find, load
 
-from ..tables import each
 from .profiles import SHIPPED, environment, shipped, write
 
 
-@each(*sorted(load.SHIPPED.glob("*.toml")))
+@pytest.mark.parametrize("path", [*sorted(load.SHIPPED.glob("*.toml"))])
 def test_shipped_profiles_are_without_fault(tmp_path: Path, path: Path) -> None:
     assert load.faults(path, environment(tmp_path)) == []
 
 
-@each(*SHIPPED)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_value_of_a_shipped_profile_has_source_date_and_file(name: str) -> None:
     profile = shipped(name)
     assert set(profile.files) == set(profile.sources)
@@ -41,17 +40,20 @@ def test_what_cannot_be_run_here_says_so() -> None:
     assert "shifter" in shipped("perlmutter").rendered
 
 
-@each(
-    ("neuron", "x", {}, "neuron", "the cluster calls itself neuron"),
-    ("", "glogin01", {}, "neuron", "this machine, glogin01, is named like glogin[0-9]*"),
-    ("perlmutter", "login07", {}, "perlmutter", "the cluster calls itself perlmutter"),
-    ("", "login07", {"NERSC_HOST": "perlmutter"}, "perlmutter", "NERSC_HOST is perlmutter"),
-    ("", "alvis2.c3se.chalmers.se", {}, "alvis", "named like alvis[0-9].*"),
-    ("", "polaris-login-02", {}, "polaris", "named like polaris-login-*"),
-    ("", "thetagpusn1", {}, "thetagpu", "named like thetagpusn*"),
-    ("kit", "login", {}, None, ""),
-    ("", "", {}, None, ""),
-    ("", "login07", {"NERSC_HOST": "cori"}, None, ""),
+@pytest.mark.parametrize(
+    ("cluster", "host", "env", "name", "why"),
+    [
+        ("neuron", "x", {}, "neuron", "the cluster calls itself neuron"),
+        ("", "glogin01", {}, "neuron", "this machine, glogin01, is named like glogin[0-9]*"),
+        ("perlmutter", "login07", {}, "perlmutter", "the cluster calls itself perlmutter"),
+        ("", "login07", {"NERSC_HOST": "perlmutter"}, "perlmutter", "NERSC_HOST is perlmutter"),
+        ("", "alvis2.c3se.chalmers.se", {}, "alvis", "named like alvis[0-9].*"),
+        ("", "polaris-login-02", {}, "polaris", "named like polaris-login-*"),
+        ("", "thetagpusn1", {}, "thetagpu", "named like thetagpusn*"),
+        ("kit", "login", {}, None, ""),
+        ("", "", {}, None, ""),
+        ("", "login07", {"NERSC_HOST": "cori"}, None, ""),
+    ],
 )
 def test_a_site_is_found(
     tmp_path: Path, cluster: str, host: str, env: dict[str, str], name: str | None, why: str
@@ -111,28 +113,31 @@ def test_folders_of_a_whole_site_stand_between(tmp_path: Path) -> None:
     assert load.profile("tuhpc", env).login == "site"
 
 
-@each(
-    ("schedular = 'slurm'\n", "unknown key schedular; did you mean scheduler"),
-    ("[launch]\npartitoin = 'x'\n", "unknown key launch.partitoin; did you mean partition"),
-    ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
-    ("[rules]\nforbidden = {}\n", "unknown key rules.forbidden; did you mean forbid"),
-    ("[rules.forbid]\nmemory = 'x'\n", "unknown key rules.forbid.memory"),
-    ("[rules.require.comment]\nwhy = 'x'\n", "unknown key rules.require.comment.why"),
-    ("[rules.require.account]\npattern = '('\n", "must be a regular expression"),
-    ("[rules.max_time]\nq = 'long'\n", "rules.max_time.q must be one of Slurm's time limits"),
-    ("[rules]\ngpu_request = 'gpus'\n", "must be one of gres, gpus-per-node, not 'gpus'"),
-    ("scheduler = 'sge'\n", "must be one of slurm, cobalt, pbs, local, not 'sge'"),
-    ("runtimes = ['docker']\n", "runtimes must be one of apptainer"),
-    ("runtimes = 'apptainer'\n", "runtimes must be a list of strings"),
-    ("[nodes]\na = 1\n", "nodes.a must be a table"),
-    ("[nodes.a]\ncpus = -1\n", "nodes.a.cpus must be a whole number, 0 or more"),
-    ("[nodes.a]\ncpus = true\n", "nodes.a.cpus must be a whole number"),
-    ("env = { A = 1 }\n", "env.A must be a string, not 1"),
-    ("[sources]\nlaunch = 'x'\n", "sources.launch must be a table"),
-    ("launch = 1\n", "launch must be a table"),
-    ("base = 'slrum'\n", "base = 'slrum' is no profile"),
-    ("base = 1\n", "base must be a string"),
-    ("[launch\n", "not valid TOML"),
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("schedular = 'slurm'\n", "unknown key schedular; did you mean scheduler"),
+        ("[launch]\npartitoin = 'x'\n", "unknown key launch.partitoin; did you mean partition"),
+        ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
+        ("[rules]\nforbidden = {}\n", "unknown key rules.forbidden; did you mean forbid"),
+        ("[rules.forbid]\nmemory = 'x'\n", "unknown key rules.forbid.memory"),
+        ("[rules.require.comment]\nwhy = 'x'\n", "unknown key rules.require.comment.why"),
+        ("[rules.require.account]\npattern = '('\n", "must be a regular expression"),
+        ("[rules.max_time]\nq = 'long'\n", "rules.max_time.q must be one of Slurm's time limits"),
+        ("[rules]\ngpu_request = 'gpus'\n", "must be one of gres, gpus-per-node, not 'gpus'"),
+        ("scheduler = 'sge'\n", "must be one of slurm, cobalt, pbs, local, not 'sge'"),
+        ("runtimes = ['docker']\n", "runtimes must be one of apptainer"),
+        ("runtimes = 'apptainer'\n", "runtimes must be a list of strings"),
+        ("[nodes]\na = 1\n", "nodes.a must be a table"),
+        ("[nodes.a]\ncpus = -1\n", "nodes.a.cpus must be a whole number, 0 or more"),
+        ("[nodes.a]\ncpus = true\n", "nodes.a.cpus must be a whole number"),
+        ("env = { A = 1 }\n", "env.A must be a string, not 1"),
+        ("[sources]\nlaunch = 'x'\n", "sources.launch must be a table"),
+        ("launch = 1\n", "launch must be a table"),
+        ("base = 'slrum'\n", "base = 'slrum' is no profile"),
+        ("base = 1\n", "base must be a string"),
+        ("[launch\n", "not valid TOML"),
+    ],
 )
 def test_a_faulty_profile_is_refused(tmp_path: Path, text: str, words: str) -> None:
     path = write(tmp_path, "bad", text)
@@ -154,10 +159,13 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert str(error.value).count("\n") == 2
 
 
-@each(
-    ({"a": "b", "b": "c", "c": "a"}, "a -> b -> c -> a"),
-    ({"a": "b", "b": "c", "c": "b"}, "b -> c -> b"),
-    ({"neuron": "x", "x": "neuron"}, "neuron -> x -> neuron"),
+@pytest.mark.parametrize(
+    ("bases", "way"),
+    [
+        ({"a": "b", "b": "c", "c": "a"}, "a -> b -> c -> a"),
+        ({"a": "b", "b": "c", "c": "b"}, "b -> c -> b"),
+        ({"neuron": "x", "x": "neuron"}, "neuron -> x -> neuron"),
+    ],
 )
 def test_a_circle_of_bases_is_refused_by_name(
     tmp_path: Path, bases: dict[str, str], way: str
@@ -181,22 +189,25 @@ def test_a_faulty_profile_in_the_way_of_finding_names_the_way_out(tmp_path: Path
     assert find.find("none", "kit", "login", environment(tmp_path)) is None
 
 
-@each(
-    ("login = 'a'\n", "login has no source"),
-    ("login = 'a'\n[sources]\nlogin = { date = '2026-01-02' }\n", "sources.login has no text"),
-    (
-        "login = 'a'\n[sources]\nlogin = { text = 't', date = 'May' }\n",
-        "sources.login has no date such as 2026-11-21",
-    ),
-    (
-        "[sources]\nlogin = { text = 't', date = '2026-01-02' }\n",
-        "sources.login is about nothing in this file",
-    ),
-    (
-        "[rules.require.qos]\nremedy = 'x'\n"
-        "[sources]\nrules = { text = 't', date = '2026-01-02' }\n",
-        "rules.require.qos has no reason",
-    ),
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("login = 'a'\n", "login has no source"),
+        ("login = 'a'\n[sources]\nlogin = { date = '2026-01-02' }\n", "sources.login has no text"),
+        (
+            "login = 'a'\n[sources]\nlogin = { text = 't', date = 'May' }\n",
+            "sources.login has no date such as 2026-11-21",
+        ),
+        (
+            "[sources]\nlogin = { text = 't', date = '2026-01-02' }\n",
+            "sources.login is about nothing in this file",
+        ),
+        (
+            "[rules.require.qos]\nremedy = 'x'\n"
+            "[sources]\nrules = { text = 't', date = '2026-01-02' }\n",
+            "rules.require.qos has no reason",
+        ),
+    ],
 )
 def test_lint_wants_sources_and_reasons(tmp_path: Path, text: str, fault: str) -> None:
     assert load.faults(write(tmp_path, "p", text), environment(tmp_path)) == [fault]
@@ -218,11 +229,14 @@ def test_the_sites_settings_lie_between_preset_and_user(
     assert merged.origins("qos") == f"site here ({tmp_path}/runner/sites/here.toml)"
 
 
-@each(
-    ({}, {"gpus-per-node", "ntasks-per-node", "cpus-per-task"}),
-    ({"gres": "gpu:2"}, {"ntasks-per-node", "cpus-per-task"}),
-    ({"gpus": "8", "ntasks": 8}, {"cpus-per-task"}),
-    ({"ntasks": 2}, {"gpus-per-node", "cpus-per-task"}),
+@pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        ({}, {"gpus-per-node", "ntasks-per-node", "cpus-per-task"}),
+        ({"gres": "gpu:2"}, {"ntasks-per-node", "cpus-per-task"}),
+        ({"gpus": "8", "ntasks": 8}, {"cpus-per-task"}),
+        ({"ntasks": 2}, {"gpus-per-node", "cpus-per-task"}),
+    ],
 )
 def test_the_sites_way_to_ask_gives_way_to_the_users(
     tmp_path: Path, flags: dict[str, object], kept: set[str]

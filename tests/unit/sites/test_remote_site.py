@@ -20,7 +20,6 @@ from runners.sites import find, load
 
 from .. import scripts
 from ..programs import program
-from ..tables import each
 from .profiles import environment, job, shipped, write
 
 COMMANDS = {
@@ -78,22 +77,25 @@ def test_it_is_not_submitted(tmp_path: Path) -> None:
 GPU_IMAGE = {**scripts.OURS, "horovod.version": "0.28.1", "cuda.version": "12.8"}
 
 
-@each(
-    (
-        ("alvis", "--account", "p", "--nodes", "2"),
-        "horovod_gpu.sif is for GPUs, and alvis requires their type",
-        ["T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4"],
-    ),
-    (
-        ("alvis", "--account", "p", "--gpus-per-node", "H100:4"),
-        "the nodes of T4 have T4 or V100 or A40 or A100 or A100fat, not H100",
-        ["T4:4", "V100:4", "A40:4", "A100:4", "A100fat:4"],
-    ),
-    (
-        ("neuron", "--comment", "x", "--gpus-per-node", "16"),
-        "16 GPUs per node, but the nodes of amd_a100nv_8 have 8",
-        ["gpu:8"],
-    ),
+@pytest.mark.parametrize(
+    ("words", "what", "forms"),
+    [
+        (
+            ("alvis", "--account", "p", "--nodes", "2"),
+            "horovod_gpu.sif is for GPUs, and alvis requires their type",
+            ["T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4"],
+        ),
+        (
+            ("alvis", "--account", "p", "--gpus-per-node", "H100:4"),
+            "the nodes of T4 have T4 or V100 or A40 or A100 or A100fat, not H100",
+            ["T4:4", "V100:4", "A40:4", "A100:4", "A100fat:4"],
+        ),
+        (
+            ("neuron", "--comment", "x", "--gpus-per-node", "16"),
+            "16 GPUs per node, but the nodes of amd_a100nv_8 have 8",
+            ["gpu:8"],
+        ),
+    ],
 )
 def test_each_type_of_gpu_has_a_line_of_its_own(
     tmp_path: Path, words: tuple[str, ...], what: str, forms: list[str]
@@ -123,15 +125,18 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     assert find.is_remote_site(mine, "", "polaris-login-01", env)
 
 
-@each(
-    ("neuron", "kit", "login", {}, True),
-    ("neuron", "neuron", "login", {}, False),
-    ("neuron", "", "glogin01", {}, False),
-    ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
-    ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
-    ("tuhpc", "kit", "login", {}, True),
-    ("tuhpc", "tuhpc", "login", {}, False),
-    ("slurm", "kit", "login", {}, False),
+@pytest.mark.parametrize(
+    ("name", "cluster", "host", "env", "expected"),
+    [
+        ("neuron", "kit", "login", {}, True),
+        ("neuron", "neuron", "login", {}, False),
+        ("neuron", "", "glogin01", {}, False),
+        ("perlmutter", "", "nid001", {"NERSC_HOST": "perlmutter"}, False),
+        ("perlmutter", "", "nid001", {"NERSC_HOST": "cori"}, True),
+        ("tuhpc", "kit", "login", {}, True),
+        ("tuhpc", "tuhpc", "login", {}, False),
+        ("slurm", "kit", "login", {}, False),
+    ],
 )
 def test_what_tells_that_it_is_here(
     name: str, cluster: str, host: str, env: dict[str, str], expected: bool

@@ -14,7 +14,6 @@ import pytest
 from runner_convert.batch_scripts.file_kind import FileKind, kind_of
 from tests import addons, documents
 from tests.unit.in_process import Done, runner
-from tests.unit.tables import each
 
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py | tee log\n"
 GOOD = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py\n"
@@ -84,14 +83,17 @@ def test_nothing_of_the_script_is_executed(tmp_path: Path, convert: Convert) -> 
     assert not (tmp_path / "ran").exists()
 
 
-@each(
-    (GOOD, "x", True),
-    ("#PBS -q a\n", "x", True),
-    ("srun a\n", "job.slurm", True),
-    ("FROM debian:12\nRUN true\n", "Dockerfile", False),
-    ("# syntax=docker/dockerfile:1\nARG A=1\nFROM a\n", "x", False),
-    ("FROM a\nRUN <<EOF\n#!/bin/sh\n#SBATCH -n1\nEOF\n", "x", False),
-    ("<html>\n", "page.html", False),
+@pytest.mark.parametrize(
+    ("text", "name", "batch"),
+    [
+        (GOOD, "x", True),
+        ("#PBS -q a\n", "x", True),
+        ("srun a\n", "job.slurm", True),
+        ("FROM debian:12\nRUN true\n", "Dockerfile", False),
+        ("# syntax=docker/dockerfile:1\nARG A=1\nFROM a\n", "x", False),
+        ("FROM a\nRUN <<EOF\n#!/bin/sh\n#SBATCH -n1\nEOF\n", "x", False),
+        ("<html>\n", "page.html", False),
+    ],
 )
 def test_the_kind_is_told_by_the_content(text: str, name: str, batch: bool) -> None:
     assert (kind_of(text, name, ()) is FileKind.BATCH) == batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.tables import each
+import pytest
 
 from .scripts import line
 
@@ -72,7 +72,7 @@ FOLDERS = {
 }
 
 
-@each(*FOLDERS.values())
+@pytest.mark.parametrize(("text", "expected"), [*FOLDERS.values()])
 def test_a_folder(text: str, expected: str) -> None:
     assert line(BEGIN + text).replace("runner launch ", "") == expected
 

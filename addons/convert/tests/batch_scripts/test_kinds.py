@@ -10,7 +10,6 @@ import pytest
 from runner_convert.batch_scripts import report
 from runner_convert.batch_scripts.programs import PLACE
 from runners.settings.config import read_toml
-from tests.unit.tables import each
 
 from .scripts import line, read
 
@@ -32,7 +31,7 @@ def test_a_kind(kind: str) -> None:
     assert not found, "\n\n".join(found)
 
 
-@each(*sorted(PLACE))
+@pytest.mark.parametrize("name", [*sorted(PLACE)])
 def test_what_runner_sets_is_left_out_with_and_without_a_prefix(name: str) -> None:
     for prefix in ("", "APPTAINERENV_", "SINGULARITYENV_"):
         text = f"#SBATCH -n 2\nexport {prefix}{name}=1\nsrun apptainer exec a.sif python t.py\n"

@@ -9,7 +9,6 @@ import pytest
 
 from runner_convert.batch_scripts import report, script
 from runners.cli.train.launch import launch_command
-from tests.unit.tables import each
 
 from .scripts import line, lines, read, said
 
@@ -446,7 +445,7 @@ LINES = {
 }
 
 
-@each(LINES)
+@pytest.mark.parametrize(("text", "expected"), LINES.values(), ids=LINES)
 def test_a_step(text: str, expected: str) -> None:
     made = line(HEAD + text)
     assert made.replace(f"{IN_HEAD} ", "").removeprefix("cd /data/me && runner launch ") == expected
@@ -1000,7 +999,7 @@ WHOLE = {
 }
 
 
-@each(WHOLE)
+@pytest.mark.parametrize(("text", "expected"), WHOLE.values(), ids=WHOLE)
 def test_a_whole_script(text: str, expected: str) -> None:
     assert line(text) == expected
     is_taken(expected)
@@ -1020,16 +1019,17 @@ def test_what_ssh_does_beside_a_training_is_no_launch(run: str) -> None:
     assert lines(f"{run}\n{RUN} python t.py") == ["--image image.sif t.py"]
 
 
-@each(
-    {
-        "hosts": ("gpus-per-node=4", "mpirun -H a:4,b:4"),
-        "a file of hosts": ("gpus-per-node=4", "mpirun --hostfile h"),
-        "horovodrun": ("gpus-per-node=4", "horovodrun -H a:4,b:4"),
-        "sockets": ("gpus-per-node=4", "mpirun --map-by ppr:2:socket"),
-        "GPUs of the job": ("gpus=8 --ntasks-per-gpu=1", "srun"),
-        "GPUs of the job and mpirun": ("gpus=8 --ntasks-per-gpu=1", "mpirun"),
-        "GPUs of the step": ("gpus=8", "srun --ntasks-per-gpu=1"),
-    }
+@pytest.mark.parametrize(
+    ("job", "starter"),
+    [
+        pytest.param(*("gpus-per-node=4", "mpirun -H a:4,b:4"), id="hosts"),
+        pytest.param(*("gpus-per-node=4", "mpirun --hostfile h"), id="a file of hosts"),
+        pytest.param(*("gpus-per-node=4", "horovodrun -H a:4,b:4"), id="horovodrun"),
+        pytest.param(*("gpus-per-node=4", "mpirun --map-by ppr:2:socket"), id="sockets"),
+        pytest.param(*("gpus=8 --ntasks-per-gpu=1", "srun"), id="GPUs of the job"),
+        pytest.param(*("gpus=8 --ntasks-per-gpu=1", "mpirun"), id="GPUs of the job and mpirun"),
+        pytest.param(*("gpus=8", "srun --ntasks-per-gpu=1"), id="GPUs of the step"),
+    ],
 )
 def test_ranks_that_are_told_by_their_places_are_not_one_a_node(job: str, starter: str) -> None:
     assert "--ntasks-per-node" not in line(f"#SBATCH --{job}\n{starter} python t.py").split()
@@ -1247,13 +1247,14 @@ def test_experiments_beside_each_other_on_one_node_are_launches_of_their_own() -
     assert [each.text.partition("t.py ")[2] for each in drafts] == ["-- --seed 1", "-- --seed 2"]
 
 
-@each(
-    {
-        "as here": ("DATA=/d", True, []),
-        "another value": ("DATA=/e", False, []),
-        "one that is not here": ("DATA=/d C=1", False, []),
-        "fewer": ("A=1", True, ["6: by ssh it does not get DATA"]),
-    }
+@pytest.mark.parametrize(
+    ("by_ssh", "possible", "notes"),
+    [
+        pytest.param(*("DATA=/d", True, []), id="as here"),
+        pytest.param(*("DATA=/e", False, []), id="another value"),
+        pytest.param(*("DATA=/d C=1", False, []), id="one that is not here"),
+        pytest.param(*("A=1", True, ["6: by ssh it does not get DATA"]), id="fewer"),
+    ],
 )
 def test_agents_here_and_by_ssh_have_one_value_of_a_variable(
     by_ssh: str, possible: bool, notes: list[str]
@@ -1270,19 +1271,22 @@ n=$((n+1)); done; wait"""
     assert [note for note in said(text, "notes") if "ssh" in note] == notes
 
 
-@each(
-    "torchrun $DIST_ARGS tools/train a.yaml",
-    "torchrun $A tools/train a.yaml",
-    "torchrun $A --module pkg.train",
-    "torchrun $A --no_python bash run.sh",
-    "accelerate launch $A -m pkg.train a.yaml",
-    "torchrun ${LAUNCH_FLAGS} train 8",
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torchrun $DIST_ARGS tools/train a.yaml",
+        "torchrun $A tools/train a.yaml",
+        "torchrun $A --module pkg.train",
+        "torchrun $A --no_python bash run.sh",
+        "accelerate launch $A -m pkg.train a.yaml",
+        "torchrun ${LAUNCH_FLAGS} train 8",
+    ],
 )
 def test_a_variable_that_may_be_options_of_an_agent_has_no_line(text: str) -> None:
     assert [each.possible for each in read(text).drafts] == [False]
 
 
-@each(("$1", "'<$1>' 8"), ("$SCRIPT", "$SCRIPT 8"))
+@pytest.mark.parametrize(("name", "end"), [("$1", "'<$1>' 8"), ("$SCRIPT", "$SCRIPT 8")])
 def test_a_variable_before_words_that_are_no_script_is_the_script(name: str, end: str) -> None:
     assert line(f"srun torchrun --nproc_per_node=2 {name} 8").endswith(f"-- {end}")
 
@@ -1513,7 +1517,7 @@ OPEN = {
 }
 
 
-@each(OPEN)
+@pytest.mark.parametrize(("text", "place", "note"), OPEN.values(), ids=OPEN)
 def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
     report = read(text.format(run=RUN))
     assert place in report.drafts[0].text
@@ -1873,14 +1877,15 @@ LOST = {
 }
 
 
-@each(LOST)
+@pytest.mark.parametrize(("text", "note"), LOST.values(), ids=LOST)
 def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> None:
     assert any(each.startswith(note) for each in said(text, "lost")), said(text, "lost")
 
 
-@each(
-    {
-        name: LOST[name][0]
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(LOST[name][0], id=name)
         for name in (
             "several parts",
             "a heterogeneous job",
@@ -1913,7 +1918,7 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> N
             "a process on the first node by ssh",
             "a service of docker compose",
         )
-    }
+    ],
 )
 def test_no_line_where_the_step_is_not_understood(text: str) -> None:
     assert not any(draft.possible for draft in read(text).drafts)
@@ -1955,7 +1960,7 @@ INSIDE = {
 }
 
 
-@each(INSIDE)
+@pytest.mark.parametrize(("text", "expected"), INSIDE.values(), ids=INSIDE)
 def test_a_program_in_an_image_that_is_not_apptainers(text: str, expected: str) -> None:
     head = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
     made = line(f"{head}srun --container-image=i:1 {text}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from runner_convert.batch_scripts.rules import RULES
 from runners.core.site import Partition, Profile, Rules, Site
 from tests import documents
-from tests.unit.tables import each
 
 from .scripts import codes, found, read
 
@@ -33,7 +34,14 @@ def test_each_rule_has_its_page() -> None:
 
 
 # mpi-plugin needs an image: tests/real/test_batch_scripts.py.
-@each({code: (code, *shown) for code, shown in examples().items() if code != "mpi-plugin"})
+@pytest.mark.parametrize(
+    ("code", "wrong", "right"),
+    [
+        pytest.param(*(code, *shown), id=code)
+        for code, shown in examples().items()
+        if code != "mpi-plugin"
+    ],
+)
 def test_the_examples_of_the_documentation(code: str, wrong: str, right: str) -> None:
     assert code in codes(wrong, CLUSTER)
     assert codes(right, CLUSTER) == set()
@@ -169,7 +177,7 @@ RIGHT = {
 }
 
 
-@each(RIGHT)
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
 def test_no_false_finding(text: str) -> None:
     assert codes(text) == set()
 
@@ -301,7 +309,7 @@ WRONG = {
 }
 
 
-@each(WRONG)
+@pytest.mark.parametrize(("text", "finding"), WRONG.values(), ids=WRONG)
 def test_other_forms_of_a_mistake(text: str, finding: tuple[int, str]) -> None:
     assert finding in found(text)
 
@@ -318,7 +326,10 @@ def test_a_secret_is_not_repeated() -> None:
     assert "--env HF_TOKEN " in report.drafts[0].text
 
 
-@each(("", True), ("21.08.8", False), ("22.05.8", True), ("23.02.1", True), ("23.11.0", False))
+@pytest.mark.parametrize(
+    ("version", "finds"),
+    [("", True), ("21.08.8", False), ("22.05.8", True), ("23.02.1", True), ("23.11.0", False)],
+)
 def test_srun_took_over_the_cpus_before_and_does_again(version: str, finds: bool) -> None:
     text = "#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=8\nsrun python train.py"
     site = Site(slurm_version=version)

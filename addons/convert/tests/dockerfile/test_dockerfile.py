@@ -13,7 +13,6 @@ from runner_convert.dockerfile.parse import pairs, parse
 from runner_convert.dockerfile.sections import HOME, OPEN_HOMES
 from runner_convert.dockerfile.sources import TAKE
 from runners.core.errors import Refused, UsageError
-from tests.unit.tables import each
 
 WHOLE = """\
 # syntax=docker/dockerfile:1
@@ -130,79 +129,82 @@ def part(tmp_path: Path, text: str) -> str:
     return made.replace("    umask 022\n", "", 1).replace(f"    {COPY}\n", "")
 
 
-@each(
-    ("RUN a \\\n  b", "%post\n    a \\\n  b"),
-    ("RUN USERS=2 a", "%post\n    USERS=2 a"),
-    ("RUN a && b", "%post\n    (a && b)"),
-    ("RUN a; b", "%post\n    (set +e; a; b)"),
-    ("RUN A=1", "%post\n    (A=1)"),
-    ("RUN echo 'a; b' ${C} $(d)", "%post\n    echo 'a; b' ${C} $(d)"),
-    ("RUN <<E\na\n\nb\nE", "/bin/sh -c 'a\n\nb'"),
-    ('RUN ["a", "b c"]', "%post\n    a 'b c'"),
-    ("RUN cd /x && make", "%post\n    (cd /x && make)"),
-    ("RUN export A=1 # why", "%post\n    (\nexport A=1 # why\n    )"),
-    ('SHELL ["/bin/bash", "-ec"]\nRUN a "b"', "%post\n    /bin/bash -ec 'a \"b\"'"),
-    ("RUN <<E\n#!/usr/bin/env python3\n1\nE", "printf '%s\\n' '#!/usr/bin/env python3\n1' > "),
-    ("RUN <<E bash -e\na\nE", "%post\n    <<E bash -e\na\nE"),
-    ("RUN python3 <<E > /x\n1\nE", "%post\n    python3 <<E > /x\n1\nE"),
-    ("RUN cat <<E\n %x\nE", "%post\n    /bin/sh -c 'cat <<E\n ''%x\nE'"),
-    ("RUN echo {{ x }}", "%post\n    /bin/sh -c 'echo {''{ x }}'"),
-    ("RUN echo $((1<<2))", "(set +e; echo $((1<<2)))"),
-    ("RUN pip install --user a", "%post\n    pip install a"),
-    ('RUN ["pip", "install", "--user", "a"]', "%post\n    pip install a"),
-    ("RUN python -m ipykernel install --user --name=a", "ipykernel install --name=a"),
-    ("RUN echo '{ \\\n a' > /x", "%post\n    echo '{  a' > /x"),
-    ("RUN a # b \\\n && c", "%post\n    (\na # b  && c\n    )"),
-    ("ENV HOME=/x\nRUN a $HOME", '%post\n    export HOME="/x"\n    a $HOME\n'),
-    ('COPY --chown="5:6" y /z', "copy 5:6 /z /.copied/1/y"),
-    ("COPY <<E /d/f\n$\nE", "'$' > /.copied/1/E\n    copy 0:0 /d/f /.copied/1/E"),
-    ("ENV A=1\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
-    ("ENV A=${N:-1}\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
-    ('VOLUME ["/data", "/b"]', "%post\n    mkdir -p /data\n    mkdir -p /b"),
-    ("ENV A=1\nCOPY <<'E' /f\n$A\nE", "printf '%s\\n' '$A' > "),
-    ("MAINTAINER A B", "%labels\n    org.opencontainers.image.authors A B"),
-    ("LABEL a=b c='d  e'", "%labels\n    a b\n    c d e"),
-    ("ENV A b c", '%environment\n    export A="b c"'),
-    ('ENV A="x \\"y\\" $B" C=\'$D\'', '    export A="x \\"y\\" $B"\n    export C="\\$D"'),
-    ('ENV A="$(a)" B=$(b)', 'export A="\\$(a)"\n    export B="\\$(b)"'),
-    ("ENV A=1 B=$A:$B", '    export B="$A:$B"\n    export A="1"'),
-    ("ENV C=3 B=$C A=$B", '    export A="$B"\n    export B="$C"\n    export C="3"'),
-    ("ENV A=$B B=$A", 'export B="$A"'),
-    ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
-    ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
-    ("ARG A=1\nARG A\nENV B=$A", "%arguments\n    A=1\n"),
-    ("ARG A\nRUN x", '    [ ! "{{ A }}" ] || export A="{{ A }}"\n    x'),
-    ("ARG A=d\nCOPY $A/* /z/", "take 1 '{{ A }}/'*\n"),
-    ("WORKDIR /a\nWORKDIR b", "mkdir -p /a/b\n    cd /a/b"),
-    ("ADD https://x.example/y.tgz /z/", "curl -fsSL https://x.example/y.tgz -o "),
-    ("ADD https://x.example/y.tgz /z/", "copy 0:0 /z/ /.copied/1/y.tgz"),
-    ("ADD y.tar.gz /z", 'tar -xpf y.tar.gz -C "$APPTAINER_ROOTFS/.copied/1"'),
-    ("ADD --unpack=false y.tar.gz /z", "take 1 y.tar.gz"),
-    ("ADD https://x.example/y.git#v1:sub /z", "checkout --quiet v1 || "),
-    ("ADD https://x.example/y.git#v1:sub /z", "copy 0:0 /z /.copied/1/sub"),
-    ("ADD --chmod=755 y /z", "chmod -R 755 /.copied/1/y\n    copy 0:0 /z /.copied/1/y"),
-    ("COPY --chown=ann y /z", "chown -hR ann: /.copied/1/y\n    copy ann: /z /.copied/1/y"),
-    ("COPY --chown=$U:$G y /h/${N}/", 'copy "${U}:${G}" "/h/${N}/" /.copied/1/y'),
-    ("COPY --chown=$U y $N/", 'copy "${U}:" "${N}/" /.copied/1/y'),
-    ("USER $U:$G\nRUN a", 'HOME=$(home "${U}"); HOME=${HOME:-/}\n    a'),
-    ('WORKDIR "/h/$N"', 'mkdir -p "/h/${N}"\n    cd "/h/${N}"'),
-    (
-        "ARG V=1\nRUN a $V\nARG V=2\nRUN b $V",
-        'export V="{{ V }}"\n    a $V\n    export V="2"\n    b $V',
-    ),
-    ("COPY --chown=5 y /z", "copy 5:5 /z /.copied/1/y"),
-    ('COPY ["a b", "c/"]', "copy 0:0 /c/ '/.copied/1/a b'"),
-    ("WORKDIR /w\nCOPY folder .", "copy 0:0 /w/ /.copied/1/folder"),
-    ("COPY f* /z/", "take 1 folder"),
-    ("COPY --from=b:1 /x/* /y/", "    /x/* /.copied/1/\n"),
-    ("RUN --mount=type=cache,target=/c a", "mounted /c ''\n    cd /\n    a\n    unmounted /c"),
-    ("RUN \\\n  --mount=type=cache,target=/c \\\n  a", "mounted /c ''\n    cd /\n    a\n"),
-    ("CMD a b", "[ $# -gt 0 ] || set -- /bin/sh -c 'a b'\n"),
-    ("CMD a b", 'base-runscript "$@"\n    exec "$@"'),
-    ("ENTRYPOINT a b", "%runscript\n    exec /bin/sh -c 'a b'\n"),
-    ('SHELL ["s", "-x"]\nENTRYPOINT a b', "%runscript\n    exec s -x 'a b'\n"),
-    ('ENTRYPOINT ["a"]', '%runscript\n    exec a "$@"\n'),
-    ("ENTRYPOINT []", '%runscript\n    exec "$@"\n'),
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("RUN a \\\n  b", "%post\n    a \\\n  b"),
+        ("RUN USERS=2 a", "%post\n    USERS=2 a"),
+        ("RUN a && b", "%post\n    (a && b)"),
+        ("RUN a; b", "%post\n    (set +e; a; b)"),
+        ("RUN A=1", "%post\n    (A=1)"),
+        ("RUN echo 'a; b' ${C} $(d)", "%post\n    echo 'a; b' ${C} $(d)"),
+        ("RUN <<E\na\n\nb\nE", "/bin/sh -c 'a\n\nb'"),
+        ('RUN ["a", "b c"]', "%post\n    a 'b c'"),
+        ("RUN cd /x && make", "%post\n    (cd /x && make)"),
+        ("RUN export A=1 # why", "%post\n    (\nexport A=1 # why\n    )"),
+        ('SHELL ["/bin/bash", "-ec"]\nRUN a "b"', "%post\n    /bin/bash -ec 'a \"b\"'"),
+        ("RUN <<E\n#!/usr/bin/env python3\n1\nE", "printf '%s\\n' '#!/usr/bin/env python3\n1' > "),
+        ("RUN <<E bash -e\na\nE", "%post\n    <<E bash -e\na\nE"),
+        ("RUN python3 <<E > /x\n1\nE", "%post\n    python3 <<E > /x\n1\nE"),
+        ("RUN cat <<E\n %x\nE", "%post\n    /bin/sh -c 'cat <<E\n ''%x\nE'"),
+        ("RUN echo {{ x }}", "%post\n    /bin/sh -c 'echo {''{ x }}'"),
+        ("RUN echo $((1<<2))", "(set +e; echo $((1<<2)))"),
+        ("RUN pip install --user a", "%post\n    pip install a"),
+        ('RUN ["pip", "install", "--user", "a"]', "%post\n    pip install a"),
+        ("RUN python -m ipykernel install --user --name=a", "ipykernel install --name=a"),
+        ("RUN echo '{ \\\n a' > /x", "%post\n    echo '{  a' > /x"),
+        ("RUN a # b \\\n && c", "%post\n    (\na # b  && c\n    )"),
+        ("ENV HOME=/x\nRUN a $HOME", '%post\n    export HOME="/x"\n    a $HOME\n'),
+        ('COPY --chown="5:6" y /z', "copy 5:6 /z /.copied/1/y"),
+        ("COPY <<E /d/f\n$\nE", "'$' > /.copied/1/E\n    copy 0:0 /d/f /.copied/1/E"),
+        ("ENV A=1\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
+        ("ENV A=${N:-1}\nCOPY <<E /f\n$A\nE", "printf '%s\\n' 1 > "),
+        ('VOLUME ["/data", "/b"]', "%post\n    mkdir -p /data\n    mkdir -p /b"),
+        ("ENV A=1\nCOPY <<'E' /f\n$A\nE", "printf '%s\\n' '$A' > "),
+        ("MAINTAINER A B", "%labels\n    org.opencontainers.image.authors A B"),
+        ("LABEL a=b c='d  e'", "%labels\n    a b\n    c d e"),
+        ("ENV A b c", '%environment\n    export A="b c"'),
+        ('ENV A="x \\"y\\" $B" C=\'$D\'', '    export A="x \\"y\\" $B"\n    export C="\\$D"'),
+        ('ENV A="$(a)" B=$(b)', 'export A="\\$(a)"\n    export B="\\$(b)"'),
+        ("ENV A=1 B=$A:$B", '    export B="$A:$B"\n    export A="1"'),
+        ("ENV C=3 B=$C A=$B", '    export A="$B"\n    export B="$C"\n    export C="3"'),
+        ("ENV A=$B B=$A", 'export B="$A"'),
+        ("ENV A=1\nENV A=2 B=$A", '    export A="2"\n    export B="1"'),
+        ("ARG A=1\nENV A=2\nARG A\nRUN x", 'export A="2"\n    x'),
+        ("ARG A=1\nARG A\nENV B=$A", "%arguments\n    A=1\n"),
+        ("ARG A\nRUN x", '    [ ! "{{ A }}" ] || export A="{{ A }}"\n    x'),
+        ("ARG A=d\nCOPY $A/* /z/", "take 1 '{{ A }}/'*\n"),
+        ("WORKDIR /a\nWORKDIR b", "mkdir -p /a/b\n    cd /a/b"),
+        ("ADD https://x.example/y.tgz /z/", "curl -fsSL https://x.example/y.tgz -o "),
+        ("ADD https://x.example/y.tgz /z/", "copy 0:0 /z/ /.copied/1/y.tgz"),
+        ("ADD y.tar.gz /z", 'tar -xpf y.tar.gz -C "$APPTAINER_ROOTFS/.copied/1"'),
+        ("ADD --unpack=false y.tar.gz /z", "take 1 y.tar.gz"),
+        ("ADD https://x.example/y.git#v1:sub /z", "checkout --quiet v1 || "),
+        ("ADD https://x.example/y.git#v1:sub /z", "copy 0:0 /z /.copied/1/sub"),
+        ("ADD --chmod=755 y /z", "chmod -R 755 /.copied/1/y\n    copy 0:0 /z /.copied/1/y"),
+        ("COPY --chown=ann y /z", "chown -hR ann: /.copied/1/y\n    copy ann: /z /.copied/1/y"),
+        ("COPY --chown=$U:$G y /h/${N}/", 'copy "${U}:${G}" "/h/${N}/" /.copied/1/y'),
+        ("COPY --chown=$U y $N/", 'copy "${U}:" "${N}/" /.copied/1/y'),
+        ("USER $U:$G\nRUN a", 'HOME=$(home "${U}"); HOME=${HOME:-/}\n    a'),
+        ('WORKDIR "/h/$N"', 'mkdir -p "/h/${N}"\n    cd "/h/${N}"'),
+        (
+            "ARG V=1\nRUN a $V\nARG V=2\nRUN b $V",
+            'export V="{{ V }}"\n    a $V\n    export V="2"\n    b $V',
+        ),
+        ("COPY --chown=5 y /z", "copy 5:5 /z /.copied/1/y"),
+        ('COPY ["a b", "c/"]', "copy 0:0 /c/ '/.copied/1/a b'"),
+        ("WORKDIR /w\nCOPY folder .", "copy 0:0 /w/ /.copied/1/folder"),
+        ("COPY f* /z/", "take 1 folder"),
+        ("COPY --from=b:1 /x/* /y/", "    /x/* /.copied/1/\n"),
+        ("RUN --mount=type=cache,target=/c a", "mounted /c ''\n    cd /\n    a\n    unmounted /c"),
+        ("RUN \\\n  --mount=type=cache,target=/c \\\n  a", "mounted /c ''\n    cd /\n    a\n"),
+        ("CMD a b", "[ $# -gt 0 ] || set -- /bin/sh -c 'a b'\n"),
+        ("CMD a b", 'base-runscript "$@"\n    exec "$@"'),
+        ("ENTRYPOINT a b", "%runscript\n    exec /bin/sh -c 'a b'\n"),
+        ('SHELL ["s", "-x"]\nENTRYPOINT a b', "%runscript\n    exec s -x 'a b'\n"),
+        ('ENTRYPOINT ["a"]', '%runscript\n    exec a "$@"\n'),
+        ("ENTRYPOINT []", '%runscript\n    exec "$@"\n'),
+    ],
 )
 def test_one_instruction(tmp_path: Path, text: str, made: str) -> None:
     (tmp_path / "folder").mkdir()
@@ -217,14 +219,16 @@ def test_what_pip_installs_for_a_user_may_be_copied_from_a_stage(tmp_path: Path)
     assert notes == []
 
 
-@each("ARG V", "ARG V=1")
+@pytest.mark.parametrize("again", ["ARG V", "ARG V=1"])
 def test_the_base_does_not_change_with_an_argument(tmp_path: Path, again: str) -> None:
     _, notes = converted(tmp_path, f"ARG V=1\nFROM a:$V\n{again}\nRUN echo $V")
     assert len(notes) == 1
     assert "--build-arg V=... does not change the base" in notes[0]
 
 
-@each(("ENV UID=5", "5"), ("ARG UID=5", "{{ UID }}"), ("ARG UID", "{{ UID }}"))
+@pytest.mark.parametrize(
+    ("word", "value"), [("ENV UID=5", "5"), ("ARG UID=5", "{{ UID }}"), ("ARG UID", "{{ UID }}")]
+)
 def test_a_variable_that_bash_does_not_let_be_set(tmp_path: Path, word: str, value: str) -> None:
     made, notes = converted(tmp_path, f'FROM "a"\n{word}\nRUN b $UID')
     assert "From: a\n" in made
@@ -277,21 +281,24 @@ def test_what_is_ignored_is_left_out(tmp_path: Path) -> None:
     assert f"    take 1 {left_out} .\n" in made
 
 
-@each(
-    ("$A", "a.b.c"),
-    ("${A}x", "a.b.cx"),
-    ("${A:-x}${E:-x}${N:-x}", "a.b.cxx"),
-    ("${A-x}${E-x}${N-x}", "a.b.cx"),
-    ("${A:+x}${E:+x}${N:+x}", "x"),
-    ("${A+x}${E+x}${N+x}", "xx"),
-    ("${N:-${A}/${E:-y}}", "a.b.c/y"),
-    ("${A#*.}", "b.c"),
-    ("${A##*.}", "c"),
-    ("${A%.*}", "a.b"),
-    ("${A%%.*}", "a"),
-    ("${A/./-}", "a-b.c"),
-    ("${A//./-}", "a-b-c"),
-    ("\\$A", "$A"),
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$A", "a.b.c"),
+        ("${A}x", "a.b.cx"),
+        ("${A:-x}${E:-x}${N:-x}", "a.b.cxx"),
+        ("${A-x}${E-x}${N-x}", "a.b.cx"),
+        ("${A:+x}${E:+x}${N:+x}", "x"),
+        ("${A+x}${E+x}${N+x}", "xx"),
+        ("${N:-${A}/${E:-y}}", "a.b.c/y"),
+        ("${A#*.}", "b.c"),
+        ("${A##*.}", "c"),
+        ("${A%.*}", "a.b"),
+        ("${A%%.*}", "a"),
+        ("${A/./-}", "a-b.c"),
+        ("${A//./-}", "a-b-c"),
+        ("\\$A", "$A"),
+    ],
 )
 def test_each_form_of_a_variable(tmp_path: Path, text: str, value: str) -> None:
     made = part(tmp_path, f"ENV A=a.b.c E=\nWORKDIR /w/{text}\nRUN x")
@@ -319,44 +326,62 @@ def test_nothing_below_is_something(tmp_path: Path) -> None:
     assert converted(tmp_path, "FROM scratch\nRUN a")[0].startswith("Bootstrap: scratch\n\n%post")
 
 
-@each(
-    ("HEALTHCHECK CMD x", "line 2: HEALTHCHECK CMD x: write a %test section"),
-    ("ONBUILD RUN x", "line 2: ONBUILD RUN x: "),
-    ("STOPSIGNAL 9", "line 2: STOPSIGNAL 9: "),
-    ("RUN a && rm -rf /root/x /tmp/*", "line 2: rm of all in /tmp: with runner build"),
-    ("EXPOSE 80", "line 2: EXPOSE 80: a container has the network of its host"),
-    ("VOLUME /x", "line 2: VOLUME /x: bind a folder"),
-    ("RUN --mount=type=secret,id=x y", "line 2: RUN --mount=type=secret,id=x: hand it over"),
-    ("RUN source /e && a", "line 2: RUN with what only bash knows: here it runs in sh"),
-    ("RUN if [[ $A == b* ]]; then c; fi", "line 2: RUN with what only bash knows"),
-    ("RUN --network=none y", "line 2: RUN --network=none: "),
-    ("ARG X", "line 2: ARG X has no default: --build-arg X=..."),
-    ("ARG X\nENV Y=${X:-2}", "line 3: ${X:-...} is '2', of the default of ARG X: --build-arg"),
-    ("ENV Y=$X/z", "line 2: $X is not set in this Dockerfile: the base's value"),
-    ("LABEL a=$NIX", "line 2: $NIX has no value here"),
-    ("ENV HF_HOME=/root/.cache", "line 2: HF_HOME=/root/.cache: who runs the image cannot write"),
-    ("COPY ../here /x", "line 2: COPY ../here: Docker takes here"),
-    ("COPY absent /x", "line 2: absent is not beside the Dockerfile"),
-    ("FROM scratch\nADD https://x.example/y /y", "line 3: ADD https://x.example/y into an"),
-    ("FROM scratch\nADD https://x.example/y.git /y", "line 3: ADD https://x.example/y.git into"),
-    ("FROM scratch\nADD root.tar.xz /", "line 3: ADD root.tar.xz into an image without a shell"),
-    ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E into an image without a shell"),
-    ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
-    ("ARG A=1 # is one", "line 2: ARG A=1 # is one: what follows the # is left out"),
-    ("ARG [A\nARG B)=$A", "line 2: ARG [A has no default: --build-arg"),
-    ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
-    ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),
-    ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
-    ("WORKDIR x", "line 2: WORKDIR x without one before it: here it is below /"),
-    ("COPY --exclude=a folder /x", "line 2: COPY --exclude: nothing is left out"),
-    ("FROM scratch\nCOPY --from=b:1 /x /y", "line 3: COPY --from=b:1 /x /y: if it is a folder"),
-    ("FROM scratch\nCOPY folder /y", "line 3: COPY folder into an image without a shell: links"),
-    ("COPY folder /x", "line 2: COPY folder: .dockerignore leaves out what is there now"),
-    ("COPY folder/gone /x", "line 2: folder/gone is in .dockerignore: Docker does not find it"),
-    ("RUN pip install --user x", "line 2: install --user: left out, so that all users have it"),
-    ("RUN pip install horovod", "line 2: pip install horovod: it fails: there is no cmake; pip's"),
-    ("RUN X=1 pip3 install -q 'horovod[torch]==0.28.1'", "line 2: pip install horovod: "),
-    ("NONSENSE x", "line 2: NONSENSE is not known"),
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("HEALTHCHECK CMD x", "line 2: HEALTHCHECK CMD x: write a %test section"),
+        ("ONBUILD RUN x", "line 2: ONBUILD RUN x: "),
+        ("STOPSIGNAL 9", "line 2: STOPSIGNAL 9: "),
+        ("RUN a && rm -rf /root/x /tmp/*", "line 2: rm of all in /tmp: with runner build"),
+        ("EXPOSE 80", "line 2: EXPOSE 80: a container has the network of its host"),
+        ("VOLUME /x", "line 2: VOLUME /x: bind a folder"),
+        ("RUN --mount=type=secret,id=x y", "line 2: RUN --mount=type=secret,id=x: hand it over"),
+        ("RUN source /e && a", "line 2: RUN with what only bash knows: here it runs in sh"),
+        ("RUN if [[ $A == b* ]]; then c; fi", "line 2: RUN with what only bash knows"),
+        ("RUN --network=none y", "line 2: RUN --network=none: "),
+        ("ARG X", "line 2: ARG X has no default: --build-arg X=..."),
+        ("ARG X\nENV Y=${X:-2}", "line 3: ${X:-...} is '2', of the default of ARG X: --build-arg"),
+        ("ENV Y=$X/z", "line 2: $X is not set in this Dockerfile: the base's value"),
+        ("LABEL a=$NIX", "line 2: $NIX has no value here"),
+        (
+            "ENV HF_HOME=/root/.cache",
+            "line 2: HF_HOME=/root/.cache: who runs the image cannot write",
+        ),
+        ("COPY ../here /x", "line 2: COPY ../here: Docker takes here"),
+        ("COPY absent /x", "line 2: absent is not beside the Dockerfile"),
+        ("FROM scratch\nADD https://x.example/y /y", "line 3: ADD https://x.example/y into an"),
+        (
+            "FROM scratch\nADD https://x.example/y.git /y",
+            "line 3: ADD https://x.example/y.git into",
+        ),
+        (
+            "FROM scratch\nADD root.tar.xz /",
+            "line 3: ADD root.tar.xz into an image without a shell",
+        ),
+        ("FROM scratch\nCOPY <<E /x\nE", "line 3: COPY <<E into an image without a shell"),
+        ("ENV HOME=/x", "line 2: HOME: set while it is built; who runs the image has another"),
+        ("ARG A=1 # is one", "line 2: ARG A=1 # is one: what follows the # is left out"),
+        ("ARG [A\nARG B)=$A", "line 2: ARG [A has no default: --build-arg"),
+        ("ARG A=1\nARG B=$A/2", "line 3: ARG B is '1/2', of the default of ARG A: --build-arg"),
+        ("COPY here gone* /x/", "line 2: nothing is gone* beside the Dockerfile: it is left out"),
+        ("COPY here x", "line 2: COPY to x without a WORKDIR: here it is below /"),
+        ("WORKDIR x", "line 2: WORKDIR x without one before it: here it is below /"),
+        ("COPY --exclude=a folder /x", "line 2: COPY --exclude: nothing is left out"),
+        ("FROM scratch\nCOPY --from=b:1 /x /y", "line 3: COPY --from=b:1 /x /y: if it is a folder"),
+        (
+            "FROM scratch\nCOPY folder /y",
+            "line 3: COPY folder into an image without a shell: links",
+        ),
+        ("COPY folder /x", "line 2: COPY folder: .dockerignore leaves out what is there now"),
+        ("COPY folder/gone /x", "line 2: folder/gone is in .dockerignore: Docker does not find it"),
+        ("RUN pip install --user x", "line 2: install --user: left out, so that all users have it"),
+        (
+            "RUN pip install horovod",
+            "line 2: pip install horovod: it fails: there is no cmake; pip's",
+        ),
+        ("RUN X=1 pip3 install -q 'horovod[torch]==0.28.1'", "line 2: pip install horovod: "),
+        ("NONSENSE x", "line 2: NONSENSE is not known"),
+    ],
 )
 def test_what_is_lost_is_listed(tmp_path: Path, text: str, note: str) -> None:
     (tmp_path / "here").write_text("")
@@ -373,16 +398,19 @@ def test_an_argument_without_a_default_is_told_once(tmp_path: Path) -> None:
     assert told == ["line 2: ARG X has no default: --build-arg X=..."]
 
 
-@each(
-    ("nvcr.io/nvidia/pytorch:25.01-py3", "git clone x && cd x", True),
-    ("nvcr.io/nvidia/pytorch:25.01-py3", "cd /opt && git clone x", False),
-    ("a/b", "apt-get update && cd ~ && git clone x", False),
-    ("a/b", "git clone x /opt/x && wget x -O /tmp/y", False),
-    ("a/b", "wget -qO- x | sh", False),
-    ("a/b", "apt-get update && \\\n  git clone x", True),
-    ("nvidia/cuda:12.4.1-devel-ubuntu22.04", "git clone x", False),
-    ("ubuntu:24.04", "wget x", False),
-    ("a/b", "apt-get install -y wget", False),
+@pytest.mark.parametrize(
+    ("base", "command", "said"),
+    [
+        ("nvcr.io/nvidia/pytorch:25.01-py3", "git clone x && cd x", True),
+        ("nvcr.io/nvidia/pytorch:25.01-py3", "cd /opt && git clone x", False),
+        ("a/b", "apt-get update && cd ~ && git clone x", False),
+        ("a/b", "git clone x /opt/x && wget x -O /tmp/y", False),
+        ("a/b", "wget -qO- x | sh", False),
+        ("a/b", "apt-get update && \\\n  git clone x", True),
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", "git clone x", False),
+        ("ubuntu:24.04", "wget x", False),
+        ("a/b", "apt-get install -y wget", False),
+    ],
 )
 def test_files_that_go_to_the_bases_working_directory_are_told(
     tmp_path: Path, base: str, command: str, said: bool
@@ -393,13 +421,16 @@ def test_files_that_go_to_the_bases_working_directory_are_told(
         assert told is (said and not folder)
 
 
-@each(
-    ("RUN x\n", "has no line FROM"),
-    ("FROM a\n{ x }\n", "line 2: not an instruction"),
-    ("ARG X=1\nFROM \n", "line 2: nothing follows FROM"),
-    ("# escape=`\nFROM a\n", "another escape character"),
-    ("# syntax=x\n# escape = `\nFROM a\n", "another escape character"),
-    ("FROM a\nRUN cat <<E\n", "the here-document E does not end"),
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("RUN x\n", "has no line FROM"),
+        ("FROM a\n{ x }\n", "line 2: not an instruction"),
+        ("ARG X=1\nFROM \n", "line 2: nothing follows FROM"),
+        ("# escape=`\nFROM a\n", "another escape character"),
+        ("# syntax=x\n# escape = `\nFROM a\n", "another escape character"),
+        ("FROM a\nRUN cat <<E\n", "the here-document E does not end"),
+    ],
 )
 def test_what_is_no_dockerfile_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -415,13 +446,16 @@ def test_quoted_settings_are_read_as_docker_does() -> None:
     ]
 
 
-@each(
-    ("COPY link /x", "link is "),
-    ("COPY folder/deep/link /x", "folder/deep/link is "),
-    ("COPY folder/deep/* /x/", "folder/deep/link is "),
-    ("COPY ../link /x", "link is "),
-    ("ARG FROM=../link\nCOPY $FROM /x", "link is "),
-    ("ADD link https://example.org/x /x/", "link is "),
+@pytest.mark.parametrize(
+    ("instruction", "words"),
+    [
+        ("COPY link /x", "link is "),
+        ("COPY folder/deep/link /x", "folder/deep/link is "),
+        ("COPY folder/deep/* /x/", "folder/deep/link is "),
+        ("COPY ../link /x", "link is "),
+        ("ARG FROM=../link\nCOPY $FROM /x", "link is "),
+        ("ADD link https://example.org/x /x/", "link is "),
+    ],
 )
 def test_what_leads_out_of_the_folder_is_not_copied(
     tmp_path: Path, instruction: str, words: str
@@ -445,12 +479,15 @@ def test_links_in_a_folder_stay_links_and_one_that_is_named_is_followed(tmp_path
     assert notes == []
 
 
-@each(
-    'FROM a\nSHELL ["/bin/bash", "-c"]\nRUN source /e',
-    "FROM rockylinux:9\nRUN source /e",
-    "FROM python:3-alpine AS b\nFROM b\nRUN set -o pipefail; source /e; [[ a ]]",
-    "FROM a\nRUN echo 'source /e' >> /f; sed s/[[:space:]]// /g",
-    'FROM a\nRUN ["bash", "-c", "source /e"]',
+@pytest.mark.parametrize(
+    "text",
+    [
+        'FROM a\nSHELL ["/bin/bash", "-c"]\nRUN source /e',
+        "FROM rockylinux:9\nRUN source /e",
+        "FROM python:3-alpine AS b\nFROM b\nRUN set -o pipefail; source /e; [[ a ]]",
+        "FROM a\nRUN echo 'source /e' >> /f; sed s/[[:space:]]// /g",
+        'FROM a\nRUN ["bash", "-c", "source /e"]',
+    ],
 )
 def test_what_sh_runs_too_needs_no_bash(tmp_path: Path, text: str) -> None:
     assert not any("bash" in note for note in converted(tmp_path, text)[1])

@@ -8,7 +8,6 @@ import pytest
 
 from runner_convert.dockerfile.from_definition import convert
 from runners.core.errors import Refused, UsageError
-from tests.unit.tables import each
 
 HEAD = "Bootstrap: docker\nFrom: debian:12-slim\n"
 WHOLE = """\
@@ -125,36 +124,42 @@ CASES = {
 }
 
 
-@each(*CASES.items())
+@pytest.mark.parametrize(("text", "words"), [*CASES.items()])
 def test_what_a_dockerfile_cannot_say_is_named(tmp_path: Path, text: str, words: str) -> None:
     assert words in refusal(tmp_path / "my.def", text)
 
 
-@each(
-    ("/etc/hosts /opt/", "outside of"),
-    ("../a /opt/", "outside of"),
-    ("absent /opt/", "not in"),
-    ("*.txt /opt/", "not in"),
-    ("*.py /opt/new", "several files"),
-    ("link /opt/", "is a link"),
-    ("a b c", "more than a source and a target"),
-    ("'a /opt", "No closing quotation"),
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/etc/hosts /opt/", "outside of"),
+        ("../a /opt/", "outside of"),
+        ("absent /opt/", "not in"),
+        ("*.txt /opt/", "not in"),
+        ("*.py /opt/new", "several files"),
+        ("link /opt/", "is a link"),
+        ("a b c", "more than a source and a target"),
+        ("'a /opt", "No closing quotation"),
+    ],
 )
 def test_files_that_cannot_be_copied_are_named(tmp_path: Path, line: str, words: str) -> None:
     context(tmp_path)
     assert words in refusal(tmp_path / "my.def", f"{HEAD}%files\n  {line}\n")
 
 
-@each(
-    ("train.py /opt/", "train.py /opt/"),
-    ("train.py /opt", "train.py /opt/"),
-    ("train.py /opt/a.py", "train.py /opt/a.py"),
-    ("train.py", "train.py /train.py"),
-    ("o*.py /opt/new/", "o*.py /opt/new/"),
-    ("data /opt/new", "data /opt/new/"),
-    ("data /opt/new/", "data /opt/new/data/"),
-    ("data/ /usr/local", "data /usr/local/data/"),
-    ("'data/one file' /opt/", '["data/one file", "/opt/"]'),
+@pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        ("train.py /opt/", "train.py /opt/"),
+        ("train.py /opt", "train.py /opt/"),
+        ("train.py /opt/a.py", "train.py /opt/a.py"),
+        ("train.py", "train.py /train.py"),
+        ("o*.py /opt/new/", "o*.py /opt/new/"),
+        ("data /opt/new", "data /opt/new/"),
+        ("data /opt/new/", "data /opt/new/data/"),
+        ("data/ /usr/local", "data /usr/local/data/"),
+        ("'data/one file' /opt/", '["data/one file", "/opt/"]'),
+    ],
 )
 def test_files(tmp_path: Path, line: str, copied: str) -> None:
     context(tmp_path)
@@ -186,13 +191,18 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     assert "A is made of HOME while the image is built" in notes[2]
 
 
-@each("", "<html>\n", "Bootstrap docker\n", f"{HEAD}%pots\n  true\n", f"{HEAD}nothing\n")
+@pytest.mark.parametrize(
+    "text", ["", "<html>\n", "Bootstrap docker\n", f"{HEAD}%pots\n  true\n", f"{HEAD}nothing\n"]
+)
 def test_what_is_no_definition_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises((UsageError, Refused)):
         convert(tmp_path / "my.def", text)
 
 
-@each(f"{HEAD}%post\n  cat << END_OF_POST\nx\nEND_OF_POST\n", f"{HEAD}%post\n  echo END_OF_POST_\n")
+@pytest.mark.parametrize(
+    "text",
+    [f"{HEAD}%post\n  cat << END_OF_POST\nx\nEND_OF_POST\n", f"{HEAD}%post\n  echo END_OF_POST_\n"],
+)
 def test_the_end_of_the_script_is_not_in_it(tmp_path: Path, text: str) -> None:
     made = convert(tmp_path / "my.def", text).text
     end = made.split("RUN <<'")[1].split("'")[0]
@@ -209,15 +219,23 @@ def test_what_spython_cannot_read_is_refused(tmp_path: Path) -> None:
         convert(tmp_path / "my.def", f"{HEAD}%labels\n  kind bootstrap: yum\n")
 
 
-@each(
-    "debian", "debian:12", "h:5000/a/b:1.0", "a/b@sha256:0123", "h.org/a/b:1@sha256:01", "a_b/c-d"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "debian",
+        "debian:12",
+        "h:5000/a/b:1.0",
+        "a/b@sha256:0123",
+        "h.org/a/b:1@sha256:01",
+        "a_b/c-d",
+    ],
 )
 def test_the_name_of_an_image(tmp_path: Path, name: str) -> None:
     text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
     assert convert(tmp_path / "my.def", text).text.startswith(f"FROM {name} AS post\n")
 
 
-@each("a:b:c", "a b", "http://x/y", "/a", "a@b", "$BASE")
+@pytest.mark.parametrize("name", ["a:b:c", "a b", "http://x/y", "/a", "a@b", "$BASE"])
 def test_what_is_no_name_of_an_image(tmp_path: Path, name: str) -> None:
     text = f"Bootstrap: docker\nFrom: {name}\n%post\n  true\n"
     assert "not the name of an image" in refusal(tmp_path / "my.def", text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from runner_convert.dockerfile.relative import takes_files
-from tests.unit.tables import each
 
 TAKE = """\
 pip install -r requirements/dev.txt
@@ -50,11 +51,11 @@ python -c 'print(1)'
 """
 
 
-@each(*TAKE.splitlines())
+@pytest.mark.parametrize("text", [*TAKE.splitlines()])
 def test_a_command_that_takes_files_there(text: str) -> None:
     assert takes_files(text)
 
 
-@each(*TAKE_NOTHING.splitlines())
+@pytest.mark.parametrize("text", [*TAKE_NOTHING.splitlines()])
 def test_a_command_that_does_not(text: str) -> None:
     assert not takes_files(text)
